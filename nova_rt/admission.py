@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a request fit, and on which CPUs: the arithmetic of admission.
+
+All bandwidths are integers in ppm of a CPU: what is asked for is rounded up,
+what can be promised is rounded down. Sources: one CPU's sum is the EDF bound
+of constant bandwidth servers, sum(Q/P) <= 1 less what the kernel keeps back
+(Linux kernel/sched/deadline.c, __dl_overflow()); the sum over a whole host is
+the rule of RT group throttling, which ignores cpusets (kernel/sched/rt.c,
+tg_rt_schedulable()).
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import enum
+
+from nova_rt import exception
+
+
+class Scope(enum.StrEnum):
+    """Over what the kernel of a host sums reservations."""
+
+    #: Each CPU has a sum of its own.
+    CPU = 'cpu'
+    #: One sum for the whole host, whatever the CPUs.
+    HOST = 'host'
+
+
+@dataclasses.dataclass(frozen=True)
+class Capacity:
+    """What a host can promise.
+
+    :ivar cpus: CPU number -> ppm that can be promised on it
+    :ivar host_ppm: ppm that can be promised in all; None where the kernel
+        sums per CPU and the host's sum is therefore the CPUs' sum
+    """
+
+    cpus: Mapping[int, int]
+    host_ppm: int | None = None
+
+    @property
+    def total_ppm(self) -> int:
+        """The inventory: bandwidth of the host, in ppm."""
+        total = sum(self.cpus.values())
+        return total if self.host_ppm is None else min(total, self.host_ppm)
+
+    def free(self, claims: 'Iterable[Claim]') -> 'Capacity':
+        """What is left beside these claims; never below 0.
+
+        A claim on a CPU that is not offered (any more) counts towards the
+        host's sum only: it holds bandwidth, though none that we can offer.
+        """
+        cpus = dict(self.cpus)
+        used = 0
+        for claim in claims:
+            used += claim.total_ppm
+            for cpu in claim.cpus:
+                if cpu in cpus:
+                    cpus[cpu] = max(0, cpus[cpu] - claim.ppm)
+        host = self.host_ppm
+        return Capacity(cpus, None if host is None else max(0, host - used))
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """Bandwidth that one server holds.
+
+    :ivar cpus: the CPUs, distinct
+    :ivar ppm: on each of them
+    """
+
+    cpus: tuple[int, ...]
+    ppm: int
+
+    @property
+    def total_ppm(self) -> int:
+        """On all of them together."""
+        return len(self.cpus) * self.ppm
+
+
+def place(free: Capacity, vcpus: int, ppm: int) -> tuple[int, ...]:
+    """Choose distinct CPUs for a request: worst fit.
+
+    The emptiest CPUs are taken, the lowest number first among equals: this
+    levels the load, so that each server keeps the most slack beside it.
+
+    :param free: what is free now
+    :param vcpus: how many CPUs, at least 1
+    :param ppm: bandwidth on each of them
+    :returns: CPU numbers in ascending order
+    :raises InsufficientBandwidth: if it does not fit
+    """
+    order = sorted(free.cpus, key=lambda cpu: (-free.cpus[cpu], cpu))
+    chosen = order[:vcpus]
+    if len(chosen) < vcpus or free.cpus[chosen[-1]] < ppm:
+        raise exception.InsufficientBandwidth(
+            ppm,
+            vcpus,
+            tuple(free.cpus[cpu] for cpu in chosen),
+            f'each vCPU needs a CPU of its own ({len(order)} offered) with '
+            'that much free',
+        )
+    if free.host_ppm is not None and free.host_ppm < vcpus * ppm:
+        raise exception.InsufficientBandwidth(
+            ppm,
+            vcpus,
+            (free.host_ppm,),
+            'this kernel sums over the whole host, and all vCPUs together '
+            f'need {vcpus * ppm} ppm',
+        )
+    return tuple(sorted(chosen))
+
+
+def place_many(free: Capacity, vcpus: int, ppm: int, count: int) -> Capacity:
+    """What is left after ``count`` requests of one size, placed in turn.
+
+    :raises InsufficientBandwidth: at the first that does not fit
+    """
+    for _ in range(count):
+        free = free.free([Claim(place(free, vcpus, ppm), ppm)])
+    return free

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every error nova_rt raises, each with the numbers behind it.
+
+The tree has three branches, for the three who can act on an error: the user
+(:class:`InvalidRequest`), the scheduler and the claim
+(:class:`InsufficientBandwidth`), the operator of a host (:class:`HostError`).
+"""
+
+import errno as errno_names
+
+
+class NovaRTError(Exception):
+    """Root of all errors of this project."""
+
+
+class InvalidRequest(NovaRTError):
+    """A flavor or hint asks for something that means nothing here."""
+
+
+class InvalidReservation(InvalidRequest):
+    """A text is not a reservation, or its numbers are out of range."""
+
+
+class HintRefused(InvalidRequest):
+    """A hint is well formed but the operator's rule does not allow it."""
+
+
+class InvalidRecord(NovaRTError):
+    """A stored record of a server cannot be read."""
+
+
+class InsufficientBandwidth(NovaRTError):
+    """The bandwidth asked for is not free.
+
+    :ivar asked_ppm: bandwidth asked for on each CPU, in ppm of a CPU
+    :ivar cpus: number of distinct CPUs asked for
+    :ivar free_ppm: the largest bandwidths that are free, in ppm, largest
+        first, as many as there are CPUs to look at (at most ``cpus``)
+    :ivar rule: the rule that was broken, a sentence
+    """
+
+    def __init__(
+        self, asked_ppm: int, cpus: int, free_ppm: tuple[int, ...], rule: str
+    ) -> None:
+        self.asked_ppm = asked_ppm
+        self.cpus = cpus
+        self.free_ppm = free_ppm
+        self.rule = rule
+        free = ', '.join(str(ppm) for ppm in free_ppm) or 'none'
+        super().__init__(
+            f'RT bandwidth: asked {asked_ppm} ppm on each of {cpus} CPU(s), '
+            f'free {free} ppm; {rule}'
+        )
+
+
+class HostError(NovaRTError):
+    """A host cannot hold reservations, or does not hold one it should."""
+
+
+class NoRTInterface(HostError):
+    """The kernel of this host offers no way to reserve RT bandwidth."""
+
+
+class HostNotPrepared(HostError):
+    """The host has an interface, but its set-up does not let us use it."""
+
+
+class ReservationNotApplied(HostError):
+    """The kernel does not hold the reservation that a container must have.
+
+    :ivar errno: the kernel's answer, or 0 where the kernel accepted the write
+        but the value read back is another one
+    """
+
+    def __init__(
+        self, what: str, errno: int = 0, advice: str | None = None
+    ) -> None:
+        self.errno = errno
+        text = what
+        if errno:
+            name = errno_names.errorcode.get(errno, str(errno))
+            text += f' ({name})'
+        if advice:
+            text += f': {advice}'
+        super().__init__(text)
