@@ -1,0 +1,215 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Sets up all that the project needs on a Debian machine: system packages,
+# a Python environment at pinned versions, and nova_rt in it, from its wheel.
+#
+#   tools/bootstrap.sh [packages|venv|wheel|all]
+#
+# Everything except the system packages is kept under $NOVA_RT_LAB (default
+# /var/lib/nova-rt-lab). What is there already is taken; a second run is quick.
+
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+LAB=${NOVA_RT_LAB:-/var/lib/nova-rt-lab}
+VENV=$LAB/venv
+LOG_DIR=$LAB/log/bootstrap
+SYSTEM_PYTHON=/usr/bin/python3
+POLICY=/usr/sbin/policy-rc.d
+REQUIREMENTS=(requirements.txt test-requirements.txt doc/requirements.txt
+    lab/requirements.txt)
+# The project's own Python environment must not depend on the caller's.
+unset PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
+umask 022
+
+function say {
+    printf '[%5ds] %s\n' "$SECONDS" "$*"
+}
+
+function die {
+    printf '\nERROR: %s\n' "$*" >&2
+    exit 1
+}
+
+# Run a command with its output in a log; say how long it takes, and show the
+# end of the log when it fails.
+function logged {
+    local what=$1 log=$LOG_DIR/$2 pid ticks=0
+    shift 2
+    say "$what"
+    # Not with the lock's descriptor: a daemon would hold it for ever.
+    "$@" >"$log" 2>&1 9>&- &
+    pid=$!
+    while kill -0 "$pid" 2>/dev/null; do
+        sleep 0.5
+        ticks=$((ticks + 1))
+        if [ $((ticks % 40)) -eq 0 ]; then
+            say "  still at it: $(tail -n 1 "$log" | tr -d '\r' | cut -c1-60)"
+        fi
+    done
+    if ! wait "$pid"; then
+        tail -n 25 "$log" >&2
+        die "$what failed; the whole log is $log"
+    fi
+}
+
+function check_machine {
+    local ID='' VERSION_ID='' PRETTY_NAME='an unknown system'
+    [ "$(id -u)" -eq 0 ] || die "this needs root: use sudo make ..."
+    if [ -r /etc/os-release ]; then
+        . /etc/os-release
+    fi
+    if [ "$ID" != debian ] || [ "${VERSION_ID%%.*}" -lt 12 ]; then
+        die "this is $PRETTY_NAME; Debian 12 or later is needed"
+    fi
+}
+
+function wanted_packages {
+    sed -n 's/^\([a-z0-9][a-z0-9.+-]*\) .*/\1/p' "$ROOT/bindep.txt"
+}
+
+function missing_packages {
+    local name
+    for name in $(wanted_packages); do
+        case $(dpkg-query -W -f '${Status}' "$name" 2>/dev/null) in
+            *' installed') ;;
+            *) echo "$name" ;;
+        esac
+    done
+}
+
+# Debian starts a service as soon as its package is installed. The lab runs
+# its own servers in its own namespaces, so nothing is to be started here.
+function install_packages {
+    local missing made_policy=0
+    missing=$(missing_packages)
+    if [ -z "$missing" ]; then
+        say "system packages: all there"
+        return
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    logged "reading the lists of packages" apt-update.log apt-get update
+    if [ ! -e "$POLICY" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$POLICY"
+        chmod 755 "$POLICY"
+        made_policy=1
+        trap 'rm -f "$POLICY"' EXIT
+    fi
+    # Names are words without blanks.
+    # shellcheck disable=SC2086
+    logged "installing $(wc -w <<<"$missing") system packages, some minutes" \
+        apt-install.log apt-get install -y --no-install-recommends $missing
+    if [ "$made_policy" -eq 1 ]; then
+        rm -f "$POLICY"
+        trap - EXIT
+    fi
+}
+
+function pinned {
+    sed -n "s/^\($1==.*\)/\1/p" "$ROOT/constraints.txt"
+}
+
+function venv_key {
+    (
+        cd "$ROOT"
+        "$SYSTEM_PYTHON" -c 'import sys; print(sys.version)'
+        cat constraints.txt "${REQUIREMENTS[@]}"
+    ) | sha256sum | cut -d' ' -f1
+}
+
+function build_venv {
+    local key name files=() total
+    key=$(venv_key)
+    total=$(grep -c == "$ROOT/constraints.txt")
+    if [ "$(cat "$VENV/.nova-rt-key" 2>/dev/null)" = "$key" ]; then
+        say "Python environment: $VENV is up to date"
+        return
+    fi
+    rm -f "$VENV/.nova-rt-key"
+    if ! "$VENV/bin/python" -m pip --version >/dev/null 2>&1; then
+        logged "making the Python environment $VENV" venv.log \
+            "$SYSTEM_PYTHON" -m venv --clear "$VENV"
+    fi
+    for name in "${REQUIREMENTS[@]}"; do
+        files+=(-r "$ROOT/$name")
+    done
+    logged "installing pip and setuptools at their pinned versions" pip.log \
+        "$VENV/bin/python" -m pip install --disable-pip-version-check \
+        "$(pinned pip)" "$(pinned setuptools)" "$(pinned wheel)"
+    logged "installing $total pinned Python packages (a few minutes)" \
+        requirements.log "$VENV/bin/python" -m pip install \
+        --disable-pip-version-check -c "$ROOT/constraints.txt" \
+        --build-constraint "$ROOT/constraints.txt" "${files[@]}"
+    logged "checking that they fit together" pip-check.log \
+        "$VENV/bin/python" -m pip check
+    echo "$key" >"$VENV/.nova-rt-key"
+}
+
+function wheel_key {
+    (
+        cd "$ROOT"
+        cat "$VENV/.nova-rt-key"
+        find nova_rt pyproject.toml setup.cfg requirements.txt README.rst \
+            LICENSE -type f ! -name '*.py[co]' -print0 | sort -z |
+            xargs -0 sha256sum
+    ) | sha256sum | cut -d' ' -f1
+}
+
+# Build in a copy, so that the checkout stays as it is and nothing of an
+# earlier build gets into the wheel. pbr takes the version from git.
+function build_wheel {
+    local work=$1
+    rm -rf "$work"
+    mkdir -p "$work/dist"
+    (
+        cd "$ROOT"
+        tar -c --exclude='*.pyc' --exclude='*.egg-info' nova_rt \
+            pyproject.toml setup.cfg requirements.txt README.rst LICENSE
+    ) | tar -x -C "$work"
+    cd "$work"
+    PBR_VERSION=$(version) "$VENV/bin/python" -m build --wheel \
+        --no-isolation --outdir "$work/dist" .
+    "$VENV/bin/python" -m pip install --disable-pip-version-check \
+        --no-deps --force-reinstall --no-index "$work"/dist/*.whl
+    "$VENV/bin/python" -m pip check
+}
+
+# root may read a checkout that belongs to somebody else.
+function version {
+    local count
+    count=$(git -c "safe.directory=$ROOT" -C "$ROOT" rev-list --count HEAD \
+        2>/dev/null || echo 0)
+    git -c "safe.directory=$ROOT" -C "$ROOT" describe --tags --exact-match \
+        2>/dev/null || echo "0.1.0.dev$count"
+}
+
+function install_wheel {
+    local key
+    key=$(wheel_key)
+    if [ "$(cat "$VENV/.nova-rt-wheel" 2>/dev/null)" = "$key" ]; then
+        say "nova_rt: the installed wheel is up to date"
+        return
+    fi
+    rm -f "$VENV/.nova-rt-wheel"
+    logged "building and installing nova_rt's wheel" wheel.log \
+        build_wheel "$LAB/build"
+    echo "$key" >"$VENV/.nova-rt-wheel"
+}
+
+check_machine
+mkdir -p "$LOG_DIR"
+# One at a time: two would write into the same environment.
+exec 9>"$LAB/.bootstrap.lock"
+flock 9
+case ${1:-all} in
+    packages) install_packages ;;
+    venv) build_venv ;;
+    wheel) install_wheel ;;
+    all)
+        install_packages
+        build_venv
+        install_wheel
+        ;;
+    *) die "usage: $0 [packages|venv|wheel|all]" ;;
+esac
