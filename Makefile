@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The two commands of the README, and their parts. Everything that is made
+# lies under $NOVA_RT_LAB, nothing in the checkout.
+
+NOVA_RT_LAB ?= /var/lib/nova-rt-lab
+export NOVA_RT_LAB
+PY := $(NOVA_RT_LAB)/venv/bin/python
+CHECK := $(PY) tools/check.py
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo check bench venv style unit functional host e2e docs \
+	lab lab-down image clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1@\2/p' Makefile | \
+		column -t -s @
+	@echo 'Run them as root. Files are kept in $(NOVA_RT_LAB).'
+
+demo: venv ## Bring up a whole cloud and show a real-time server on it
+	@$(PY) -m lab demo
+
+check: venv ## Run every check of the project, end to end included
+	@$(CHECK)
+
+bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
+	@$(PY) bench/scheduler.py
+	@$(PY) bench/create.py
+
+venv: ## Install all that is needed; nothing if it is there
+	@tools/bootstrap.sh
+
+style: venv ## Check formatting, our own rules, types and spelling
+	@$(CHECK) style
+
+unit: venv ## Run the unit tests
+	@$(CHECK) unit
+
+functional: venv ## Run Nova's services in one process, with threads and eventlet
+	@$(CHECK) functional-threading functional-eventlet
+
+host: venv ## Run the tests on this machine's own kernel files
+	@$(CHECK) host
+
+e2e: venv ## Run the end-to-end tests on the lab
+	@$(CHECK) e2e
+
+docs: venv ## Build the manual and the release notes
+	@$(CHECK) docs
+
+lab: venv ## Bring the lab up and leave it running
+	@$(PY) -m lab up
+
+lab-down: ## Take the lab down, with nothing left behind
+	@$(PY) -m lab down
+
+image: venv ## Build the image of the lab's containers
+	@$(PY) -m lab image
+
+clean: ## Take the lab down and remove what these commands made
+	@if [ -x $(PY) ]; then $(PY) -m lab down; fi
+	cd $(NOVA_RT_LAB) && rm -rf bin build cache etc images log results run \
+		var venv

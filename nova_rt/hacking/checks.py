@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project's own style rules, as a flake8 plug-in.
+
+Each rule has a number, a line in HACKING.rst and a unit test.
+"""
+
+import ast
+from collections.abc import Iterator
+import pathlib
+import sys
+
+# What a layer may import of this project. A layer is named after its
+# directory; the modules at the top are the layer 'pure'.
+_BELOW = {
+    'pure': {'pure'},
+    'conf': {'pure', 'conf'},
+    'privsep': {'pure', 'privsep'},
+    'virt': {'pure', 'privsep', 'virt'},
+    'api': {'pure', 'conf', 'api'},
+    'scheduler': {'pure', 'conf', 'scheduler'},
+    'virt.libvirt': {'pure', 'conf', 'virt', 'virt.libvirt'},
+    'compute': {'pure', 'conf', 'virt', 'virt.libvirt', 'compute'},
+    'hooks': {'pure'},
+    '_nova_virt': {'virt.libvirt'},
+    'hacking': {'hacking'},
+}
+# A program puts the layers together; tests reach everywhere.
+_FREE = {'cmd', 'tests'}
+_PURE_MODULES = {
+    'admission', 'cpulist', 'exception', 'extra_specs', 'record',
+    'reservation',
+}  # fmt: skip
+_WITH_NOVA = {
+    'api', 'scheduler', 'virt.libvirt', 'compute', 'hooks', 'cmd', 'tests',
+}  # fmt: skip
+_INTEGERS_ONLY = {'admission', 'extra_specs', 'record', 'reservation'}
+_EVENTLET = {'eventlet', 'greenlet'}
+
+_Finding = tuple[int, int, str, type]
+
+
+def _module(filename: str) -> tuple[str, ...]:
+    """The parts of the module's name below nova_rt; () for other files."""
+    parts = pathlib.PurePath(filename).with_suffix('').parts
+    if 'nova_rt' not in parts[:-1]:
+        return ()
+    last = len(parts[:-1]) - 1 - parts[:-1][::-1].index('nova_rt')
+    below = parts[last + 1 :]
+    return below[:-1] if below[-1] == '__init__' else below
+
+
+def _layer(module: tuple[str, ...]) -> str | None:
+    """The layer of a module of this project; None if it has none."""
+    if not module or module[0] in _PURE_MODULES:
+        return 'pure'
+    if module[:2] == ('virt', 'libvirt'):
+        return 'virt.libvirt'
+    if module[0] in _BELOW or module[0] in _FREE:
+        return module[0]
+    return None
+
+
+class Checker:
+    """Finds what breaks a rule in one file."""
+
+    name = 'nova_rt'
+    version = '1'
+
+    def __init__(self, tree: ast.AST, filename: str) -> None:
+        self._tree = tree
+        self._path = pathlib.PurePath(filename)
+        self._module = _module(filename)
+        self._ours = 'nova_rt' in self._path.parts[:-1]
+        self._layer = _layer(self._module)
+
+    def run(self) -> Iterator[_Finding]:
+        """Every finding: line, column, text, and this class."""
+        if self._ours and self._layer is None:
+            yield 1, 0, self._no_layer('.'.join(self._module)), type(self)
+        for node in ast.walk(self._tree):
+            for text in self._look(node):
+                line = getattr(node, 'lineno', 1)
+                column = getattr(node, 'col_offset', 0)
+                yield line, column, text, type(self)
+
+    @staticmethod
+    def _no_layer(module: str) -> str:
+        return f'NRT101 nova_rt.{module} belongs to no layer of checks.py'
+
+    def _look(self, node: ast.AST) -> Iterator[str]:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for name in self._imported(node):
+                yield from self._direction(name)
+                if name.split('.')[0] in _EVENTLET:
+                    yield 'NRT103 nova-compute has native threads: no eventlet'
+            yield from self._privsep(node)
+        if self._ours and self._layer not in {'conf', 'tests'}:
+            yield from self._options(node)
+        if self._module and self._module[0] in _INTEGERS_ONLY:
+            yield from self._integers(node)
+
+    def _imported(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+        """Full names of what is imported, modules and their members."""
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+            return
+        base = node.module or ''
+        if node.level and self._ours:
+            package = self._package()
+            above = package[: len(package) - node.level + 1]
+            base = '.'.join((*above, base)).rstrip('.')
+        for alias in node.names:
+            yield f'{base}.{alias.name}'
+
+    def _package(self) -> tuple[str, ...]:
+        """The package that relative imports of this file start from."""
+        full = ('nova_rt', *self._module)
+        return full if self._path.stem == '__init__' else full[:-1]
+
+    def _direction(self, name: str) -> Iterator[str]:
+        if not self._ours or self._layer is None:
+            return
+        first, *rest = name.split('.')
+        if first == 'nova_rt':
+            yield from self._downward(tuple(rest))
+        elif first == 'nova' and self._layer not in _WITH_NOVA:
+            yield f'NRT101 {self._layer} does without Nova, not {name}'
+        elif self._layer == 'pure' and first not in sys.stdlib_module_names:
+            yield f'NRT101 the pure layer has the standard library, not {name}'
+
+    def _downward(self, target: tuple[str, ...]) -> Iterator[str]:
+        layer = _layer(target)
+        allowed = _BELOW.get(self._layer or '')
+        if layer is None:
+            yield self._no_layer('.'.join(target))
+        elif allowed is not None and layer not in allowed:
+            name = '.'.join(('nova_rt', *target))
+            yield f'NRT101 {self._layer} must not import {name} ({layer})'
+
+    def _privsep(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+        """A reader sees at each call that it runs with privileges."""
+        if self._layer in {'privsep', 'tests'}:
+            return
+        if isinstance(node, ast.Import):
+            hidden = any(
+                alias.name.startswith('nova_rt.privsep') and alias.asname
+                for alias in node.names
+            )
+        else:
+            hidden = any(
+                f'{name}.'.startswith('nova_rt.privsep.')
+                for name in self._imported(node)
+            )
+        if hidden:
+            yield (
+                'NRT102 import privileged modules by their full name: '
+                'import nova_rt.privsep.<module>'
+            )
+
+    @staticmethod
+    def _options(node: ast.AST) -> Iterator[str]:
+        if not isinstance(node, ast.Call):
+            return
+        called = node.func
+        if (
+            isinstance(called, ast.Attribute)
+            and isinstance(called.value, ast.Name)
+            and called.value.id == 'cfg'
+            and called.attr.endswith(('Opt', 'OptGroup'))
+            # The commands of a program are no settings.
+            and called.attr != 'SubCommandOpt'
+        ):
+            yield 'NRT104 options are declared in nova_rt/conf only'
+
+    @staticmethod
+    def _integers(node: ast.AST) -> Iterator[str]:
+        text = 'NRT105 admission counts in integers: '
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, float | complex):
+                yield f'{text}no float literal'
+        elif isinstance(node, ast.BinOp | ast.AugAssign):
+            if isinstance(node.op, ast.Div):
+                yield f'{text}no true division'
+        elif isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Name) and node.func.id == 'float':
+                yield f'{text}no float()'
+
+
+class Licence:
+    """Finds Python files that do not say their licence."""
+
+    name = 'nova_rt_licence'
+    version = '1'
+
+    def __init__(self, tree: ast.AST, lines: list[str]) -> None:
+        self._lines = lines
+
+    def run(self) -> Iterator[_Finding]:
+        """One finding at most, on the first line."""
+        head = self._lines[1:] if self._shebang() else self._lines
+        wanted = '# SPDX-License-Identifier: Apache-2.0\n'
+        if head and head[0] != wanted:
+            text = f'NRT106 the file does not start with {wanted.rstrip()}'
+            yield 1, 0, text, type(self)
+
+    def _shebang(self) -> bool:
+        return bool(self._lines) and self._lines[0].startswith('#!')

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The style rules find what they are for, and nothing else."""
+
+import ast
+import textwrap
+
+import ddt
+from oslotest import base
+
+from nova_rt.hacking import checks
+
+
+def found(source: str, filename: str) -> list[str]:
+    """Numbers of the rules that the source breaks at this place."""
+    tree = ast.parse(textwrap.dedent(source))
+    checker = checks.Checker(tree, f'./nova_rt/{filename}')
+    return [text.split()[0] for _, _, text, _ in checker.run()]
+
+
+@ddt.ddt
+class TestImportDirection(base.BaseTestCase):
+    @ddt.data(
+        ('admission.py', 'import json'),
+        ('admission.py', 'from nova_rt import reservation'),
+        ('conf/__init__.py', 'from oslo_config import cfg'),
+        ('conf/__init__.py', 'from nova_rt import reservation'),
+        ('privsep/cgroup.py', 'from oslo_privsep import capabilities'),
+        ('virt/host.py', 'import nova_rt.privsep.cgroup'),
+        ('virt/host.py', 'from nova_rt.virt import capability'),
+        ('virt/libvirt/driver.py', 'from nova.virt.libvirt import driver'),
+        ('virt/libvirt/driver.py', 'from nova_rt.virt import host'),
+        ('compute/manager.py', 'from nova.compute import manager'),
+        ('cmd/compute.py', 'import nova_rt.compute.manager'),
+        ('_nova_virt/nova_rt.py', 'from nova_rt.virt.libvirt import driver'),
+        ('tests/unit/test_x.py', 'from nova_rt.scheduler import manager'),
+    )
+    @ddt.unpack
+    def test_downward(self, filename, source):
+        self.assertEqual([], found(source, filename))
+
+    @ddt.data(
+        ('admission.py', 'import numpy'),
+        ('admission.py', 'from oslo_config import cfg'),
+        ('admission.py', 'from nova_rt import conf'),
+        ('reservation.py', 'from nova_rt.virt import host'),
+        ('conf/__init__.py', 'import nova.conf'),
+        ('conf/__init__.py', 'from nova_rt.virt import host'),
+        ('privsep/cgroup.py', 'from nova import utils'),
+        ('privsep/cgroup.py', 'from nova_rt.virt import host'),
+        ('virt/host.py', 'import nova'),
+        ('virt/host.py', 'from nova_rt import conf'),
+        ('virt/host.py', 'from nova_rt import db'),
+        ('virt/host.py', 'from nova_rt.virt.libvirt import driver'),
+        ('virt/libvirt/driver.py', 'from nova_rt.compute import manager'),
+        ('scheduler/weights/rt.py', 'from nova_rt.virt import host'),
+        ('api/middleware.py', 'from nova_rt.scheduler import manager'),
+        ('compute/manager.py', 'from nova_rt.cmd import compute'),
+    )
+    @ddt.unpack
+    def test_upward(self, filename, source):
+        self.assertEqual(['NRT101'], found(source, filename))
+
+    def test_inside_a_function(self):
+        source = """
+        def late():
+            import nova
+        """
+        self.assertEqual(['NRT101'], found(source, 'virt/host.py'))
+
+    def test_relative(self):
+        source = 'from ..compute import manager'
+        self.assertEqual(['NRT101'], found(source, 'virt/host.py'))
+        self.assertEqual([], found('from . import cgroup', 'virt/host.py'))
+
+    def test_a_name_that_only_begins_like_nova(self):
+        self.assertEqual([], found('import novaclient', 'virt/host.py'))
+
+    def test_module_without_a_layer(self):
+        self.assertEqual(['NRT101'], found('', 'utils.py'))
+
+    def test_file_of_another_package(self):
+        tree = ast.parse('import nova\nx = 1 / 2')
+        checker = checks.Checker(tree, './tools/admission.py')
+        self.assertEqual([], list(checker.run()))
+
+    def test_checkout_with_the_name_of_the_package(self):
+        tree = ast.parse('import nova')
+        checker = checks.Checker(tree, '/src/nova_rt/nova_rt/virt/host.py')
+        self.assertEqual(1, len(list(checker.run())))
+
+
+@ddt.ddt
+class TestPrivsepNames(base.BaseTestCase):
+    def test_full_name(self):
+        source = 'import nova_rt.privsep.cgroup'
+        self.assertEqual([], found(source, 'virt/cgroup.py'))
+
+    @ddt.data(
+        'from nova_rt import privsep',
+        'from nova_rt.privsep import cgroup',
+        'from nova_rt.privsep.cgroup import write',
+        'import nova_rt.privsep.cgroup as cgroup',
+    )
+    def test_hidden(self, source):
+        self.assertEqual(['NRT102'], found(source, 'virt/cgroup.py'))
+
+    def test_inside_privsep(self):
+        source = 'from nova_rt.privsep import cgroup'
+        self.assertEqual([], found(source, 'privsep/policy.py'))
+
+
+@ddt.ddt
+class TestEventlet(base.BaseTestCase):
+    @ddt.data('import eventlet', 'from eventlet import queue')
+    def test_import(self, source):
+        self.assertEqual(['NRT103'], found(source, 'compute/manager.py'))
+        self.assertEqual(['NRT103'], found(source, 'tests/unit/test_x.py'))
+
+
+@ddt.ddt
+class TestOptions(base.BaseTestCase):
+    @ddt.data("cfg.StrOpt('name')", "cfg.OptGroup('group')")
+    def test_outside_conf(self, source):
+        self.assertEqual(['NRT104'], found(source, 'compute/manager.py'))
+        self.assertEqual([], found(source, 'conf/__init__.py'))
+
+    def test_commands_of_a_program(self):
+        source = "cfg.SubCommandOpt('command')"
+        self.assertEqual([], found(source, 'cmd/status.py'))
+
+
+@ddt.ddt
+class TestIntegers(base.BaseTestCase):
+    @ddt.data('x = 0.5', 'x = a / b', 'x /= 2', 'x = float(a)', 'x = 1j')
+    def test_found(self, source):
+        for module in ('reservation', 'admission', 'extra_specs', 'record'):
+            self.assertEqual(['NRT105'], found(source, f'{module}.py'))
+
+    @ddt.data('x = a // b', 'x = -(-a // b)', "x = f'{q}/{p}'")
+    def test_integers(self, source):
+        self.assertEqual([], found(source, 'admission.py'))
+
+    def test_elsewhere(self):
+        self.assertEqual([], found('x = a / 0.5', 'virt/policy.py'))
+
+
+@ddt.ddt
+class TestLicence(base.BaseTestCase):
+    head = '# SPDX-License-Identifier: Apache-2.0\n'
+
+    def findings(self, lines):
+        return list(checks.Licence(ast.parse(''.join(lines)), lines).run())
+
+    @ddt.data([], [head], [head, 'x = 1\n'], ['#!/usr/bin/python\n', head])
+    def test_said(self, lines):
+        self.assertEqual([], self.findings(lines))
+
+    @ddt.data(['x = 1\n'], ['\n', head], ['# GPL\n'])
+    def test_not_said(self, lines):
+        ((line, column, text, _),) = self.findings(lines)
+        self.assertEqual((1, 0), (line, column))
+        self.assertIn('NRT106', text)

@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the project's checks one after the other and sums them up.
+
+    python tools/check.py [PART ...]
+
+Without a PART all of them run, in the order of PARTS. A part that fails does
+not keep the others from running. The exit code is 0 if all passed.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LAB = pathlib.Path(os.environ.get('NOVA_RT_LAB', '/var/lib/nova-rt-lab'))
+LOGS = LAB / 'log' / 'check'
+RUN = LAB / 'run'
+CACHE = LAB / 'cache'
+PYTHON = sys.executable
+BIN = pathlib.Path(PYTHON).parent
+HEARTBEAT_S = 30
+TAIL_LINES = 40
+
+
+@dataclasses.dataclass
+class Counts:
+    """How many tests ended in which way."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One command; `tests` says that its output counts tests."""
+
+    command: list[str]
+    cwd: pathlib.Path = ROOT
+    env: dict[str, str] = dataclasses.field(default_factory=dict)
+    tests: bool = False
+    # Runs whatever became of the steps before it.
+    always: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A named piece of the checks."""
+
+    title: str
+    limit_s: int
+    steps: Callable[[], Iterator[Step]]
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of a part."""
+
+    name: str
+    seconds: float
+    ok: bool
+    counts: Counts
+    note: str = ''
+
+
+class Failed(Exception):
+    """A part cannot go on; the text says why."""
+
+
+def environment(extra: dict[str, str]) -> dict[str, str]:
+    """The environment of every command: nothing is written to the checkout.
+
+    Git serves root in a checkout of somebody else only when told so.
+    """
+    env = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(('PYTHON', 'OS_', 'VIRTUAL_ENV', 'MAKE'))
+    }
+    env.update(
+        PATH=f'{BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:'
+        '/sbin:/bin',
+        LANG='C.UTF-8',
+        NOVA_RT_LAB=str(LAB),
+        PYTHONPYCACHEPREFIX=str(CACHE / 'pycache'),
+        PYTHONUNBUFFERED='1',
+        MYPY_CACHE_DIR=str(CACHE / 'mypy'),
+        RUFF_CACHE_DIR=str(CACHE / 'ruff'),
+        PRE_COMMIT_HOME=str(CACHE / 'pre-commit'),
+        GIT_CONFIG_COUNT='1',
+        GIT_CONFIG_KEY_0='safe.directory',
+        GIT_CONFIG_VALUE_0=str(ROOT),
+    )
+    env.update(extra)
+    return env
+
+
+def style() -> Iterator[Step]:
+    """Formatting, lint, our own rules, types, spelling: see pre-commit."""
+    yield Step(['pre-commit', 'run', '--all-files', '--color', 'never'])
+
+
+def wheel_of_nova_rt() -> pathlib.Path:
+    """Where the environment has nova_rt; never the checkout."""
+    where = subprocess.run(
+        [PYTHON, '-P', '-c', 'import nova_rt; print(nova_rt.__path__[0])'],
+        cwd='/',
+        env=environment({}),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    path = pathlib.Path(where.stdout.strip() or '/')
+    if 'site-packages' not in path.parts or ROOT in path.parents:
+        raise Failed(
+            f'nova_rt is not installed from its wheel ({path}): make venv'
+        )
+    return path
+
+
+def stestr(
+    name: str,
+    tests: str,
+    *,
+    top: pathlib.Path | None = None,
+    workers: int = 2,
+    env: dict[str, str] | None = None,
+    exclude: str | None = None,
+) -> Iterator[Step]:
+    """Run a directory of tests, by default one of the installed wheel."""
+    top = top or wheel_of_nova_rt().parent
+    where = RUN / 'check' / name
+    shutil.rmtree(where, ignore_errors=True)
+    where.mkdir(parents=True)
+    capture = {
+        'OS_STDOUT_CAPTURE': '1',
+        'OS_STDERR_CAPTURE': '1',
+        'OS_LOG_CAPTURE': '1',
+    }
+    command = ['stestr', '--test-path', str(top / tests)]
+    command += ['--top-dir', str(top), 'run', '--concurrency', str(workers)]
+    if exclude:
+        command += ['--exclude-regex', exclude]
+    yield Step(command, cwd=where, env=capture | (env or {}), tests=True)
+
+
+def unit() -> Iterator[Step]:
+    """Tests of single modules."""
+    yield from stestr(
+        'unit', 'nova_rt/tests/unit', env={'OS_TEST_TIMEOUT': '120'}
+    )
+
+
+def functional_threading() -> Iterator[Step]:
+    """Nova's services in one process, in the mode nova-compute runs in.
+
+    Without the concurrency tests: Nova's own fixtures can deadlock in this
+    mode, with and without nova_rt.
+    """
+    yield from stestr(
+        'functional-threading',
+        'nova_rt/tests/functional',
+        env={
+            'OS_TEST_TIMEOUT': '600',
+            'OS_NOVA_DISABLE_EVENTLET_PATCHING': '1',
+        },
+        exclude='concurren',
+    )
+
+
+def functional_eventlet() -> Iterator[Step]:
+    """The same tests, and the concurrency tests, on green threads."""
+    yield from stestr(
+        'functional-eventlet',
+        'nova_rt/tests/functional',
+        env={
+            'OS_TEST_TIMEOUT': '600',
+            'OS_NOVA_DISABLE_EVENTLET_PATCHING': '0',
+        },
+    )
+
+
+def docs() -> Iterator[Step]:
+    """The manual and the release notes; a warning is an error."""
+    html = RUN / 'doc'
+    shutil.rmtree(html, ignore_errors=True)
+    sphinx = [PYTHON, '-m', 'sphinx', '-W', '--keep-going', '-b', 'html']
+    trees = ['-d', str(CACHE / 'doctrees')]
+    yield Step([*sphinx, *trees, 'doc/source', str(html / 'manual')])
+    yield Step(['reno', 'lint'])
+    trees = ['-d', str(CACHE / 'doctrees-notes')]
+    notes = ['releasenotes/source', str(html / 'releasenotes')]
+    yield Step([*sphinx, *trees, *notes])
+
+
+def host() -> Iterator[Step]:
+    """The host layer on this machine's own kernel files."""
+    yield from stestr(
+        'host', 'nova_rt/tests/host', workers=1, env={'OS_TEST_TIMEOUT': '120'}
+    )
+
+
+def beside_the_checkout() -> pathlib.Path:
+    """A directory that has lab/ of the checkout, and not nova_rt/."""
+    where = RUN / 'check' / 'lab'
+    shutil.rmtree(where, ignore_errors=True)
+    where.mkdir(parents=True)
+    (where / 'lab').symlink_to(ROOT / 'lab', target_is_directory=True)
+    return where
+
+
+def e2e() -> Iterator[Step]:
+    """The whole cloud, its users and the kernel."""
+    where = beside_the_checkout()
+    was_up = subprocess.run(
+        [PYTHON, '-m', 'lab', 'status'],
+        cwd=where,
+        env=environment({}),
+        check=False,
+        capture_output=True,
+    )
+    yield Step([PYTHON, '-m', 'lab', 'up'], cwd=where)
+    yield from stestr(
+        'e2e',
+        'lab/tests',
+        top=where,
+        workers=1,
+        env={'OS_TEST_TIMEOUT': '900'},
+    )
+    if was_up.returncode:
+        yield Step([PYTHON, '-m', 'lab', 'down'], cwd=where, always=True)
+
+
+PARTS = {
+    'style': Part('style, types, spelling', 600, style),
+    'unit': Part('unit tests', 600, unit),
+    'functional-threading': Part(
+        'Nova in one process, threads', 1200, functional_threading
+    ),
+    'functional-eventlet': Part(
+        'Nova in one process, eventlet', 1500, functional_eventlet
+    ),
+    'docs': Part('manual and release notes', 600, docs),
+    'host': Part("this machine's kernel", 300, host),
+    'e2e': Part('the whole cloud', 1800, e2e),
+}
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a command and what it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+
+
+def last_line(log: pathlib.Path) -> str:
+    """The last line of a log that says something, cut to a short text."""
+    lines = log.read_text(errors='replace').splitlines()
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1][:60] if said else ''
+
+
+def run(step: Step, log: pathlib.Path, deadline: float) -> int:
+    """Run a step up to the deadline; return its exit code."""
+    with log.open('ab') as out:
+        out.write(f'+ {" ".join(step.command)}\n'.encode())
+        out.flush()
+        process = subprocess.Popen(
+            step.command,
+            cwd=step.cwd,
+            env=environment(step.env),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            while True:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise Failed('it took too long and was stopped')
+                try:
+                    return process.wait(min(HEARTBEAT_S, left))
+                except subprocess.TimeoutExpired:
+                    print(f'           ... {last_line(log)}', flush=True)
+        finally:
+            if process.poll() is None:
+                stop(process)
+
+
+def count(text: str) -> Counts:
+    """Sum what stestr says about its tests."""
+
+    def total(label: str) -> int:
+        found = re.findall(rf'^ - {label}: (\d+)$', text, re.MULTILINE)
+        return sum(int(number) for number in found)
+
+    return Counts(
+        passed=total('Passed') + total('Expected Fail'),
+        failed=total('Failed') + total('Unexpected Success'),
+        skipped=total('Skipped'),
+    )
+
+
+def run_step(step: Step, log: pathlib.Path, deadline: float) -> Counts:
+    """Run one step; a step that is not a test counts as one.
+
+    :raises Failed: with the counts as its second argument.
+    """
+    start = log.stat().st_size
+    try:
+        code = run(step, log, deadline)
+    except Failed as error:
+        raise Failed(error.args[0], Counts(failed=1)) from error
+    if not step.tests:
+        if code:
+            what = pathlib.Path(step.command[0]).name
+            raise Failed(f'{what} ended with {code}', Counts(failed=1))
+        return Counts()
+    with log.open('rb') as output:
+        output.seek(start)
+        counts = count(output.read().decode(errors='replace'))
+    if counts.failed:
+        raise Failed(f'{counts.failed} failed', counts)
+    if code or not counts.passed:
+        counts.failed += 1
+        why = f'stestr ended with {code}' if code else 'no test ran'
+        raise Failed(why, counts)
+    return counts
+
+
+def run_part(name: str) -> Outcome:
+    """Run all steps of a part; after a failure only those that must."""
+    part = PARTS[name]
+    log = LOGS / f'{name}.log'
+    log.write_text('')
+    begin = time.monotonic()
+    total = Counts()
+    notes: list[str] = []
+    tested = False
+    try:
+        for step in part.steps():
+            if notes and not step.always:
+                continue
+            tested = tested or step.tests
+            deadline = begin + part.limit_s
+            if step.always:
+                deadline = max(deadline, time.monotonic() + 120)
+            try:
+                counts = run_step(step, log, deadline)
+            except Failed as error:
+                notes.append(error.args[0])
+                counts = error.args[1]
+            total.passed += counts.passed
+            total.failed += counts.failed
+            total.skipped += counts.skipped
+    except Failed as error:
+        notes.append(error.args[0])
+        total.failed += 1
+    if not tested and not notes:
+        total.passed += 1
+    seconds = time.monotonic() - begin
+    return Outcome(name, seconds, not notes, total, '; '.join(notes))
+
+
+def show(outcome: Outcome) -> None:
+    """Say what became of a part, and the end of its log if it failed."""
+    counts = outcome.counts
+    word = 'passed' if outcome.ok else 'FAILED'
+    text = f'{counts.passed} passed, {counts.failed} failed, '
+    text += f'{counts.skipped} skipped'
+    print(f'           {word} in {outcome.seconds:.0f} s: {text}', flush=True)
+    if outcome.ok:
+        return
+    log = LOGS / f'{outcome.name}.log'
+    print(f'           {outcome.note}; the end of {log}:')
+    lines = log.read_text(errors='replace').splitlines()
+    for line in lines[-TAIL_LINES:]:
+        print(f'           | {line}')
+
+
+def summary(outcomes: list[Outcome]) -> None:
+    """One table and one line."""
+    print(f'\n{"part":<22}{"result":<9}{"time":>8}  tests')
+    for outcome in outcomes:
+        counts = outcome.counts
+        word = 'passed' if outcome.ok else 'FAILED'
+        print(
+            f'{outcome.name:<22}{word:<9}{outcome.seconds:>6.0f} s'
+            f'  {counts.passed} passed, {counts.failed} failed,'
+            f' {counts.skipped} skipped'
+        )
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    print(f'{"all":<31}{seconds:>6.0f} s  logs: {LOGS}\n')
+    print(
+        f'{sum(o.counts.passed for o in outcomes)} passed,'
+        f' {sum(o.counts.failed for o in outcomes)} failed,'
+        f' {sum(o.counts.skipped for o in outcomes)} skipped'
+    )
+
+
+def main(names: list[str]) -> int:
+    """Run the parts of these names, or all."""
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        print(f'no such part: {unknown[0]}; there are {", ".join(PARTS)}')
+        return 2
+    LOGS.mkdir(parents=True, exist_ok=True)
+    begin = time.monotonic()
+    outcomes = []
+    for name in names or PARTS:
+        elapsed = time.monotonic() - begin
+        print(f'[{elapsed:5.0f} s] {name}: {PARTS[name].title}', flush=True)
+        outcomes.append(run_part(name))
+        show(outcomes[-1])
+    summary(outcomes)
+    return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
