@@ -28,7 +28,7 @@ _BELOW = {
 _FREE = {'cmd', 'tests'}
 _PURE_MODULES = {
     'admission', 'cpulist', 'exception', 'extra_specs', 'record',
-    'reservation',
+    'reservation', 'rules',
 }  # fmt: skip
 _WITH_NOVA = {
     'api', 'scheduler', 'virt.libvirt', 'compute', 'hooks', 'cmd', 'tests',

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words for a real-time server that found no host, with the numbers."""
+
+from collections.abc import Sequence
+
+from nova_rt import admission, exception, extra_specs
+
+
+def explain(
+    asked: extra_specs.Request,
+    count: int,
+    hosts: Sequence[admission.Capacity],
+    limiting: int = 0,
+) -> str | None:
+    """Why ``count`` servers of one size do not fit on these hosts.
+
+    :param count: servers in the request
+    :param hosts: free bandwidth of each host that may take the servers
+    :param limiting: hosts that were left out because they only limit
+    :returns: a sentence, or None if they do fit and something other than
+        bandwidth must have refused them
+    """
+    if not hosts:
+        return _no_host(asked, limiting)
+    room = 0
+    refusals = []
+    for free in hosts:
+        fits, refusal = _room(free, asked, count - room)
+        room += fits
+        if room >= count:
+            return None
+        assert refusal is not None  # else it had taken all that were left
+        refusals.append(refusal)
+    if room:
+        return (
+            f'RT bandwidth: asked {count} servers with '
+            f'{asked.reservation.ppm} ppm on each of {asked.vcpus} CPU(s), '
+            f'room for {room} on {len(hosts)} host(s)'
+        )
+    return f'{max(refusals, key=_nearness)} (best of {len(hosts)} host(s))'
+
+
+def _no_host(asked: extra_specs.Request, limiting: int) -> str:
+    text = (
+        f'RT bandwidth: asked {asked.reservation.ppm} ppm on each of '
+        f'{asked.vcpus} CPU(s), free none; no host that may take the server '
+    )
+    if asked.enforcement is extra_specs.Enforcement.LIMIT:
+        return text + 'offers RT bandwidth'
+    text += 'guarantees it'
+    if limiting:
+        text += (
+            f', {limiting} only limit: a flavor with '
+            f'{extra_specs.ENFORCEMENT}=limit accepts them'
+        )
+    return text
+
+
+def _room(
+    free: admission.Capacity, asked: extra_specs.Request, count: int
+) -> tuple[int, exception.InsufficientBandwidth | None]:
+    """How many of ``count`` servers fit, and what refuses the next."""
+    for fits in range(count):
+        try:
+            free = admission.place_many(
+                free, asked.vcpus, asked.reservation.ppm, 1
+            )
+        except exception.InsufficientBandwidth as err:
+            return fits, err
+    return count, None
+
+
+def _nearness(refusal: exception.InsufficientBandwidth) -> tuple[int, int]:
+    """Orders refusals: enough CPUs first, then the most that is free."""
+    return len(refusal.free_ppm), min(refusal.free_ppm, default=0)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host filter: does a real-time server fit on a host's CPUs?
+
+Placement knows the sum of a host; whether single CPUs have enough left is
+decided here, from what the compute node published, and in the end by the
+claim on the compute node.
+
+Importing this module, as nova-scheduler does for a filter that is enabled,
+also registers the request filter that asks Placement for the bandwidth.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import nova.conf
+from nova.scheduler import filters, utils
+from oslo_log import log as logging
+
+from nova_rt import admission, exception, extra_specs, rules
+import nova_rt.conf
+from nova_rt.scheduler import host_free, request, request_filter
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+nova_rt.conf.register_opts(CONF)
+request_filter.register()
+
+
+class RTBandwidthFilter(filters.BaseHostFilter):
+    """Pass the hosts whose CPUs have room for the reservation."""
+
+    # A rebuild keeps the claim it has.
+    RUN_ON_REBUILD = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rules = rules.Rules.of(CONF.nova_rt)
+
+    def filter_all(
+        self, filter_obj_list: Iterable[Any], spec_obj: Any
+    ) -> Iterable[Any]:
+        """The hosts that pass; the request is read once for all of them.
+
+        :param filter_obj_list: nova.scheduler.host_manager.HostState objects
+        :param spec_obj: nova.objects.RequestSpec
+        """
+        if utils.request_is_rebuild(spec_obj):
+            return filter_obj_list
+        try:
+            asked = request.read(spec_obj, self._rules)
+        except exception.InvalidRequest as err:
+            # The request filter has refused it, unless the rules of two
+            # schedulers differ.
+            LOG.warning(
+                'No host passes: %s', err, instance_uuid=spec_obj.instance_uuid
+            )
+            return []
+        if asked is None:
+            return filter_obj_list
+        return self._fitting(filter_obj_list, spec_obj, asked)
+
+    def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
+        """Whether one host passes."""
+        return bool(list(self.filter_all([host_state], spec_obj)))
+
+    def _fitting(
+        self, hosts: Iterable[Any], spec_obj: Any, asked: extra_specs.Request
+    ) -> Iterator[Any]:
+        for host in hosts:
+            try:
+                refusal = _refusal(host, asked)
+            except ValueError as err:
+                LOG.warning(
+                    '%(host)s, %(node)s publishes free RT bandwidth that '
+                    'cannot be read: %(error)s',
+                    {'host': host.host, 'node': host.nodename, 'error': err},
+                    instance_uuid=spec_obj.instance_uuid,
+                )
+                continue
+            if refusal is None:
+                yield host
+            else:
+                LOG.debug(
+                    '%(host)s, %(node)s is refused. %(refusal)s',
+                    {
+                        'host': host.host,
+                        'node': host.nodename,
+                        'refusal': refusal,
+                    },
+                    instance_uuid=spec_obj.instance_uuid,
+                )
+
+
+def _refusal(
+    host: Any, asked: extra_specs.Request
+) -> exception.InsufficientBandwidth | str | None:
+    """Why the host cannot take the server, or None where it can.
+
+    :raises ValueError: if what the host publishes cannot be read
+    """
+    free = host_free.read(host.stats)
+    if free is None:
+        return (
+            f'It publishes no free RT bandwidth; asked '
+            f'{asked.reservation.ppm} ppm on each of {asked.vcpus} CPU(s)'
+        )
+    try:
+        admission.place_many(
+            free,
+            asked.vcpus,
+            asked.reservation.ppm,
+            host_free.placed(host) + 1,
+        )
+    except exception.InsufficientBandwidth as err:
+        return err
+    return None

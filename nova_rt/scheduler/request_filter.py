@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request filter: what a real-time server asks of Placement."""
+
+from typing import Any
+
+from nova import exception as nova_exception
+import nova.conf
+from nova.scheduler import request_filter
+
+from nova_rt import exception, extra_specs, rules
+import nova_rt.conf
+from nova_rt.scheduler import request
+
+CONF = nova.conf.CONF
+nova_rt.conf.register_opts(CONF)
+
+_TRAIT = {
+    extra_specs.Enforcement.GUARANTEE: extra_specs.TRAIT_GUARANTEE,
+    # A host that guarantees has this trait as well.
+    extra_specs.Enforcement.LIMIT: extra_specs.TRAIT_LIMIT,
+}
+
+
+@request_filter.trace_request_filter
+def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
+    """Ask for the bandwidth and for the trait of the enforcement.
+
+    What the flavor itself asks of the class is replaced: with a hint the
+    server may need less. The RequestSpec is the scheduler's own copy and is
+    not saved.
+
+    :param ctxt: nova.context.RequestContext
+    :param request_spec: nova.objects.RequestSpec, changed in place
+    :returns: whether the server is a real-time one
+    :raises nova.exception.RequestFilterFailed: if what it asks for is wrong
+        or not allowed
+    """
+    try:
+        asked = request.read(request_spec, rules.Rules.of(CONF.nova_rt))
+    except exception.InvalidRequest as err:
+        raise nova_exception.RequestFilterFailed(reason=str(err)) from err
+    if asked is None:
+        return False
+    request_spec.flavor.extra_specs |= {
+        f'resources:{extra_specs.RESOURCE_CLASS}': str(asked.total_ppm),
+        f'trait:{_TRAIT[asked.enforcement]}': 'required',
+    }
+    request_spec.obj_reset_changes(['flavor'], recursive=True)
+    return True
+
+
+def register() -> None:
+    """Make nova-scheduler run the filter on every request.
+
+    In front of Nova's own: ``isolate_aggregates`` has to see the trait.
+    """
+    if rt_bandwidth_filter not in request_filter.ALL_REQUEST_FILTERS:
+        request_filter.ALL_REQUEST_FILTERS.insert(0, rt_bandwidth_filter)

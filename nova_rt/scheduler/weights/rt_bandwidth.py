@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The weigher: real-time servers go where most bandwidth is free."""
+
+from typing import Any
+
+import nova.conf
+from nova.scheduler import weights
+from oslo_log import log as logging
+
+from nova_rt import exception, extra_specs, rules
+import nova_rt.conf
+from nova_rt.scheduler import host_free, request
+
+CONF = nova.conf.CONF
+LOG = logging.getLogger(__name__)
+
+nova_rt.conf.register_opts(CONF)
+
+
+class RTBandwidthWeigher(weights.BaseHostWeigher):
+    """Weigh hosts by the bandwidth that is free on all their CPUs.
+
+    The same sum as Placement's: it levels load between hosts as worst fit
+    levels it between the CPUs of one.
+    """
+
+    def __init__(self) -> None:
+        self._rules = rules.Rules.of(CONF.nova_rt)
+        self._multiplier: float = CONF.nova_rt.weight_multiplier
+
+    def weight_multiplier(self, host_state: Any) -> float:
+        """The operator's multiplier, the same for every host."""
+        return self._multiplier
+
+    def weigh_objects(
+        self, weighed_obj_list: list[Any], weight_properties: Any
+    ) -> list[float]:
+        """Raw weights: ppm for a real-time server, else 0 for all.
+
+        :param weighed_obj_list: nova.weights.WeighedObject around HostStates
+        :param weight_properties: nova.objects.RequestSpec
+        """
+        try:
+            asked = request.read(weight_properties, self._rules)
+        except exception.InvalidRequest:
+            # Refused elsewhere, with its reason.
+            asked = None
+        if asked is None:
+            return [0.0] * len(weighed_obj_list)
+        return super().weigh_objects(weighed_obj_list, asked)
+
+    def _weigh_object(
+        self, host_state: Any, asked: extra_specs.Request
+    ) -> float:
+        """Free bandwidth of one host in ppm; 0 where it cannot be read."""
+        try:
+            free = host_free.read(host_state.stats)
+        except ValueError:
+            # Only a forced host gets here: the filter says what is wrong.
+            return 0.0
+        if free is None:
+            return 0.0
+        return float(
+            free.total_ppm - host_free.placed(host_state) * asked.total_ppm
+        )
