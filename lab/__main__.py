@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of the lab: ``python -m lab COMMAND``."""
+
+import argparse
+from collections.abc import Callable
+import os
+import sys
+
+from lab import config, console, leftovers, namespace, paths, preflight
+from lab.console import LabError
+
+# Variables of the user that a program in the lab gets as well.
+_PASSED_ON = ('COLUMNS', 'LANG', 'LINES', 'TERM')
+
+
+def main() -> int:
+    """Run one command and return the exit code."""
+    options = _parser().parse_args()
+    try:
+        preflight.require_root()
+        return options.run(options)
+    except LabError as error:
+        console.fail(error)
+        return 1
+    except KeyboardInterrupt:
+        print('lab: interrupted; "up" goes on, "down" cleans up')
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog='python -m lab', description=__doc__)
+    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+
+    # Commands with an underscore are those parts of the others that run in
+    # the lab's namespaces.
+    for name, run in (('up', _up), ('_up', _up_inside)):
+        added = _add(commands, name, run, 'start what is not running')
+        added.add_argument(
+            '--stock-compute',
+            action='store_true',
+            help="with Nova's own nova-compute in the place of ours",
+        )
+    for name, run in (('down', _down), ('_stop', _stop_inside)):
+        _add(commands, name, run, 'stop and remove everything')
+    for name, run in (('status', _status), ('_status', _status_inside)):
+        _add(commands, name, run, 'list the services; 3 if one is down')
+    for name, run in (('restart', _restart), ('_restart', _restart_inside)):
+        added = _add(commands, name, run, 'restart services')
+        added.add_argument('names', nargs='+', metavar='NAME')
+        added.add_argument(
+            '--stock',
+            action='store_true',
+            help="Nova's own nova-compute in the place of ours",
+        )
+    added = _add(commands, 'logs', _logs, "show the services' logs")
+    added.add_argument('name', nargs='?', metavar='NAME')
+    added.add_argument('-f', '--follow', action='store_true')
+    added = _add(commands, 'exec', _exec, 'run a command in the lab as admin')
+    added.add_argument('command', nargs=argparse.REMAINDER)
+    _add(commands, 'shell', _shell, 'start a shell in the lab as admin')
+    _add(commands, 'env', _env, "print the admin's environment")
+    _add(commands, 'leftovers', _leftovers, 'list what is on this machine')
+    return parser
+
+
+def _add(
+    commands: 'argparse._SubParsersAction[argparse.ArgumentParser]',
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    text: str,
+) -> argparse.ArgumentParser:
+    shown = {} if name.startswith('_') else {'help': text}
+    added = commands.add_parser(name, description=text, **shown)
+    added.set_defaults(run=run)
+    return added
+
+
+def _up(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    return cloud.up(['--stock-compute'] if options.stock_compute else [])
+
+
+def _up_inside(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    cloud.up_inside(options.stock_compute)
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    return cloud.down()
+
+
+def _stop_inside(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    cloud.stop_inside()
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    kept = namespace.holder()
+    if not kept:
+        print('the lab is down')
+        return 3
+    return namespace.reexec(kept, ['_status'])
+
+
+def _status_inside(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    return cloud.status_inside()
+
+
+def _restart(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    stock = ['--stock'] if options.stock else []
+    with cloud.lock():
+        return namespace.reexec(
+            _up_or_fail(), ['_restart', *stock, *options.names]
+        )
+
+
+def _restart_inside(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    cloud.restart_inside(options.names, options.stock)
+    return 0
+
+
+def _logs(options: argparse.Namespace) -> int:
+    logs = sorted(paths.LOG.glob('*.log'))
+    if options.name:
+        logs = [paths.LOG / f'{options.name}.log']
+        if not logs[0].exists():
+            raise LabError(f'no log of {options.name!r} in {paths.LOG}')
+    if not logs:
+        raise LabError(f'no logs in {paths.LOG}')
+    follow = ['-F'] if options.follow else []
+    lines = '100' if options.name else '5'
+    os.execvp('tail', ['tail', '-n', lines, *follow, *map(str, logs)])
+
+
+def _exec(options: argparse.Namespace) -> int:
+    if not options.command:
+        raise LabError('exec: which command?')
+    return _enter(options.command)
+
+
+def _shell(options: argparse.Namespace) -> int:
+    prompt = f'({namespace.HOST_NAME}) \\w # '
+    print('The OpenStack client is "openstack"; "exit" leaves the lab.')
+    return _enter(['env', f'PS1={prompt}', 'bash', '--norc', '-i'])
+
+
+def _enter(command: list[str]) -> int:
+    environment = {
+        name: os.environ[name] for name in _PASSED_ON if name in os.environ
+    }
+    environment |= {'HOME': os.environ.get('HOME', '/root')}
+    environment |= config.user_environment()
+    if not namespace.inside():
+        entering = namespace.enter_command(_up_or_fail())
+        # Entering a mount namespace loses the working directory.
+        command = [*entering, 'env', f'--chdir={os.getcwd()}', *command]
+    sys.stdout.flush()
+    os.execvpe(command[0], command, environment)
+
+
+def _up_or_fail():  # type: ignore[no-untyped-def]
+    kept = namespace.holder()
+    if not kept:
+        raise LabError('the lab is down; "python -m lab up" starts it')
+    return kept
+
+
+def _env(options: argparse.Namespace) -> int:
+    for name, value in config.user_environment().items():
+        print(f"export {name}='{value}'")
+    return 0
+
+
+def _leftovers(options: argparse.Namespace) -> int:
+    found = leftovers.find()
+    print('\n'.join(found) or 'nothing')
+    return 1 if found else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab as a whole: everything up, parts restarted, everything down."""
+
+from collections.abc import Callable, Iterator
+import concurrent.futures
+import contextlib
+import fcntl
+import graphlib
+import shutil
+import subprocess
+import sys
+
+from keystoneauth1.exceptions import ClientException
+from openstack import exceptions as sdk_exceptions
+
+from lab import (
+    catalog,
+    config,
+    leftovers,
+    namespace,
+    paths,
+    preflight,
+    process,
+    service,
+    setup_steps,
+)
+from lab.console import LabError, say, warn
+
+IMAGE_FILE = paths.IMAGES / f'{catalog.IMAGE}.img'
+# Nothing they hold is kept, so they need not end in order.
+_DOWN_S = 1.5
+_BUILD_IMAGE = paths.CHECKOUT / 'lab' / 'guest' / 'build.sh'
+
+
+@contextlib.contextmanager
+def lock() -> Iterator[None]:
+    """Let only one command at a time change the lab."""
+    paths.WORK.mkdir(parents=True, exist_ok=True)
+    with paths.LOCK.open('a') as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say('another lab command is at work, waiting for it')
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def up(arguments: list[str]) -> int:
+    """Bring the namespaces up and the rest of ``up`` to work in them."""
+    with lock():
+        kept = namespace.holder()
+        if not kept:
+            preflight.check()
+            kept = _new_namespaces()
+        return namespace.reexec(kept, ['_up', *arguments])
+
+
+def _new_namespaces() -> process.Process:
+    # Processes of a lab whose holder was killed are of no use to a new one.
+    lost = namespace.members()
+    if lost:
+        warn(f'{len(lost)} processes of a lab without namespaces: ending them')
+        process.stop(lost, 10)
+    if not paths.VAR.exists():
+        shutil.rmtree(paths.LOG, ignore_errors=True)
+    for directory in (paths.RUN, paths.ETC, paths.LOG):
+        directory.mkdir(parents=True, exist_ok=True)
+    leftovers.remember_host()
+    kept = namespace.create()
+    say(f'namespaces are up, kept by process {kept.pid}')
+    return kept
+
+
+def up_inside(stock_compute: bool) -> None:
+    """Start and set up everything that is not there yet."""
+    config.write()
+    services = service.table(stock_compute)
+    steps = {name: step.needs for name, step in services.items()}
+    work: dict[str, Callable[[], object]] = {
+        name: step.ensure for name, step in services.items()
+    }
+    for name, (function, needs) in setup_steps.STEPS.items():
+        steps[name] = needs
+        work[name] = function
+    work['seed'] = seed
+    steps['seed'] = ('hosts', 'glance', 'neutron', 'image')
+    work['image'] = build_image
+    steps['image'] = ()
+    _run_all(steps, work)
+    say('the lab is up')
+
+
+def _run_all(
+    needs: dict[str, tuple[str, ...]], work: dict[str, Callable[[], object]]
+) -> None:
+    # Each step as soon as what it needs is done; the first failure ends it.
+    order = graphlib.TopologicalSorter(needs)
+    order.prepare()
+    with concurrent.futures.ThreadPoolExecutor(len(work)) as pool:
+        running: dict[concurrent.futures.Future[object], str] = {}
+        while order.is_active():
+            for name in order.get_ready():
+                running[pool.submit(work[name])] = name
+            done, _ = concurrent.futures.wait(
+                running, return_when=concurrent.futures.FIRST_COMPLETED
+            )
+            for future in done:
+                name = running.pop(future)
+                _result(name, future)
+                order.done(name)
+
+
+def _result(name: str, future: concurrent.futures.Future[object]) -> None:
+    try:
+        future.result()
+    except (sdk_exceptions.SDKException, ClientException) as error:
+        service.abandoned.set()
+        raise LabError(f'{name}: {error}') from error
+    except LabError as error:
+        service.abandoned.set()
+        say(f'FAILED: {error}')
+        raise
+
+
+def build_image() -> None:
+    """Build the containers' image unless it is newer than its sources."""
+    paths.IMAGES.mkdir(parents=True, exist_ok=True)
+    sources = [p for p in _BUILD_IMAGE.parent.rglob('*') if p.is_file()]
+    newest = max(source.stat().st_mtime for source in sources)
+    if IMAGE_FILE.exists() and IMAGE_FILE.stat().st_mtime > newest:
+        return
+    setup_steps.run('image', [_BUILD_IMAGE, IMAGE_FILE])
+    say(f'built {IMAGE_FILE}')
+
+
+def seed() -> None:
+    """Fill the cloud with an image, a network and flavors."""
+    cloud = catalog.connect()
+    catalog.seed(cloud, IMAGE_FILE)
+    if catalog.only_limits(cloud):
+        warn(
+            "this machine's kernel limits real-time servers, it does not "
+            'guarantee them their CPU; the flavors say rt:enforcement=limit'
+        )
+
+
+def restart_inside(names: list[str], stock_compute: bool) -> None:
+    """Stop some services and start them again, with what they need."""
+    services = service.table(stock_compute)
+    for name in names:
+        if name not in services:
+            raise LabError(
+                f'no service {name!r}; there are: {", ".join(services)}'
+            )
+    for name in names:
+        services[name].stop()
+        say(f'{name} is stopped')
+    up_inside(stock_compute)
+
+
+def status_inside() -> int:
+    """Print a line for each service.
+
+    :return: 3 when something is down, as for system services.
+    """
+    print(f'{"service":<20} {"pid":>8} {"RSS MiB":>8}  {"state":<14} log')
+    code = 0
+    for found in service.table().values():
+        running = found.running()
+        state = found.state()
+        code = code if state == 'up' else 3
+        pid = str(running.pid) if running else '-'
+        rss = str(running.rss_kb() // 1024) if running else '-'
+        print(f'{found.name:<20} {pid:>8} {rss:>8}  {state:<14} {found.log}')
+    return code
+
+
+def down() -> int:
+    """Stop and remove everything but the logs, the image and the venv.
+
+    :return: 1 when something could not be removed.
+    """
+    if namespace.inside():
+        raise LabError("this is the lab's own shell; leave it first")
+    with lock():
+        kept = namespace.holder()
+        if kept:
+            namespace.reexec(kept, ['_stop'])
+        members = namespace.members()
+        process.stop(members, 10)
+        leftovers.detach_loops()
+        leftovers.remove_cgroups()
+        for directory in (paths.VAR, paths.ETC, paths.BIN):
+            shutil.rmtree(directory, ignore_errors=True)
+        left = leftovers.find()
+        for line in left:
+            print(f'left behind: {line}', file=sys.stderr)
+        if left:
+            return 1
+        leftovers.forget_host()
+        say('the lab is down')
+        return 0
+
+
+def stop_inside() -> None:
+    """Destroy the lab's containers, then end all services at once."""
+    services = service.table()
+    services['nova-compute'].stop(_DOWN_S)
+    if services['libvirtd'].running():
+        _destroy_domains()
+    say('containers are gone')
+    rest = [found for found in services.values() if found.running()]
+    with concurrent.futures.ThreadPoolExecutor(len(services)) as pool:
+        list(pool.map(lambda found: found.stop(_DOWN_S), rest))
+    say('services are stopped')
+
+
+def _destroy_domains() -> None:
+    # Every domain of this libvirtd is the lab's: its directories are.
+    virsh = ['virsh', '-c', 'lxc:///']
+    listed = subprocess.run(
+        [*virsh, 'list', '--all', '--name'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for name in listed.stdout.split():
+        for action in ('destroy', 'undefine'):
+            subprocess.run(
+                [*virsh, action, name], capture_output=True, check=False
+            )

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lab tells its user: progress with elapsed time, and failures."""
+
+import pathlib
+import sys
+import threading
+import time
+
+_START = time.monotonic()
+_LOCK = threading.Lock()
+TAIL_LINES = 25
+
+
+class LabError(Exception):
+    """The lab cannot go on; the message says why and what helps.
+
+    :param log: the log file that knows more; its last lines are shown.
+    """
+
+    def __init__(self, message: str, log: pathlib.Path | None = None) -> None:
+        super().__init__(message)
+        self.log = log
+
+
+def say(message: str) -> None:
+    """Print one progress line with the seconds since the command began."""
+    elapsed = time.monotonic() - _START
+    with _LOCK:
+        print(f'[{elapsed:6.1f}s] {message}', flush=True)
+
+
+def warn(message: str) -> None:
+    """Print a progress line that the user should not overlook."""
+    say(f'WARNING: {message}')
+
+
+def tail(log: pathlib.Path, lines: int = TAIL_LINES) -> str:
+    """Return the last lines of a log, or an empty string without one."""
+    try:
+        text = log.read_text(errors='replace')
+    except FileNotFoundError:
+        return ''
+    return '\n'.join(text.splitlines()[-lines:])
+
+
+def fail(error: LabError) -> None:
+    """Print why the command ends, with the end of the log that explains it."""
+    with _LOCK:
+        if error.log:
+            print(f'--- the last lines of {error.log} ---', file=sys.stderr)
+            print(tail(error.log), file=sys.stderr)
+            print('---', file=sys.stderr)
+        print(f'lab: {error}', file=sys.stderr, flush=True)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the lab could leave behind on the machine: found, and removed.
+
+Found by what it is, not by the lab's own notes, so that it works after a
+crash as well. The one note is what the machine had before the lab came.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+from lab import namespace, paths, process
+
+CGROUPS = pathlib.Path('/sys/fs/cgroup')
+PARTITION = 'machine'
+_NET = pathlib.Path('/sys/class/net')
+_LOOPS = pathlib.Path('/sys/block')
+_INTERFACE = re.compile(r'br-ex|br-int|ovs-netdev|tap[0-9a-f]{8}-[0-9a-f]{2}')
+
+
+def remember_host() -> None:
+    """Note the control groups and interfaces that are not the lab's."""
+    if not paths.HOST_BEFORE.exists():
+        paths.HOST_BEFORE.write_text(
+            json.dumps(
+                {
+                    'cgroups': [str(path) for path in _partitions()],
+                    'interfaces': sorted(os.listdir(_NET)),
+                }
+            )
+        )
+
+
+def forget_host() -> None:
+    """Drop the note; nothing of the lab is left."""
+    paths.HOST_BEFORE.unlink(missing_ok=True)
+
+
+def find() -> list[str]:
+    """Return a line for each thing of the lab that is on the machine."""
+    found = [
+        f'process {member.pid} ({_command(member.pid)})'
+        for member in namespace.members() + container_processes()
+    ]
+    mounts = pathlib.Path('/proc/self/mountinfo').read_text().splitlines()
+    work = f'{paths.WORK}/'
+    found += [
+        f'mount on {fields[4]}'
+        for fields in map(str.split, mounts)
+        if fields[4].startswith(work)
+    ]
+    found += [f'loop device {device}' for device in _loops()]
+    before = _host_before()
+    if before:
+        found += [
+            f'control group {path}'
+            for path in _partitions()
+            if str(path) not in before['cgroups']
+        ]
+        found += [
+            f'network interface {name}'
+            for name in sorted(os.listdir(_NET))
+            if _INTERFACE.fullmatch(name) and name not in before['interfaces']
+        ]
+    return found
+
+
+def container_processes() -> list[process.Process]:
+    """Return processes of containers, known by their root file systems."""
+    roots = [f' - ext4 {device} ' for device in _loops()]
+    found = []
+    for pid in process.pids():
+        member = process.identify(pid)
+        mounts = namespace.mounts(pid)
+        if member and any(root in mounts for root in roots):
+            found.append(member)
+    return found
+
+
+def detach_loops() -> None:
+    """Free the loop devices of the lab's disks."""
+    for device in _loops():
+        subprocess.run(
+            ['losetup', '--detach', device], capture_output=True, check=False
+        )
+
+
+def remove_cgroups() -> None:
+    """Remove libvirt's control groups if the lab's libvirt made them.
+
+    One that still holds something is kept; :func:`find` reports it.
+    """
+    before = _host_before()
+    if not before:
+        return
+    for partition in _partitions():
+        if str(partition) in before['cgroups']:
+            continue
+        for directory, _, _ in os.walk(partition, topdown=False):
+            try:
+                os.rmdir(directory)
+            except OSError as error:
+                if error.errno not in (errno.EBUSY, errno.ENOTEMPTY):
+                    raise
+
+
+def _host_before() -> dict[str, list[str]] | None:
+    try:
+        return json.loads(paths.HOST_BEFORE.read_text())
+    except FileNotFoundError:
+        return None
+
+
+def _partitions() -> list[pathlib.Path]:
+    # Of every v1 hierarchy, or of the one of v2.
+    hierarchies = [CGROUPS, *CGROUPS.iterdir()]
+    return [
+        hierarchy / PARTITION
+        for hierarchy in hierarchies
+        if not hierarchy.is_symlink() and (hierarchy / PARTITION).is_dir()
+    ]
+
+
+def _loops() -> list[str]:
+    found = []
+    for block in _LOOPS.glob('loop*'):
+        # Detached between the listing and the reading: not ours any more.
+        with contextlib.suppress(FileNotFoundError):
+            backing = (block / 'loop' / 'backing_file').read_text()
+            if backing.startswith(f'{paths.VAR}/'):
+                found.append(f'/dev/{block.name}')
+    return sorted(found)
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        text = pathlib.Path(f'/proc/{pid}/cmdline').read_text()
+        return text.replace('\0', ' ').strip()[:80]
+    return 'gone'

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's own network, mount and host-name namespaces.
+
+Everything of the lab runs in them: its ports are on a loopback of its own, its
+bridges and taps exist only there, its /run and libvirt's directories hide the
+machine's, and nothing is ever mounted or unmounted on the machine itself. One
+process, the holder, keeps them open.
+"""
+
+from collections.abc import Sequence
+import errno
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+from lab import paths, process
+from lab.console import LabError
+
+HOST_NAME = 'nova-rt-lab'
+# The source of the tmpfs on the lab's /run: any process that sees it among its
+# mounts is the lab's, whatever it calls itself.
+MARK = f'{HOST_NAME}:{paths.WORK}'
+HOLDER_LOG = paths.LOG / 'namespace.log'
+_HOLDER = paths.RUN / 'holder.json'
+
+# Directories of libvirt that a libvirtd of the machine may use, too.
+_PRIVATE = {
+    '/etc/libvirt': paths.ETC / 'libvirt',
+    '/var/lib/libvirt': paths.VAR / 'libvirt' / 'lib',
+    '/var/cache/libvirt': paths.VAR / 'libvirt' / 'cache',
+    '/var/log/libvirt': paths.LOG / 'libvirt',
+}
+
+# A new network namespace needs a new sysfs for its /sys/class/net, and a new
+# sysfs has no cgroups: they are put aside and back. libvirt-lxc 9 cannot work
+# with the v2 hierarchy that a hybrid set-up mounts beside the v1 ones.
+_SETUP = """
+mount --make-rprivate /
+hostname {host}
+ip link set lo up
+mount -t tmpfs -o mode=755 {mark} /run
+mkdir /run/lock /run/cgroup /run/openvswitch /run/ovn
+mount --rbind /sys/fs/cgroup /run/cgroup
+mount -t sysfs sysfs /sys
+mount --move /run/cgroup /sys/fs/cgroup
+rmdir /run/cgroup
+if mountpoint -q /sys/fs/cgroup/unified; then
+    umount /sys/fs/cgroup/unified
+fi
+mount --bind {etc}/hosts /etc/hosts
+{binds}
+touch /run/ready
+exec sleep infinity
+"""
+
+
+def holder() -> process.Process | None:
+    """Return the process that keeps the namespaces, if it lives."""
+    try:
+        found = process.Process(**json.loads(_HOLDER.read_text()))
+    except FileNotFoundError:
+        return None
+    return found if found.alive() else None
+
+
+def inside() -> bool:
+    """Tell whether this very process is in the lab's namespaces."""
+    return _has_mark(os.getpid())
+
+
+def create() -> process.Process:
+    """Make the namespaces and return their holder.
+
+    :raises LabError: when the machine does not allow it.
+    """
+    (paths.ETC / 'hosts').write_text(f'127.0.0.1 localhost {HOST_NAME}\n')
+    binds = []
+    for target, source in _PRIVATE.items():
+        source.mkdir(parents=True, exist_ok=True)
+        binds.append(f'[ ! -d {target} ] || mount --bind {source} {target}')
+    script = _SETUP.format(
+        host=HOST_NAME, mark=MARK, etc=paths.ETC, binds='\n'.join(binds)
+    )
+    command = ['unshare', '--net', '--mount', '--uts']
+    command += ['--propagation', 'private', '--', 'sh', '-eu', '-c', script]
+    kept = process.start(command, HOLDER_LOG, {'PATH': os.defpath}, paths.VAR)
+    ready = pathlib.Path(f'/proc/{kept.pid}/root/run/ready')
+    deadline = time.monotonic() + 20
+    while not (_has_mark(kept.pid) and ready.exists()):
+        if not kept.alive() or time.monotonic() > deadline:
+            raise LabError('cannot make the namespaces', HOLDER_LOG)
+        time.sleep(0.02)
+    _HOLDER.write_text(json.dumps({'pid': kept.pid, 'started': kept.started}))
+    return kept
+
+
+def enter_command(kept: process.Process) -> list[str]:
+    """Return the command that runs what follows it in the namespaces."""
+    return ['nsenter', f'--target={kept.pid}', '--net', '--mount', '--uts']
+
+
+def reexec(kept: process.Process, arguments: Sequence[str]) -> int:
+    """Run this program with other arguments in the namespaces.
+
+    An interrupt reaches it directly, so it is left to answer.
+
+    :return: its exit code.
+    """
+    command = enter_command(kept)
+    command += ['env', f'--chdir={paths.CHECKOUT}']
+    command += [sys.executable, '-m', 'lab', *arguments]
+    child = subprocess.Popen(command)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return child.wait()
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def members() -> list[process.Process]:
+    """Return the processes that run in the lab's mount namespaces.
+
+    Those of libvirt's container controllers are copies of the lab's and carry
+    the same mark; the processes of a container do not.
+    """
+    found = []
+    for pid in process.pids():
+        member = process.identify(pid)
+        if member and _has_mark(pid):
+            found.append(member)
+    return found
+
+
+def mounts(pid: int) -> str:
+    """Return the mounts that a process sees; nothing if it is gone."""
+    try:
+        return pathlib.Path(f'/proc/{pid}/mountinfo').read_text()
+    except OSError as error:
+        # Gone, a zombie or a kernel thread.
+        if error.errno in (errno.ENOENT, errno.ESRCH, errno.EINVAL):
+            return ''
+        raise
+
+
+def _has_mark(pid: int) -> bool:
+    return f' - tmpfs {MARK} ' in mounts(pid)

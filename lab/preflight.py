@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the machine must offer before the lab does any work."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from lab import paths
+from lab.console import LabError
+
+MEMORY_KB = 3 * 1024 * 1024
+DISK_KB = 4 * 1024 * 1024
+
+# Program and the Debian package that has it.
+_PROGRAMS = {
+    'ip': 'iproute2',
+    'unshare': 'util-linux',
+    'nsenter': 'util-linux',
+    'losetup': 'mount',
+    'mkfs.ext4': 'e2fsprogs',
+    'mariadbd': 'mariadb-server',
+    'mariadb-install-db': 'mariadb-server',
+    'rabbitmq-server': 'rabbitmq-server',
+    'memcached': 'memcached',
+    'ovsdb-server': 'openvswitch-switch',
+    'ovs-vswitchd': 'openvswitch-switch',
+    'ovn-northd': 'ovn-central',
+    'ovn-controller': 'ovn-host',
+    'libvirtd': 'libvirt-daemon',
+    'virsh': 'libvirt-clients',
+}
+_LXC_DRIVER = '/usr/lib/*/libvirt/connection-driver/libvirt_driver_lxc.so'
+
+
+def require_root() -> None:
+    """Refuse a user who cannot make namespaces and cgroups."""
+    if os.geteuid() != 0:
+        raise LabError('only root can do this; try again with sudo')
+
+
+def check() -> None:
+    """Refuse a machine that cannot run the lab, saying what is missing.
+
+    :raises LabError: with all that is missing and what helps.
+    """
+    if not re.fullmatch(r'/[\w./+-]+', str(paths.WORK)):
+        raise LabError(
+            f'NOVA_RT_LAB={paths.WORK}: must be an absolute path of letters, '
+            'digits and . _ + -'
+        )
+    if str(paths.WORK.resolve()).startswith(('/run/', '/sys/', '/proc/')):
+        raise LabError(f'NOVA_RT_LAB={paths.WORK}: not a place for files')
+    _check_software()
+    _check_resources()
+    _check_kernel()
+
+
+def _check_software() -> None:
+    wanted = {
+        package
+        for program, package in _PROGRAMS.items()
+        if not shutil.which(program, path=f'{os.defpath}:/usr/sbin:/sbin')
+    }
+    if not list(pathlib.Path('/').glob(_LXC_DRIVER[1:])):
+        wanted.add('libvirt-daemon-driver-lxc')
+    if wanted:
+        raise LabError(
+            'Debian packages are missing: '
+            + ' '.join(sorted(wanted))
+            + '; "make venv" installs them'
+        )
+    modules = ('nova', 'keystone', 'glance', 'placement', 'neutron')
+    missing = [m for m in modules if not importlib.util.find_spec(m)]
+    if not (paths.VENV / 'bin' / 'nova-rt-compute').exists():
+        missing.append('nova_rt (its programs)')
+    if missing:
+        raise LabError(
+            f'not installed in {paths.VENV}: {", ".join(missing)}; "make '
+            'venv" installs them'
+        )
+
+
+def _check_resources() -> None:
+    text = pathlib.Path('/proc/meminfo').read_text()
+    match = re.search(r'^MemAvailable:\s+(\d+)', text, re.M)
+    assert match is not None  # every kernel since 3.14 says it
+    if int(match[1]) < MEMORY_KB:
+        raise LabError(
+            f'{int(match[1])} KiB of memory are available, the lab needs '
+            f'{MEMORY_KB}'
+        )
+    paths.WORK.mkdir(parents=True, exist_ok=True)
+    free_kb = shutil.disk_usage(paths.WORK).free // 1024
+    if free_kb < DISK_KB:
+        raise LabError(
+            f'{free_kb} KiB are free under {paths.WORK}, the lab needs '
+            f'{DISK_KB}'
+        )
+    for device in ('/dev/net/tun', '/dev/loop-control'):
+        if not os.path.exists(device):
+            raise LabError(
+                f'{device} is missing; load the kernel module '
+                f'"{device.split("/")[2].split("-")[0]}" (tun or loop)'
+            )
+
+
+def _check_kernel() -> None:
+    # The product's own probe decides; it says what was found and what helps.
+    probe = subprocess.run(
+        [paths.VENV / 'bin' / 'nova-rt-status', 'host', 'check'],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if probe.returncode:
+        raise LabError(
+            'this machine cannot hold reservations; "nova-rt-status host '
+            f'check" says:\n{probe.stdout}{probe.stderr}'.rstrip()
+        )

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Set-up between the services: databases, switches, catalogue, host mapping.
+
+Each step may be run again at any time. The slow ones leave a mark with the
+version that they were done for, and are skipped while it holds.
+"""
+
+from collections.abc import Callable, Sequence
+import importlib.metadata
+import pathlib
+import subprocess
+import time
+
+from lab import catalog, config, namespace, paths, service
+from lab.console import LabError, say
+
+_DONE = paths.VAR / 'done'
+_REGISTER_S = 120
+
+
+def run(
+    name: str,
+    command: Sequence[str | pathlib.Path],
+    text: str | None = None,
+) -> None:
+    """Run a set-up command, its output added to the log of this name.
+
+    :param text: what it reads from standard input.
+    :raises LabError: when it fails.
+    """
+    log = paths.LOG / f'{name}.log'
+    with log.open('ab') as output:
+        done = subprocess.run(
+            command,
+            input=text.encode() if text is not None else b'',
+            stdout=output,
+            stderr=output,
+            env=service.base_environment(),
+            cwd=paths.VAR,
+            check=False,
+        )
+    if done.returncode:
+        raise LabError(f'{command[0]} failed ({name})', log)
+
+
+def _once(name: str, version: str, work: Callable[[], None]) -> None:
+    mark = _DONE / name
+    if mark.exists() and mark.read_text() == version:
+        return
+    work()
+    _DONE.mkdir(exist_ok=True)
+    mark.write_text(version)
+    say(f'{name} is done')
+
+
+def mariadb_install() -> None:
+    """Make the database server's own tables."""
+    if (paths.VAR / 'mysql' / 'mysql').exists():
+        return
+    run(
+        'mariadb-install',
+        [
+            'mariadb-install-db',
+            '--no-defaults',
+            '--user=root',
+            f'--datadir={paths.VAR}/mysql',
+            '--auth-root-authentication-method=socket',
+            '--skip-test-db',
+        ],
+    )
+
+
+def databases() -> None:
+    """Create the empty databases."""
+
+    def create() -> None:
+        sql = ''.join(
+            f'CREATE DATABASE IF NOT EXISTS {name} CHARACTER SET utf8mb4;'
+            for name in config.DATABASES
+        )
+        command = ['mariadb', '--no-defaults', '-uroot']
+        run('databases', [*command, f'--socket={paths.MYSQL_SOCKET}'], sql)
+
+    _once('databases', ' '.join(config.DATABASES), create)
+
+
+def keystone_db() -> None:
+    """Fill Keystone's database, keys, and the admin user."""
+    url = config.AUTH_URL
+    manage: list[str | pathlib.Path] = [
+        paths.VENV / 'bin' / 'keystone-manage',
+        '--config-file',
+        paths.ETC / 'keystone' / 'keystone.conf',
+    ]
+    owner = ['--keystone-user', 'root', '--keystone-group', 'root']
+
+    def fill() -> None:
+        for keys in ('fernet', 'credential'):
+            (paths.ETC / 'keystone' / keys).mkdir(mode=0o700, exist_ok=True)
+            run('keystone-db', [*manage, f'{keys}_setup', *owner])
+        run('keystone-db', [*manage, 'db_sync'])
+        bootstrap = ['--bootstrap-password', config.PASSWORD]
+        for interface in ('admin', 'internal', 'public'):
+            bootstrap += [f'--bootstrap-{interface}-url', url]
+        bootstrap += ['--bootstrap-region-id', 'RegionOne']
+        run('keystone-db', [*manage, 'bootstrap', *bootstrap])
+
+    _once('keystone-db', _version('keystone'), fill)
+
+
+def placement_db() -> None:
+    """Fill Placement's database."""
+    _sync('placement', 'openstack-placement', 'placement.conf', ['db', 'sync'])
+
+
+def glance_db() -> None:
+    """Fill Glance's database."""
+    _sync('glance', 'glance', 'glance-api.conf', ['db_sync'])
+
+
+def _sync(name: str, package: str, file: str, arguments: list[str]) -> None:
+    step = f'{name}-db'
+    manage = paths.VENV / 'bin' / f'{name}-manage'
+    configuration = ['--config-file', paths.ETC / name / file]
+    _once(
+        step,
+        _version(package),
+        lambda: run(step, [manage, *configuration, *arguments]),
+    )
+
+
+def neutron_db() -> None:
+    """Fill Neutron's database."""
+    etc = paths.ETC / 'neutron'
+    command = [
+        paths.VENV / 'bin' / 'neutron-db-manage',
+        '--config-file',
+        etc / 'neutron.conf',
+        '--config-file',
+        etc / 'ml2_conf.ini',
+        'upgrade',
+        'heads',
+    ]
+    _once(
+        'neutron-db', _version('neutron'), lambda: run('neutron-db', command)
+    )
+
+
+def nova_db() -> None:
+    """Fill Nova's databases and make its cell."""
+
+    def fill() -> None:
+        cell0 = config.database_url('nova_cell0')
+        map_cell0 = ['map_cell0', '--database_connection', cell0]
+        _nova_manage('nova-db', ['api_db', 'sync'])
+        _nova_manage('nova-db', ['cell_v2', *map_cell0])
+        _nova_manage('nova-db', ['db', 'sync'])
+        if not (_DONE / 'cell1').exists():
+            _nova_manage('nova-db', ['cell_v2', 'create_cell', '--name=cell1'])
+            _DONE.mkdir(exist_ok=True)
+            (_DONE / 'cell1').touch()
+
+    _once('nova-db', _version('nova'), fill)
+
+
+def _nova_manage(step: str, arguments: list[str]) -> None:
+    manage = paths.VENV / 'bin' / 'nova-manage'
+    nova = paths.ETC / 'nova' / 'nova.conf'
+    run(step, [manage, '--config-file', nova, *arguments])
+
+
+def _version(package: str) -> str:
+    return importlib.metadata.version(package)
+
+
+def ovs_databases() -> None:
+    """Make the empty databases of the switch and of OVN."""
+    var = paths.VAR / 'ovs'
+    for name, schema in (
+        ('conf', '/usr/share/openvswitch/vswitch.ovsschema'),
+        ('nb', '/usr/share/ovn/ovn-nb.ovsschema'),
+        ('sb', '/usr/share/ovn/ovn-sb.ovsschema'),
+    ):
+        database = var / f'{name}.db'
+        if not database.exists():
+            run('ovs-setup', ['ovsdb-tool', 'create', database, schema])
+
+
+def switch_settings() -> None:
+    """Tell the switch who it is and where OVN's databases are."""
+    settings = {
+        'external-ids:system-id': namespace.HOST_NAME,
+        'external-ids:hostname': namespace.HOST_NAME,
+        'external-ids:ovn-remote': f'"unix:{paths.OVN_SOCKET}"',
+        'external-ids:ovn-encap-type': 'geneve',
+        'external-ids:ovn-encap-ip': '127.0.0.1',
+        'external-ids:ovn-bridge-datapath-type': 'netdev',
+        'external-ids:ovn-bridge': 'br-int',
+        'external-ids:ovn-bridge-mappings': '"physnet1:br-ex"',
+        'external-ids:ovn-cms-options': 'enable-chassis-as-gw',
+        # Without it TCP from a container hangs: the user-space switch does
+        # not fill in checksums.
+        'other_config:userspace-tso-enable': 'true',
+    }
+    _vsctl('--no-wait', 'init')
+    pairs = [f'{key}={value}' for key, value in settings.items()]
+    _vsctl('--no-wait', 'set', 'Open_vSwitch', '.', *pairs)
+
+
+def bridges() -> None:
+    """Make the bridges; the lab itself is the gateway of the network."""
+    for bridge, extra in (('br-ex', []), ('br-int', ['fail-mode=secure'])):
+        options = ['datapath_type=netdev', *extra]
+        add = ['--may-exist', 'add-br', bridge]
+        _vsctl(*add, '--', 'set', 'bridge', bridge, *options)
+    deadline = time.monotonic() + 20
+    while not pathlib.Path('/sys/class/net/br-ex').exists():
+        if time.monotonic() > deadline:
+            raise LabError('no br-ex', paths.LOG / 'ovs-vswitchd.log')
+        time.sleep(0.1)
+    address = f'{catalog.GATEWAY}/{catalog.SUBNET.prefixlen}'
+    run('ovs-setup', ['ip', 'addr', 'replace', address, 'dev', 'br-ex'])
+    run('ovs-setup', ['ip', 'link', 'set', 'br-ex', 'up'])
+
+
+def _vsctl(*arguments: str) -> None:
+    run('ovs-setup', ['ovs-vsctl', '--timeout=20', *arguments])
+
+
+def endpoints() -> None:
+    """Make the service users and endpoints."""
+    _once('catalog', '1', lambda: catalog.create(catalog.connect()))
+
+
+def hosts() -> None:
+    """Wait until the host serves, and map it into the cell.
+
+    :raises LabError: when it does not in time.
+    """
+    cloud = catalog.connect()
+    compute = service.table()['nova-compute']
+    deadline = time.monotonic() + _REGISTER_S
+    while missing := catalog.missing_services(cloud):
+        if not compute.running():
+            raise LabError('nova-compute ended', compute.log)
+        if time.monotonic() > deadline:
+            raise LabError(
+                f'not registered after {_REGISTER_S} s: {", ".join(missing)}',
+                compute.log,
+            )
+        if service.abandoned.wait(0.5):
+            raise LabError('hosts: not waited for')
+    _once(
+        'host-mapping',
+        '1',
+        lambda: _nova_manage('host-mapping', ['cell_v2', 'discover_hosts']),
+    )
+
+
+# Every step with the steps and services that it needs.
+STEPS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
+    'mariadb-install': (mariadb_install, ()),
+    'databases': (databases, ('mariadb',)),
+    'keystone-db': (keystone_db, ('databases',)),
+    'placement-db': (placement_db, ('databases',)),
+    'glance-db': (glance_db, ('databases',)),
+    'neutron-db': (neutron_db, ('databases',)),
+    'nova-db': (nova_db, ('databases',)),
+    'ovs-databases': (ovs_databases, ()),
+    'switch-settings': (switch_settings, ('ovsdb',)),
+    'bridges': (bridges, ('ovs-vswitchd',)),
+    'catalog': (endpoints, ('keystone',)),
+    'hosts': (hosts, ('nova-compute', 'nova-scheduler', 'nova-api')),
+}
