@@ -46,7 +46,11 @@ class InsufficientBandwidth(NovaRTError):
         self.cpus = cpus
         self.free_ppm = free_ppm
         self.rule = rule
-        free = ', '.join(str(ppm) for ppm in free_ppm) or 'none'
+        shown = [str(ppm) for ppm in free_ppm]
+        if len(shown) > 4:
+            # The last one decides, and a fault holds 255 characters.
+            shown[2:-1] = ['...']
+        free = ', '.join(shown) or 'none'
         super().__init__(
             f'RT bandwidth: asked {asked_ppm} ppm on each of {cpus} CPU(s), '
             f'free {free} ppm; {rule}'

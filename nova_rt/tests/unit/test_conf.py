@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.conf."""
+
+import ddt
+from oslo_config import cfg, fixture
+from oslotest import base
+
+from nova_rt import extra_specs, reservation, rules
+import nova_rt.conf
+
+
+@ddt.ddt
+class ConfTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.conf = cfg.ConfigOpts()
+        nova_rt.conf.register_opts(self.conf)
+        self.conf([], default_config_files=[])
+        # oslo.config keeps overrides in the group, which is shared.
+        self.useFixture(fixture.Config(self.conf))
+
+    def test_may_be_registered_again(self):
+        nova_rt.conf.register_opts(self.conf)
+
+    def test_sample_lists_every_option(self):
+        listed = [
+            opt.dest
+            for group, opts in nova_rt.conf.list_opts()
+            for opt in opts
+        ]
+        self.assertEqual(sorted(self.conf.nova_rt), sorted(listed))
+
+    def test_every_option_has_help(self):
+        for _group, opts in nova_rt.conf.list_opts():
+            for opt in opts:
+                self.assertTrue(opt.help, opt.name)
+
+    def test_hint_rules_are_those_of_the_parser(self):
+        for rule in extra_specs.HintRule:
+            self.conf.set_override('hints', rule.value, 'nova_rt')
+            self.assertIs(rule, rules.Rules.of(self.conf.nova_rt).hints)
+
+    def test_rules_of_the_defaults(self):
+        self.assertEqual(
+            rules.Rules(
+                extra_specs.HintRule.LOWER,
+                reservation.MIN_PERIOD_US,
+                1_000_000,
+            ),
+            rules.Rules.of(self.conf.nova_rt),
+        )
+
+    @ddt.data(
+        ('hints', 'raise'),
+        ('min_period_us', 99),
+        ('max_period_us', (1 << 22) + 1),
+        ('reserved_ppm', 1_000_001),
+        ('reserved_ppm', -1),
+        ('verify_interval', -1),
+    )
+    @ddt.unpack
+    def test_out_of_range(self, option, value):
+        self.assertRaises(
+            ValueError, self.conf.set_override, option, value, 'nova_rt'
+        )
