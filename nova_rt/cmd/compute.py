@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nova-rt-compute: nova-compute with our manager and driver."""
+
+import logging as stdlib_logging
+import os
+import sys
+
+# First of all: its first line chooses how threads work in this process.
+from nova.cmd import compute
+from nova import exception as nova_exception
+from nova import service
+from oslo_log import log as logging
+
+from nova_rt import hooks
+
+LOG = logging.getLogger(__name__)
+
+BINARY = 'nova-compute'
+MANAGER = 'nova_rt.compute.manager.RTComputeManager'
+
+
+def main() -> None:
+    """Run until stopped; exit with 1 if the service cannot start.
+
+    To all others this is the host's nova-compute: it reads the same files
+    and has the same entry in the services table.
+    """
+    sys.argv[0] = BINARY
+    hooks.extend_nova_virt()
+    service.SERVICE_MANAGERS[BINARY] = MANAGER
+    try:
+        compute.main()
+    except nova_exception.InvalidConfiguration as err:
+        LOG.critical('nova-rt-compute cannot start: %s', err)
+        _exit(1)
+    except Exception:
+        LOG.critical('nova-rt-compute has failed', exc_info=True)
+        _exit(1)
+    except SystemExit as err:
+        _exit(err.code if isinstance(err.code, int) else 1)
+
+
+def _exit(status: int) -> None:
+    """End now: threads that Nova has started would keep us alive."""
+    stdlib_logging.shutdown()
+    os._exit(status)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's compute manager, with reservations.
+
+Carries a request from the RequestSpec, which the driver never sees, to the
+server's record, and has the reservations verified from time to time.
+"""
+
+from typing import Any
+
+from nova.compute import manager
+from nova import exception as nova_exception
+from oslo_log import log as logging
+from oslo_service import periodic_task
+
+from nova_rt import conf
+from nova_rt import exception
+from nova_rt import extra_specs
+from nova_rt import hooks
+from nova_rt import record
+from nova_rt import rules
+from nova_rt.compute import resource_tracker
+from nova_rt.virt.libvirt import driver
+from nova_rt.virt.libvirt import servers
+
+CONF = manager.CONF
+LOG = logging.getLogger(__name__)
+
+conf.register_opts(CONF)
+
+
+class RTComputeManager(manager.ComputeManager):
+    """ComputeManager for hosts that hold reservations."""
+
+    def __init__(self, compute_driver=None, *args, **kwargs):
+        super().__init__(compute_driver, *args, **kwargs)
+        if not isinstance(self.driver, driver.RTLibvirtDriver):
+            raise nova_exception.InvalidConfiguration(
+                'nova-rt-compute needs [DEFAULT] compute_driver = '
+                f'{hooks.COMPUTE_DRIVER}'
+            )
+        self._rt_rules = rules.Rules.of(CONF.nova_rt)
+        self.rt = resource_tracker.RTResourceTracker(
+            self.host, self.driver, reportclient=self.reportclient
+        )
+
+    # Building servers
+
+    def _do_build_and_run_instance(
+        self, context: Any, instance: Any, image: Any, request_spec: Any,
+        filter_properties: Any, admin_password: Any, injected_files: Any,
+        requested_networks: Any, security_groups: Any,
+        block_device_mapping: Any, node: Any = None, limits: Any = None,
+        host_list: Any = None, accel_uuids: Any = None,
+    ) -> Any:  # fmt: skip
+        """On the last host there is, keep the reason of a failure.
+
+        Sent back once more, it would end as "Exhausted all hosts available
+        for retrying" in the server's fault, without a number.
+        """
+        if servers.is_rt(instance) and host_list is not None and not host_list:
+            filter_properties = {
+                key: value
+                for key, value in (filter_properties or {}).items()
+                if key != 'retry'
+            }
+        return super()._do_build_and_run_instance(
+            context, instance, image, request_spec, filter_properties,
+            admin_password, injected_files, requested_networks,
+            security_groups, block_device_mapping, node, limits, host_list,
+            accel_uuids,
+        )  # fmt: skip
+
+    def _build_and_run_instance(
+        self, context: Any, instance: Any, image: Any, injected_files: Any,
+        admin_password: Any, requested_networks: Any, security_groups: Any,
+        block_device_mapping: Any, node: Any, limits: Any,
+        filter_properties: Any, request_spec: Any = None,
+        accel_uuids: Any = None,
+    ) -> Any:  # fmt: skip
+        """Note in the server's record what was asked for, then build it."""
+        hints = self._get_scheduler_hints(filter_properties, request_spec)
+        self._rt_note_request(instance, hints.get(extra_specs.HINT))
+        try:
+            return super()._build_and_run_instance(
+                context, instance, image, injected_files, admin_password,
+                requested_networks, security_groups, block_device_mapping,
+                node, limits, filter_properties, request_spec, accel_uuids,
+            )  # fmt: skip
+        except nova_exception.RescheduledException as err:
+            if filter_properties.get('retry') or not servers.is_rt(instance):
+                raise
+            # Unlike a reschedule without a next host, an abort also cleans
+            # up the server's volumes.
+            raise nova_exception.BuildAbortException(
+                instance_uuid=instance.uuid, reason=err.kwargs['reason']
+            ) from err
+
+    def _rt_note_request(self, instance: Any, hint: object) -> None:
+        """Put the request into the server's record, CPUs to be claimed.
+
+        :raises BuildAbortException: if it means nothing here; no other host
+            could do better
+        """
+        try:
+            request = self._rt_rules.read(
+                instance.flavor.extra_specs, instance.flavor.vcpus, hint
+            )
+            if request is not None:
+                servers.store(instance, record.Record(request))
+        except exception.NovaRTError as err:
+            raise nova_exception.BuildAbortException(
+                instance_uuid=instance.uuid, reason=str(err)
+            ) from err
+
+    # Holding reservations
+
+    @periodic_task.periodic_task(spacing=CONF.nova_rt.verify_interval or -1)
+    def _verify_reservations(self, context: Any) -> None:
+        """See that every running container has its reservation."""
+        self.driver.rt_guard.verify_all()
+
+    # What is refused
+
+    def _get_rescue_image(self, context: Any, instance: Any,
+                          rescue_image_ref: Any = None) -> Any:  # fmt: skip
+        """Refuse rescue, in its last step before the server is stopped."""
+        if servers.is_rt(instance):
+            raise nova_exception.InstanceNotRescuable(
+                instance_id=instance.uuid,
+                reason='real-time servers are containers, which have no '
+                'second root disk',
+            )
+        return super()._get_rescue_image(context, instance, rescue_image_ref)
+
+    def _do_prep_resize(
+        self, context: Any, image: Any, instance: Any, flavor: Any,
+        request_spec: Any, filter_properties: Any, node: Any,
+        clean_shutdown: Any, migration: Any, host_list: Any,
+    ) -> Any:  # fmt: skip
+        """Do not send a refused move on to the next host."""
+        if self._rt_concerned(instance, flavor):
+            filter_properties = {}
+        return super()._do_prep_resize(
+            context, image, instance, flavor, request_spec,
+            filter_properties, node, clean_shutdown, migration, host_list,
+        )  # fmt: skip
+
+    def _prep_resize(
+        self, context: Any, image: Any, instance: Any, flavor: Any,
+        filter_properties: Any, node: Any, migration: Any,
+        request_spec: Any, clean_shutdown: bool = True,
+    ) -> Any:  # fmt: skip
+        """Refuse resize and cold migration; the server stays as it is."""
+        if self._rt_concerned(instance, flavor):
+            raise nova_exception.InstanceFaultRollback(
+                nova_exception.MigrationError(
+                    reason='real-time servers cannot be moved or resized'
+                )
+            )
+        return super()._prep_resize(
+            context, image, instance, flavor, filter_properties, node,
+            migration, request_spec, clean_shutdown,
+        )  # fmt: skip
+
+    @staticmethod
+    def _rt_concerned(instance: Any, flavor: Any) -> bool:
+        specs = flavor.extra_specs
+        return servers.is_rt(instance) or extra_specs.is_rt(specs)

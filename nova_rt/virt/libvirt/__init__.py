@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's libvirt driver, with reservations for LXC containers."""

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's libvirt driver for LXC containers with reservations.
+
+Servers of ordinary flavors take Nova's own path everywhere, but for one
+thing: every container gets a network namespace of its own.
+"""
+
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import thread_pool_factory
+from nova.virt import event as virtevent
+from nova.virt.libvirt import config as vconfig
+from nova.virt.libvirt import driver
+from nova.virt.libvirt import guest as libvirt_guest
+from oslo_log import log as logging
+
+from nova_rt import admission
+from nova_rt import conf
+from nova_rt import exception
+from nova_rt import extra_specs
+from nova_rt import record
+from nova_rt.virt import capability
+from nova_rt.virt import host as rt_host
+from nova_rt.virt.libvirt import guard
+from nova_rt.virt.libvirt import metadata
+from nova_rt.virt.libvirt import servers
+
+CONF = driver.CONF
+LOG = logging.getLogger(__name__)
+
+conf.register_opts(CONF)
+
+
+class RTLibvirtDriver(driver.LibvirtDriver):
+    """LibvirtDriver that gives containers what their records say."""
+
+    def __init__(self, virtapi, read_only=False):
+        super().__init__(virtapi, read_only)
+        self._rt_host = rt_host.Host(
+            cpu_set=CONF.nova_rt.cpu_set,
+            smt=CONF.nova_rt.smt,
+            reserved_ppm=CONF.nova_rt.reserved_ppm,
+            partition=CONF.nova_rt.partition,
+        )
+        self.rt_guard = guard.ReservationGuard(self._rt_host, self._host)
+
+    # What this host offers
+
+    @property
+    def rt_capability(self) -> capability.Capability:
+        """What the kernel of this host can do; known after init_host()."""
+        return self._rt_host.capability
+
+    def rt_capacity(self) -> admission.Capacity:
+        """What this host can promise, in ppm of a CPU, before any claim."""
+        return self._rt_host.capacity()
+
+    def init_host(self, host):
+        """Probe the kernel first: without an interface nothing starts."""
+        if CONF.libvirt.virt_type != 'lxc':
+            raise nova_exception.InvalidConfiguration(
+                'nova-rt-compute makes LXC containers: set [libvirt] '
+                f'virt_type = lxc, not {CONF.libvirt.virt_type}'
+            )
+        try:
+            self._rt_host.start()
+        except exception.HostError as err:
+            raise nova_exception.InvalidConfiguration(str(err)) from err
+        super().init_host(host)
+
+    def update_provider_tree(self, provider_tree, nodename, allocations=None):
+        """Add the bandwidth and what the kernel does for it."""
+        super().update_provider_tree(provider_tree, nodename, allocations)
+        inventory = dict(provider_tree.data(nodename).inventory)
+        total = self.rt_capacity().total_ppm
+        if total:
+            inventory[extra_specs.RESOURCE_CLASS] = {
+                'total': total,
+                'reserved': 0,
+                'min_unit': 1,
+                'max_unit': total,
+                'step_size': 1,
+                'allocation_ratio': 1.0,
+            }
+        provider_tree.update_inventory(nodename, inventory)
+        # A host that guarantees also limits: it serves both kinds of flavor.
+        provider_tree.add_traits(nodename, extra_specs.TRAIT_LIMIT)
+        enforcement = self.rt_capability.enforcement
+        if enforcement == extra_specs.Enforcement.GUARANTEE:
+            provider_tree.add_traits(nodename, extra_specs.TRAIT_GUARANTEE)
+        else:
+            provider_tree.remove_traits(nodename, extra_specs.TRAIT_GUARANTEE)
+
+    # Starting containers
+
+    def _rt_record(self, instance: Any) -> record.Record | None:
+        """The claimed record of a server; None if it is not real-time."""
+        try:
+            return servers.claimed(instance)
+        except exception.InvalidRecord as err:
+            raise nova_exception.InstancePowerOnFailure(
+                reason=str(err)
+            ) from err
+
+    def _get_guest_config(self, instance, *args, **kwargs):
+        """Add the CPUs, the record and a private network namespace."""
+        rec = self._rt_record(instance)
+        guest = super()._get_guest_config(instance, *args, **kwargs)
+        # Without it, a container that has no port shares the network
+        # namespace of the host (libvirt src/lxc/lxc_container.c,
+        # lxcNeedNetworkNamespace()).
+        guest.add_feature(vconfig.LibvirtConfigGuestFeature('privnet'))
+        if rec is not None:
+            guest.cpuset = set(rec.cpus)
+            guest.metadata.append(
+                metadata.LibvirtConfigGuestMetaReservation(rec)
+            )
+        return guest
+
+    def _create_guest(
+        self,
+        context: Any,
+        xml: str,
+        instance: Any,
+        power_on: bool = True,
+        pause: bool = False,
+        post_xml_callback: Any = None,
+    ) -> libvirt_guest.Guest:
+        """Apply the reservation to what was started, or stop it again."""
+
+        def create() -> libvirt_guest.Guest:
+            return super(RTLibvirtDriver, self)._create_guest(
+                context, xml, instance, power_on, pause, post_xml_callback
+            )
+
+        rec = self._rt_record(instance)
+        if rec is None or not (power_on or pause):
+            return create()
+        with self.rt_guard.starting(instance.uuid):
+            guest = create()
+            try:
+                self.rt_guard.apply(guest, rec)
+            except exception.HostError as err:
+                LOG.error(
+                    'Stopping this container, it cannot have its '
+                    'reservation: %s', err, instance=instance,
+                )  # fmt: skip
+                self._rt_stop_started(instance)
+                raise nova_exception.InstancePowerOnFailure(
+                    reason=str(err)
+                ) from err
+        return guest
+
+    def _rt_stop_started(self, instance: Any) -> None:
+        """Stop a container whose root file system is still mounted here."""
+        self._create_domain_cleanup_lxc(instance)
+        self._destroy(instance)
+        # Detached by now: whoever cleans up later must not detach it once
+        # more, for it may be another server's by then.
+        instance.system_metadata.pop('rootfs_device_name', None)
+
+    def reboot(self, context, instance, network_info, reboot_type,
+               block_device_info=None, bad_volumes_callback=None,
+               accel_info=None, share_info=None):  # fmt: skip
+        """Soft: ask the container to stop first, then start it anew.
+
+        Nova's own soft reboot starts the domain again as it is, but by then
+        the root file system of a container is not mounted any more.
+        """
+        if reboot_type == 'SOFT' and servers.is_rt(instance):
+            timeout = CONF.libvirt.wait_soft_reboot_seconds
+            self._clean_shutdown(instance, timeout, retry_interval=timeout)
+            reboot_type = 'HARD'
+        return super().reboot(
+            context, instance, network_info, reboot_type, block_device_info,
+            bad_volumes_callback, accel_info, share_info,
+        )  # fmt: skip
+
+    # Containers that run already
+
+    def process_instances_at_startup(self, context, instances):
+        """Adopt what runs: verified, repaired if need be, else stopped."""
+        for instance in instances:
+            try:
+                rec = servers.claimed(instance)
+            except exception.InvalidRecord as err:
+                self.rt_guard.stop(instance.uuid, str(err))
+                continue
+            if rec is not None:
+                self.rt_guard.verify(instance.uuid, rec)
+        return super().process_instances_at_startup(context, instances)
+
+    def emit_event(self, event: virtevent.InstanceEvent) -> None:
+        """See to containers that were started behind our back.
+
+        In a thread of its own: this one is libvirt's event loop.
+        """
+        if (
+            isinstance(event, virtevent.LifecycleEvent)
+            and event.get_transition() == virtevent.EVENT_LIFECYCLE_STARTED
+        ):
+            thread_pool_factory.spawn(
+                self._rt_verify_started, event.get_instance_uuid()
+            )
+        super().emit_event(event)
+
+    def _rt_verify_started(self, uuid: str) -> None:
+        try:
+            self.rt_guard.verify(uuid)
+        except Exception:
+            # Nobody waits for this thread: the log is where this is seen.
+            LOG.exception(
+                'Could not verify the reservation of a container that has '
+                'started', instance_uuid=uuid,
+            )  # fmt: skip
+
+    # What containers cannot do
+
+    def suspend(self, context, instance):
+        """Refuse: libvirt-lxc cannot save the state of a container."""
+        if servers.is_rt(instance):
+            raise nova_exception.InstanceFaultRollback(
+                nova_exception.InstanceSuspendFailure(
+                    reason='real-time servers are containers, whose state '
+                    'cannot be saved'
+                )
+            )
+        super().suspend(context, instance)
+
+    def check_can_live_migrate_destination(self, context, instance,
+                                           src_compute_info, dst_compute_info,
+                                           block_migration=False,
+                                           disk_over_commit=False):  # fmt: skip
+        """Refuse: a container cannot move while it runs."""
+        if servers.is_rt(instance):
+            raise nova_exception.MigrationPreCheckError(
+                reason='real-time servers are containers, which cannot move '
+                'while they run'
+            )
+        return super().check_can_live_migrate_destination(
+            context, instance, src_compute_info, dst_compute_info,
+            block_migration, disk_over_commit,
+        )  # fmt: skip
