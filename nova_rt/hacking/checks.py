@@ -19,8 +19,8 @@ _BELOW = {
     'api': {'pure', 'conf', 'api'},
     'scheduler': {'pure', 'conf', 'scheduler'},
     'virt.libvirt': {'pure', 'conf', 'virt', 'virt.libvirt'},
-    'compute': {'pure', 'conf', 'virt', 'virt.libvirt', 'compute'},
     'hooks': {'pure'},
+    'compute': {'pure', 'conf', 'hooks', 'virt', 'virt.libvirt', 'compute'},
     '_nova_virt': {'virt.libvirt'},
     'hacking': {'hacking'},
 }
