@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.scheduler.explain."""
+
+from oslotest import base
+
+from nova_rt.admission import Capacity
+from nova_rt.extra_specs import Enforcement, Request
+from nova_rt.reservation import Reservation
+from nova_rt.scheduler import explain
+
+# NoValidHost says this in front, and a fault holds 255 characters.
+ROOM = 255 - len('No valid host was found. ')
+
+
+def asked(vcpus=1, enforcement=Enforcement.GUARANTEE):
+    return Request(Reservation(600, 1000), vcpus, enforcement)
+
+
+class ExplainTest(base.BaseTestCase):
+    def _explain(self, *args):
+        text = explain.explain(*args)
+        self.assertIsNotNone(text)
+        self.assertLessEqual(len(text), ROOM)
+        return text
+
+    def test_fits(self):
+        hosts = [Capacity({0: 0}), Capacity({0: 600_000})]
+        self.assertIsNone(explain.explain(asked(), 1, hosts))
+
+    def test_full(self):
+        hosts = [
+            Capacity({0: 100_000, 1: 0}),
+            Capacity({0: 350_000, 1: 200_000}),
+            Capacity({}),
+        ]
+        text = self._explain(asked(), 1, hosts)
+        self.assertIn('asked 600000', text)
+        self.assertIn('free 350000 ppm', text)
+        self.assertIn('best of 3', text)
+
+    def test_full_host_sum(self):
+        hosts = [Capacity({0: 950_000, 1: 950_000}, 350_000)]
+        text = self._explain(asked(), 1, hosts)
+        self.assertIn('free 350000 ppm', text)
+        self.assertIn('whole host', text)
+
+    def test_too_many_vcpus(self):
+        hosts = [Capacity(dict.fromkeys(range(64), 950_000))] * 1000
+        text = self._explain(asked(vcpus=100), 1, hosts)
+        self.assertIn('each of 100 CPU(s)', text)
+        self.assertIn('64 offered', text)
+        self.assertIn('best of 1000', text)
+
+    def test_enough_cpus_is_nearer_than_few_empty_ones(self):
+        hosts = [Capacity({0: 950_000}), Capacity({0: 500_000, 1: 400_000})]
+        text = self._explain(asked(vcpus=2), 1, hosts)
+        self.assertIn('free 500000, 400000 ppm', text)
+
+    def test_several_servers(self):
+        hosts = [Capacity({0: 950_000, 1: 950_000}), Capacity({0: 950_000})]
+        self.assertIsNone(explain.explain(asked(), 3, hosts))
+        text = self._explain(asked(), 4, hosts)
+        self.assertIn('asked 4 servers', text)
+        self.assertIn('600000', text)
+        self.assertIn('room for 3 on 2', text)
+
+    def test_no_host(self):
+        text = self._explain(asked(), 1, [])
+        self.assertIn('asked 600000', text)
+        self.assertIn('free none', text)
+        self.assertIn('guarantees', text)
+        self.assertNotIn('limit', text)
+
+    def test_no_host_but_some_that_limit(self):
+        text = self._explain(asked(), 1, [], 12)
+        self.assertIn('12 only limit', text)
+        self.assertIn('rt:enforcement=limit', text)
+
+    def test_no_host_even_to_limit(self):
+        text = self._explain(asked(enforcement=Enforcement.LIMIT), 1, [])
+        self.assertIn('free none', text)
+        self.assertNotIn('guarantee', text)

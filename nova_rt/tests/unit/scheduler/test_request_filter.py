@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.scheduler.request_filter and .request."""
+
+import ddt
+from nova import exception as nova_exception
+import nova.conf
+from nova.scheduler import request_filter as nova_filters
+from nova.scheduler import utils
+from oslo_config import fixture
+from oslotest import base
+
+from nova_rt.scheduler import request_filter
+from nova_rt.scheduler.filters import rt_bandwidth_filter
+from nova_rt.tests.unit import test_reservation
+from nova_rt.tests.unit.scheduler import objects
+
+FLAVOR = {'rt:reservation': '1400/2000'}
+
+
+@ddt.ddt
+class RequestFilterTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.conf = self.useFixture(fixture.Config(nova.conf.CONF))
+
+    def _query(self, spec):
+        """What Nova asks of Placement for a spec: resources and traits."""
+        request = utils.ResourceRequest.from_request_spec(spec)
+        return request.merged_resources(), request.all_required_traits
+
+    def test_guarantee(self):
+        spec = objects.request_spec(dict(FLAVOR), vcpus=2)
+        self.assertTrue(request_filter.rt_bandwidth_filter(None, spec))
+        resources, traits = self._query(spec)
+        self.assertEqual(1_400_000, resources['CUSTOM_RT_BANDWIDTH'])
+        self.assertEqual({'CUSTOM_RT_GUARANTEE'}, traits)
+        self.assertEqual(2, resources['VCPU'])
+
+    def test_limit(self):
+        spec = objects.request_spec(FLAVOR | {'rt:enforcement': 'limit'})
+        request_filter.rt_bandwidth_filter(None, spec)
+        self.assertEqual({'CUSTOM_RT_LIMIT'}, self._query(spec)[1])
+
+    def test_hint_replaces_what_the_flavor_asks(self):
+        spec = objects.request_spec(
+            FLAVOR | {'resources:CUSTOM_RT_BANDWIDTH': '700000'},
+            hints={'rt_reservation': ['1000/2000']},
+        )
+        request_filter.rt_bandwidth_filter(None, spec)
+        resources, _traits = self._query(spec)
+        self.assertEqual(500_000, resources['CUSTOM_RT_BANDWIDTH'])
+
+    def test_leaves_no_change_to_save(self):
+        spec = objects.request_spec(dict(FLAVOR))
+        spec.obj_reset_changes(recursive=True)
+        request_filter.rt_bandwidth_filter(None, spec)
+        self.assertEqual(set(), spec.obj_what_changed())
+
+    def test_plain(self):
+        spec = objects.request_spec({'hw:cpu_policy': 'shared'})
+        before = self._query(spec)
+        self.assertFalse(request_filter.rt_bandwidth_filter(None, spec))
+        self.assertEqual(before, self._query(spec))
+
+    def assertRefused(self, spec):
+        err = self.assertRaises(
+            nova_exception.RequestFilterFailed,
+            request_filter.rt_bandwidth_filter,
+            None,
+            spec,
+        )
+        return err.message
+
+    @ddt.data(*test_reservation.BAD.items())
+    @ddt.unpack
+    def test_bad_flavor(self, _name, text):
+        self.assertRefused(objects.request_spec({'rt:reservation': text}))
+
+    @ddt.data(
+        ('rt:runtime_us', '1000'),
+        ('rt:policy', 'fair'),
+        ('rt:priority', '100'),
+        ('rt:enforcement', 'strict'),
+    )
+    @ddt.unpack
+    def test_bad_key(self, key, value):
+        self.assertIn(
+            key,
+            self.assertRefused(objects.request_spec(FLAVOR | {key: value})),
+        )
+
+    @ddt.data(*test_reservation.BAD.items())
+    @ddt.unpack
+    def test_bad_hint(self, _name, text):
+        message = self.assertRefused(
+            objects.request_spec(
+                dict(FLAVOR), hints={'rt_reservation': [text]}
+            )
+        )
+        self.assertIn('rt_reservation', message)
+
+    def test_several_values(self):
+        hints = {'rt_reservation': ['1000/2000', '500/2000']}
+        self.assertRefused(objects.request_spec(dict(FLAVOR), hints=hints))
+
+    def test_plain_flavor_with_a_hint(self):
+        hints = {'rt_reservation': ['1000/2000']}
+        self.assertIn(
+            'needs a real-time flavor',
+            self.assertRefused(objects.request_spec({}, hints=hints)),
+        )
+
+    def test_larger_hint(self):
+        hints = {'rt_reservation': ['1500/2000']}
+        message = self.assertRefused(
+            objects.request_spec(dict(FLAVOR), hints=hints)
+        )
+        self.assertIn('750000', message)
+        self.assertIn('700000', message)
+
+    def test_rules_are_the_operators(self):
+        hints = {'rt_reservation': ['1000/2000']}
+        self.conf.config(group='nova_rt', hints='deny')
+        self.assertRefused(objects.request_spec(dict(FLAVOR), hints=hints))
+        self.conf.config(group='nova_rt', hints='any', max_period_us=1999)
+        self.assertIn(
+            '100 to 1999', self.assertRefused(objects.request_spec(FLAVOR))
+        )
+
+    def test_no_hints_at_all(self):
+        spec = objects.request_spec(dict(FLAVOR))
+        spec.scheduler_hints = None
+        self.assertTrue(request_filter.rt_bandwidth_filter(None, spec))
+
+    def test_enabled_filter_registers_it_once_and_first(self):
+        self.assertIs(request_filter, rt_bandwidth_filter.request_filter)
+        request_filter.register()
+        filters = nova_filters.ALL_REQUEST_FILTERS
+        self.assertEqual(1, filters.count(request_filter.rt_bandwidth_filter))
+        self.assertIs(request_filter.rt_bandwidth_filter, filters[0])

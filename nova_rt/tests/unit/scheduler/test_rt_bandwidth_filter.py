@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.scheduler.filters.rt_bandwidth_filter."""
+
+import logging
+
+import ddt
+import fixtures
+from nova.scheduler import filters as nova_filters
+from oslo_utils.fixture import uuidsentinel as uuids
+from oslotest import base
+
+from nova_rt.scheduler.filters import rt_bandwidth_filter
+from nova_rt.tests.unit.scheduler import objects
+
+FLAVOR = {'rt:reservation': '600/1000'}
+
+
+@ddt.ddt
+class RTBandwidthFilterTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(
+            fixtures.FakeLogger(level=logging.DEBUG, format='%(message)s')
+        )
+        self.filter = rt_bandwidth_filter.RTBandwidthFilter()
+
+    def _passes(self, host, specs=FLAVOR, **kwargs):
+        spec = objects.request_spec(dict(specs), **kwargs)
+        return self.filter.host_passes(host, spec)
+
+    def test_is_found_by_nova(self):
+        path = (
+            'nova_rt.scheduler.filters.rt_bandwidth_filter.RTBandwidthFilter'
+        )
+        self.assertEqual(
+            [rt_bandwidth_filter.RTBandwidthFilter],
+            nova_filters.HostFilterHandler().get_matching_classes([path]),
+        )
+
+    def test_fits(self):
+        self.assertTrue(self._passes(objects.host_state(rt_free={0: 600_000})))
+
+    def test_one_ppm_short(self):
+        host = objects.host_state(rt_free={0: 599_999, 1: 599_999})
+        self.assertFalse(self._passes(host))
+
+    def test_sum_is_enough_but_no_cpu_is(self):
+        host = objects.host_state(rt_free=dict.fromkeys(range(64), 500_000))
+        self.assertFalse(self._passes(host))
+
+    def test_vcpus_need_distinct_cpus(self):
+        host = objects.host_state(rt_free={0: 950_000, 1: 950_000, 2: 10})
+        self.assertTrue(self._passes(host, vcpus=2))
+        self.assertFalse(self._passes(host, vcpus=3))
+
+    def test_more_vcpus_than_any_host_has(self):
+        host = objects.host_state(rt_free=dict.fromkeys(range(64), 950_000))
+        self.assertFalse(self._passes(host, vcpus=65))
+
+    def test_host_sum(self):
+        host = objects.host_state(
+            rt_free=dict.fromkeys(range(4), 950_000), rt_host_free=1_199_999
+        )
+        self.assertTrue(self._passes(host, vcpus=1))
+        self.assertFalse(self._passes(host, vcpus=2))
+
+    def test_hint_needs_less(self):
+        host = objects.host_state(rt_free={0: 300_000})
+        self.assertFalse(self._passes(host))
+        hints = {'rt_reservation': ['300/1000']}
+        self.assertTrue(self._passes(host, hints=hints))
+
+    def test_plain_request(self):
+        for host in (
+            objects.host_state(),
+            objects.host_state(rt_free={0: 0}),
+            objects.host_state(rt_free='garbage'),
+        ):
+            self.assertTrue(self._passes(host, specs={}))
+
+    def test_plain_request_costs_nothing_per_host(self):
+        hosts = [objects.host_state()]
+        spec = objects.request_spec({})
+        self.assertIs(hosts, self.filter.filter_all(hosts, spec))
+
+    def test_rebuild(self):
+        host = objects.host_state(rt_free={0: 0})
+        hints = {'_nova_check_type': ['rebuild']}
+        self.assertTrue(self._passes(host, hints=hints))
+
+    def test_several_servers_in_one_request(self):
+        host = objects.host_state(rt_free={0: 950_000, 1: 950_000})
+        spec = objects.request_spec(dict(FLAVOR))
+        answers = []
+        for _ in range(3):
+            answers.append(self.filter.host_passes(host, spec))
+            host.consume_from_request(spec)
+        self.assertEqual([True, True, False], answers)
+
+    def test_several_servers_beside_those_the_host_has(self):
+        # num_instances of the statistics counts what rt_free knows about.
+        host = objects.host_state(rt_free={0: 600_000})
+        self.assertEqual(3, host.num_instances)
+        self.assertTrue(self._passes(host))
+
+    def test_host_without_rt(self):
+        self.assertFalse(self._passes(objects.host_state('plainhost')))
+        self.assertIn('plainhost', self.log.output)
+        self.assertIn('600000', self.log.output)
+
+    @ddt.data('', 'garbage', '[]', '{"0": "x"}', '{"0": 0.9}')
+    def test_host_that_cannot_be_read(self, text):
+        good = objects.host_state('good', rt_free={0: 950_000})
+        bad = objects.host_state('bad', rt_free=text)
+        spec = objects.request_spec(dict(FLAVOR))
+        self.assertEqual(
+            [good], list(self.filter.filter_all([bad, good], spec))
+        )
+        self.assertIn('bad, bad publishes', self.log.output)
+
+    def test_refusal_is_logged_with_numbers(self):
+        host = objects.host_state('fullhost', rt_free={0: 350_000, 1: 200_000})
+        self._passes(host)
+        for word in ('fullhost', '600000', '350000'):
+            self.assertIn(word, self.log.output)
+
+    def test_refusal_is_logged_for_the_server(self):
+        records = []
+        handler = logging.Handler()
+        handler.emit = records.append
+        logger = logging.getLogger(rt_bandwidth_filter.__name__)
+        logger.addHandler(handler)
+        self.addCleanup(logger.removeHandler, handler)
+        self._passes(objects.host_state(rt_free={0: 0}))
+        self.assertEqual([uuids.instance], [r.instance_uuid for r in records])
+
+    def test_request_that_cannot_be_read(self):
+        host = objects.host_state(rt_free={0: 950_000})
+        self.assertFalse(self._passes(host, {'rt:reservation': 'abc'}))
+        self.assertIn("'abc'", self.log.output)
