@@ -6,7 +6,15 @@ from collections.abc import Callable
 import os
 import sys
 
-from lab import config, console, leftovers, namespace, paths, preflight
+from lab import (
+    config,
+    console,
+    leftovers,
+    namespace,
+    paths,
+    preflight,
+    process,
+)
 from lab.console import LabError
 
 # Variables of the user that a program in the lab gets as well.
@@ -58,6 +66,16 @@ def _parser() -> argparse.ArgumentParser:
     added = _add(commands, 'exec', _exec, 'run a command in the lab as admin')
     added.add_argument('command', nargs=argparse.REMAINDER)
     _add(commands, 'shell', _shell, 'start a shell in the lab as admin')
+    for name, run in (('tempest', _tempest), ('_tempest', _tempest_inside)):
+        added = _add(
+            commands, name, run, 'compare with stock nova-compute by tempest'
+        )
+        added.add_argument('--regex')
+        added.add_argument('--workers', type=int)
+        added.add_argument('--at-least', type=int, metavar='TESTS')
+    added = _add(commands, 'demo', _demo, 'show what it does for a user')
+    added.add_argument('arguments', nargs=argparse.REMAINDER)
+    _add(commands, 'image', _image, "build the containers' image")
     _add(commands, 'env', _env, "print the admin's environment")
     _add(commands, 'leftovers', _leftovers, 'list what is on this machine')
     return parser
@@ -69,8 +87,10 @@ def _add(
     run: Callable[[argparse.Namespace], int],
     text: str,
 ) -> argparse.ArgumentParser:
-    shown = {} if name.startswith('_') else {'help': text}
-    added = commands.add_parser(name, description=text, **shown)
+    if name.startswith('_'):
+        added = commands.add_parser(name)
+    else:
+        added = commands.add_parser(name, description=text, help=text)
     added.set_defaults(run=run)
     return added
 
@@ -171,11 +191,48 @@ def _enter(command: list[str]) -> int:
     os.execvpe(command[0], command, environment)
 
 
-def _up_or_fail():  # type: ignore[no-untyped-def]
+def _up_or_fail() -> process.Process:
     kept = namespace.holder()
     if not kept:
         raise LabError('the lab is down; "python -m lab up" starts it')
     return kept
+
+
+def _tempest(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    code = cloud.up([])
+    if code:
+        return code
+    given = []
+    for name in ('regex', 'workers', 'at_least'):
+        value = getattr(options, name)
+        if value is not None:
+            given.append(f'--{name.replace("_", "-")}={value}')
+    with cloud.lock():
+        return namespace.reexec(_up_or_fail(), ['_tempest', *given])
+
+
+def _tempest_inside(options: argparse.Namespace) -> int:
+    from lab import compare
+
+    return compare.run(
+        options.regex or compare.REGEX,
+        options.workers or compare.WORKERS,
+        compare.AT_LEAST if options.at_least is None else options.at_least,
+    )
+
+
+def _demo(options: argparse.Namespace) -> int:
+    command = [sys.executable, '-m', 'lab.demo', *options.arguments]
+    os.execv(sys.executable, command)
+
+
+def _image(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    cloud.build_image()
+    return 0
 
 
 def _env(options: argparse.Namespace) -> int:

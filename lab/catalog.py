@@ -4,11 +4,13 @@
 Service users and endpoints, and then what users find: image, network, flavors.
 """
 
+import datetime
 import hashlib
 import ipaddress
 import pathlib
 
 import openstack
+from openstack import exceptions as sdk_exceptions
 from openstack.compute.v2 import flavor as _flavor
 from openstack.connection import Connection
 
@@ -20,6 +22,8 @@ GATEWAY = SUBNET[1]
 NETWORK = 'pub'
 IMAGE = 'rt-busybox'
 DOMAIN = 'default'
+LIMIT = 'CUSTOM_RT_LIMIT'
+GUARANTEE = 'CUSTOM_RT_GUARANTEE'
 
 _ENDPOINTS = (
     ('nova', 'compute', 'http://127.0.0.1:8774/v2.1'),
@@ -99,18 +103,25 @@ def create(cloud: Connection) -> None:
     identity.assign_project_role_to_user(own, admin, roles['member'])
 
 
-def missing_services(cloud: Connection) -> list[str]:
-    """Return what of Nova has not reported itself yet."""
-    wanted = {'nova-conductor', 'nova-scheduler', 'nova-compute'}
-    running = {
-        found.binary
-        for found in cloud.compute.services()
-        if found.state == 'up'
-    }
-    missing = sorted(wanted - running)
-    if not missing and not any(cloud.placement.resource_providers()):
-        missing.append('its resource provider')
-    return missing
+def reporting(cloud: Connection, binary: str, since: float) -> bool:
+    """Tell whether a service of Nova has reported itself since a time.
+
+    Nova's services report themselves once they take requests.
+
+    :param since: seconds since the epoch.
+    """
+    return any(
+        found.state == 'up' and _seconds(found.updated_at) >= int(since)
+        for found in cloud.compute.services(binary=binary)
+    )
+
+
+def _seconds(stamp: str | None) -> float:
+    # Nova's times are UTC without saying so; none before the first report.
+    if not stamp:
+        return 0
+    when = datetime.datetime.fromisoformat(stamp)
+    return when.replace(tzinfo=datetime.UTC).timestamp()
 
 
 def seed(cloud: Connection, image: pathlib.Path) -> None:
@@ -221,11 +232,16 @@ def _flavor_with(
             json={'extra_specs': specs},
             microversion=_VALIDATED,
         )
-        openstack.exceptions.raise_from_response(answer)
+        sdk_exceptions.raise_from_response(answer)
 
 
 def only_limits(cloud: Connection) -> bool:
-    """Tell whether no host of the cloud can guarantee a reservation."""
-    return not any(
-        cloud.placement.resource_providers(required='CUSTOM_RT_GUARANTEE')
-    )
+    """Tell whether the cloud's real-time hosts limit and cannot guarantee."""
+    traits: set[str] = set()
+    for provider in cloud.placement.resource_providers():
+        answer = cloud.placement.get(
+            f'/resource_providers/{provider.id}/traits', microversion='1.39'
+        )
+        sdk_exceptions.raise_from_response(answer)
+        traits.update(answer.json()['traits'])
+    return traits & {LIMIT, GUARANTEE} == {LIMIT}

@@ -123,13 +123,20 @@ def _result(name: str, future: concurrent.futures.Future[object]) -> None:
 
 
 def build_image() -> None:
-    """Build the containers' image unless it is newer than its sources."""
+    """Build the containers' image unless it is there for the same inputs."""
     paths.IMAGES.mkdir(parents=True, exist_ok=True)
-    sources = [p for p in _BUILD_IMAGE.parent.rglob('*') if p.is_file()]
-    newest = max(source.stat().st_mtime for source in sources)
-    if IMAGE_FILE.exists() and IMAGE_FILE.stat().st_mtime > newest:
-        return
-    setup_steps.run('image', [_BUILD_IMAGE, IMAGE_FILE])
+    paths.LOG.mkdir(parents=True, exist_ok=True)
+    listed = subprocess.run(
+        [_BUILD_IMAGE, '--inputs'], capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        raise LabError(f'{_BUILD_IMAGE}: {listed.stderr}')
+    stamp = IMAGE_FILE.with_suffix('.inputs')
+    if IMAGE_FILE.exists() and stamp.exists():
+        if stamp.read_text() == listed.stdout:
+            return
+    setup_steps.run('image', [_BUILD_IMAGE, IMAGE_FILE], cwd=paths.IMAGES)
+    stamp.write_text(listed.stdout)
     say(f'built {IMAGE_FILE}')
 
 

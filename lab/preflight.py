@@ -30,6 +30,7 @@ _PROGRAMS = {
     'ovn-northd': 'ovn-central',
     'ovn-controller': 'ovn-host',
     'libvirtd': 'libvirt-daemon',
+    'qemu-img': 'qemu-utils',
     'virsh': 'libvirt-clients',
 }
 _LXC_DRIVER = '/usr/lib/*/libvirt/connection-driver/libvirt_driver_lxc.so'

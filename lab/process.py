@@ -36,6 +36,12 @@ class Process:
             fields and fields[0] != 'Z' and int(fields[19]) == self.started
         )
 
+    def since(self) -> float:
+        """Return its start in seconds since the epoch."""
+        uptime_s = float((PROC / 'uptime').read_text().split()[0])
+        age_s = uptime_s - self.started / os.sysconf('SC_CLK_TCK')
+        return time.time() - age_s
+
     def rss_kb(self) -> int:
         """Return the resident memory in KiB of its whole session."""
         return sum(

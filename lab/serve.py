@@ -12,7 +12,7 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 
 
-class Application(BaseApplication):  # type: ignore[misc]
+class Application(BaseApplication):
     """One worker process with threads."""
 
     def __init__(self, module: str, port: int, threads: int) -> None:

@@ -56,10 +56,7 @@ class Service:
     def running(self) -> process.Process | None:
         """Return its process if it runs."""
         record = self._read()
-        if record is None:
-            return None
-        found = process.Process(record['pid'], record['started'])
-        return found if found.alive() else None
+        return record[0] if record and record[0].alive() else None
 
     def ensure(self) -> bool:
         """Start it unless it runs with its present configuration.
@@ -67,11 +64,11 @@ class Service:
         :return: whether it was started.
         :raises LabError: when it ends or does not serve in time.
         """
+        digest = self._digest()
         record = self._read()
-        running = self.running()
-        if running and record and record['digest'] == self._digest():
-            return False
-        if running:
+        if record and record[0].alive():
+            if record[1] == digest:
+                return False
             say(f'{self.name}: its configuration changed, restarting it')
             self.stop()
         started = process.start(
@@ -82,7 +79,7 @@ class Service:
                 {
                     'pid': started.pid,
                     'started': started.started,
-                    'digest': self._digest(),
+                    'digest': digest,
                 }
             )
         )
@@ -121,11 +118,14 @@ class Service:
             if abandoned.wait(0.1):
                 raise LabError(f'{self.name}: not waited for', self.log)
 
-    def _read(self) -> dict[str, str | int] | None:
+    def _read(self) -> tuple[process.Process, str] | None:
+        # The process that was started, and the digest of its configuration.
         try:
-            return json.loads(self._record.read_text())
+            record = json.loads(self._record.read_text())
         except FileNotFoundError:
             return None
+        started = process.Process(record['pid'], record['started'])
+        return started, record['digest']
 
     def _environment(self) -> dict[str, str]:
         return base_environment() | dict(self.environment)

@@ -22,6 +22,7 @@ def run(
     name: str,
     command: Sequence[str | pathlib.Path],
     text: str | None = None,
+    cwd: pathlib.Path = paths.VAR,
 ) -> None:
     """Run a set-up command, its output added to the log of this name.
 
@@ -36,7 +37,7 @@ def run(
             stdout=output,
             stderr=output,
             env=service.base_environment(),
-            cwd=paths.VAR,
+            cwd=cwd,
             check=False,
         )
     if done.returncode:
@@ -121,11 +122,11 @@ def glance_db() -> None:
 def _sync(name: str, package: str, file: str, arguments: list[str]) -> None:
     step = f'{name}-db'
     manage = paths.VENV / 'bin' / f'{name}-manage'
-    configuration = ['--config-file', paths.ETC / name / file]
+    configuration = f'--config-file={paths.ETC / name / file}'
     _once(
         step,
         _version(package),
-        lambda: run(step, [manage, *configuration, *arguments]),
+        lambda: run(step, [manage, configuration, *arguments]),
     )
 
 
@@ -133,11 +134,9 @@ def neutron_db() -> None:
     """Fill Neutron's database."""
     etc = paths.ETC / 'neutron'
     command = [
-        paths.VENV / 'bin' / 'neutron-db-manage',
-        '--config-file',
-        etc / 'neutron.conf',
-        '--config-file',
-        etc / 'ml2_conf.ini',
+        f'{paths.VENV}/bin/neutron-db-manage',
+        f'--config-file={etc}/neutron.conf',
+        f'--config-file={etc}/ml2_conf.ini',
         'upgrade',
         'heads',
     ]
@@ -233,23 +232,28 @@ def endpoints() -> None:
 
 
 def hosts() -> None:
-    """Wait until the host serves, and map it into the cell.
+    """Wait until Nova's services take requests, and map the host to the cell.
 
-    :raises LabError: when it does not in time.
+    :raises LabError: when they do not in time.
     """
     cloud = catalog.connect()
-    compute = service.table()['nova-compute']
+    services = service.table()
     deadline = time.monotonic() + _REGISTER_S
-    while missing := catalog.missing_services(cloud):
-        if not compute.running():
-            raise LabError('nova-compute ended', compute.log)
-        if time.monotonic() > deadline:
-            raise LabError(
-                f'not registered after {_REGISTER_S} s: {", ".join(missing)}',
-                compute.log,
-            )
-        if service.abandoned.wait(0.5):
-            raise LabError('hosts: not waited for')
+    for name in ('nova-conductor', 'nova-scheduler', 'nova-compute'):
+        found = services[name]
+        while True:
+            running = found.running()
+            if not running:
+                raise LabError(f'{name} ended', found.log)
+            if catalog.reporting(cloud, name, running.since()):
+                break
+            if time.monotonic() > deadline:
+                raise LabError(
+                    f'{name} has not reported itself after {_REGISTER_S} s',
+                    found.log,
+                )
+            if service.abandoned.wait(0.3):
+                raise LabError(f'{name}: not waited for', found.log)
     _once(
         'host-mapping',
         '1',

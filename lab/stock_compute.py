@@ -19,7 +19,7 @@ from nova.virt import libvirt
 from nova.virt.libvirt import config, driver
 
 
-class PrivateNetworkDriver(driver.LibvirtDriver):  # type: ignore[misc]
+class PrivateNetworkDriver(driver.LibvirtDriver):
     """The libvirt driver, giving every container its own network."""
 
     def _set_features(self, guest: Any, *args: Any) -> None:
