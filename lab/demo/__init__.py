@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demonstration: a real-time server on a real cloud, measured."""

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the demonstration does, from an image to a picture of response times.
+
+It runs in the lab's namespaces, takes what an earlier run has left, and leaves
+its real-time server to the user.
+"""
+
+import dataclasses
+import os
+import pathlib
+import platform
+import re
+import time
+
+from openstack.compute.v2 import server as _server
+from openstack.connection import Connection
+
+from lab import catalog, cloud, paths
+from lab.console import LabError
+from lab.demo import stage
+from lab.measure import distribution
+from lab.measure.container import Container, shares
+from lab.measure.rtprobe import Probe
+
+IMAGE = 'rtprobe'
+FLAVOR = 'rt.demo'
+RT_SERVER = 'rt-1'
+PLAIN_SERVER = 'plain-1'
+NOISE = ('noise-1', 'noise-2', 'noise-3')
+HOGS_PER_NOISE = 2
+RESULTS = paths.RESULTS / 'demo'
+
+HOG_S = 10
+# A twentieth of a CPU on average, a quarter of what rt.small reserves: so that
+# chance alone does not exhaust the reservation, and what is seen is the CPU's
+# delay and not a queue of the service's own making.
+RATE = 50
+SERVICE_US = 1000
+REQUESTS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Cast:
+    """The servers, as their users and as the kernel see them.
+
+    :ivar cpu: where the real-time server has its reservation.
+    """
+
+    rt: Probe
+    plain: Probe
+    rt_container: Container
+    plain_container: Container
+    cpu: int
+
+
+def tell() -> None:
+    """Run the whole demonstration."""
+    began = time.monotonic()
+    connection = catalog.connect()
+    limits = catalog.only_limits(connection)
+    if limits:
+        stage.warn(
+            "this machine's kernel LIMITS real-time servers, it does not "
+            'guarantee them their CPU: a server gets no more than it has '
+            'reserved, and gets it as long as the real-time servers of its '
+            'CPU do not ask for more than there is. A kernel with HCBS turns '
+            'the same flavors into a guarantee.'
+        )
+    _image(connection)
+    _flavor(connection)
+    _rt_server(connection)
+    container = _kernel(connection)
+    cast = _neighbour(connection, container)
+    try:
+        _bandwidth(cast)
+        _response_times(connection, cast, limits)
+    finally:
+        _noise_off(connection)
+    _next(time.monotonic() - began)
+
+
+def _image(connection: Connection) -> None:
+    stage.heading(1, 'An image')
+    if connection.image.find_image(IMAGE):
+        stage.say(f'The image {IMAGE} is there already.')
+        return
+    stage.openstack(
+        *('image', 'create', IMAGE, '--file', str(cloud.IMAGE_FILE)),
+        *('--disk-format', 'raw', '--container-format', 'bare', '--public'),
+        *('-c', 'id', '-c', 'name', '-c', 'size', '-c', 'status'),
+    )
+
+
+def _flavor(connection: Connection) -> None:
+    stage.heading(2, 'Flavors')
+    stage.say(
+        'One extra spec makes a flavor real-time: rt:reservation, so many '
+        'microseconds of CPU in every period, on each vCPU.'
+    )
+    if not connection.compute.find_flavor(FLAVOR):
+        stage.openstack(
+            *('flavor', 'create', FLAVOR, '--ram', '128', '--disk', '1'),
+            *('--property', 'rt:reservation=5000/100000'),
+            *('--property', 'rt:enforcement=limit'),
+            *('-c', 'name', '-c', 'vcpus', '-c', 'properties'),
+        )
+    stage.say('What makes no sense is refused at once:')
+    stage.openstack(
+        *('flavor', 'set', FLAVOR, '--property', 'rt:reservation=3000/2000'),
+        fails=True,
+    )
+    stage.say('The lab has made these:')
+    stage.openstack(
+        *('flavor', 'list', '--long'),
+        *('-c', 'Name', '-c', 'VCPUs', '-c', 'RAM', '-c', 'Properties'),
+    )
+
+
+def _rt_server(connection: Connection) -> None:
+    stage.heading(3, 'A real-time server')
+    if _taken(connection, RT_SERVER):
+        stage.say(f'The server {RT_SERVER} is there already.')
+    else:
+        _create(RT_SERVER, 'rt.small')
+    stage.openstack(
+        *('server', 'show', RT_SERVER, '-c', 'name', '-c', 'status'),
+        *('-c', 'flavor', '-c', 'addresses', '-c', 'fault'),
+    )
+
+
+def _create(name: str, flavor: str, count: int = 1) -> None:
+    several = ('--min', str(count), '--max', str(count)) if count > 1 else ()
+    stage.openstack(
+        *('server', 'create', name, '--flavor', flavor, '--image', IMAGE),
+        *('--network', catalog.NETWORK, *several, '--wait'),
+        *('-c', 'id', '-c', 'name', '-c', 'status'),
+    )
+
+
+def _taken(connection: Connection, name: str) -> bool:
+    # A server of an earlier run is taken if it works, else it is removed.
+    found = connection.compute.find_server(name)
+    if not found:
+        return False
+    if connection.compute.get_server(found.id).status == 'ACTIVE':
+        return True
+    stage.openstack('server', 'delete', '--wait', name)
+    return False
+
+
+def _kernel(connection: Connection) -> Container:
+    stage.heading(4, 'What the kernel holds')
+    container = _container(connection, RT_SERVER)
+    probe = _probe(connection, RT_SERVER)
+    files = container.rt_files()
+    cpuset = container.cpus()
+    for path, text in files.items():
+        print(f'$ cat {path}')
+        stage.show(text)
+    policy, priority, _ = probe.runs_as()
+    listed = ', '.join(map(str, cpuset))
+    stage.say(
+        f'These are the files of the kernel itself. The server has CPU '
+        f'{listed}, chosen as the one with the most bandwidth free, and a '
+        f'program in it runs with policy {policy} and priority {priority}, '
+        'without any privilege of its own.'
+    )
+    return container
+
+
+def _neighbour(connection: Connection, rt: Container) -> Cast:
+    stage.heading(5, 'The bandwidth that a CPU-hungry program gets')
+    if _taken(connection, PLAIN_SERVER):
+        stage.say(f'The plain server {PLAIN_SERVER} is there already.')
+    else:
+        _create(PLAIN_SERVER, 'plain.small')
+    cast = Cast(
+        rt=_probe(connection, RT_SERVER),
+        plain=_probe(connection, PLAIN_SERVER),
+        rt_container=rt,
+        plain_container=_container(connection, PLAIN_SERVER),
+        cpu=rt.cpus()[0],
+    )
+    # On the same CPU: else it would just move to a quiet one.
+    cast.plain.pin(cast.cpu)
+    return cast
+
+
+def _bandwidth(cast: Cast) -> None:
+    stage.say(
+        f'An endless loop in {RT_SERVER} (policy rr) and one in '
+        f'{PLAIN_SERVER}, both on CPU {cast.cpu}, for {HOG_S} s; the CPU time '
+        'is what the kernel has counted.'
+    )
+    cast.rt.hog('rr', 1, seconds=HOG_S + 5)
+    cast.plain.hog('other', seconds=HOG_S + 5)
+    time.sleep(1)
+    got_rt, got_plain = shares(
+        [cast.rt_container, cast.plain_container], HOG_S
+    )
+    cast.plain.quiet()
+    cast.rt.quiet()
+    held = cast.rt_container.held()
+    reserved = held.runtime_us / held.period_us
+    stage.show(
+        f'\n{RT_SERVER:<9}{_bar(got_rt)} {got_rt:6.2%} of CPU {cast.cpu}, '
+        f'reserved {reserved:.2%} ({held} us)\n'
+        f'{PLAIN_SERVER:<9}{_bar(got_plain)} {got_plain:6.2%}'
+    )
+    off = got_rt / reserved - 1
+    stage.say(
+        f'The real-time program got what is reserved ({off:+.1%}), although '
+        'it asked for everything; its neighbour kept the rest.'
+        if abs(off) < 0.02
+        else f'That is {off:+.1%} off the reservation, more than the 2 % that '
+        'were to be expected: is something else using real-time on this CPU?'
+    )
+
+
+def _bar(share: float) -> str:
+    return '#' * round(share * 30) + '.' * (30 - round(share * 30))
+
+
+def _response_times(connection: Connection, cast: Cast, limits: bool) -> None:
+    stage.heading(6, 'Response times beside noisy neighbours')
+    stage.say(
+        f'Both servers run the same small service: {SERVICE_US / 1000:g} ms '
+        f'of CPU time for each request. A client sends {RATE} requests/s at '
+        'random times and notes how long each takes, over the network: first '
+        'with the CPU quiet, then beside '
+        f'{len(NOISE)} plain servers that keep CPU {cast.cpu} busy.'
+    )
+    client = _other_cpu(cast.cpu)
+    series = [
+        _measure('plain', 'alone', cast.plain, client),
+        _measure('real-time', 'alone', cast.rt, client),
+    ]
+    _noise_on(connection, cast.cpu)
+    beside = f'{len(NOISE)} noisy servers'
+    series += [
+        _measure('plain', beside, cast.plain, client),
+        _measure('real-time', beside, cast.rt, client),
+    ]
+    table = distribution.table(series)
+    print()
+    stage.show(table + '\n\nmilliseconds; p99: 99 % were answered in time')
+    _save(series, table, cast, limits, client)
+
+
+def _measure(
+    server: str, beside: str, probe: Probe, client: int | None
+) -> distribution.Series:
+    print(
+        f'    {server}, {beside}: {REQUESTS} requests, '
+        f'{REQUESTS // RATE} s ...',
+        flush=True,
+    )
+    times = probe.load(
+        rate=RATE, service_us=SERVICE_US, count=REQUESTS, seed=1, cpu=client
+    )
+    return distribution.Series.of(server, beside, times)
+
+
+def _other_cpu(cpu: int) -> int | None:
+    # The client and the network must not be disturbed by what disturbs the
+    # servers; with one CPU only there is no choice.
+    others = sorted(os.sched_getaffinity(0) - {cpu})
+    if not others:
+        stage.warn(
+            'this machine has one CPU: the client shares it with the noise, '
+            'and all response times below are longer for it.'
+        )
+        return None
+    return others[-1]
+
+
+def _noise_on(connection: Connection, cpu: int) -> None:
+    print()
+    if not all(_taken(connection, name) for name in NOISE):
+        _noise_off(connection)
+        _create('noise', 'plain.small', len(NOISE))
+    for name in NOISE:
+        probe = _probe(connection, name)
+        probe.quiet()
+        probe.pin(cpu)
+        probe.hog('other', seconds=600, count=HOGS_PER_NOISE)
+
+
+def _noise_off(connection: Connection) -> None:
+    found = {server.name for server in connection.compute.servers()}
+    names = [name for name in NOISE if name in found]
+    if names:
+        print()
+        stage.openstack('server', 'delete', '--wait', *names)
+
+
+def _save(
+    series: list[distribution.Series],
+    table: str,
+    cast: Cast,
+    limits: bool,
+    client: int | None,
+) -> None:
+    plain, rt = series[2], series[3]
+    held = cast.rt_container.held()
+    where = 'the same CPU' if client is None else f'CPU {client}'
+    picture = RESULTS / 'response-times.png'
+    distribution.picture(
+        series,
+        'Response times with and without a reservation',
+        f'{SERVICE_US / 1000:g} ms service, {rt.beside} on its CPU: 99 % '
+        f'within {plain.percentile(99) / 1000:.1f} ms plain, '
+        f'{rt.percentile(99) / 1000:.1f} ms real-time',
+        f'Reservation {held} us on CPU {cast.cpu}, the kernel '
+        f'{"limits" if limits else "guarantees"}. {RATE} requests/s at random '
+        f'times (Poisson), {REQUESTS} a curve, client on {where}.\n'
+        f'{_machine()}, {len(NOISE)} plain servers with {HOGS_PER_NOISE} '
+        'endless loops each as noise.',
+        picture,
+    )
+    (RESULTS / 'response-times.txt').write_text(f'{table}\n')
+    for row in series:
+        beside = row.beside.replace(' ', '-')
+        raw = RESULTS / f'{row.server}-{beside}.us'
+        raw.write_text('\n'.join(map(str, row.times_us)) + '\n')
+    print()
+    stage.say(
+        f'Beside its noisy neighbours the plain server answers 99 % of the '
+        f'requests within {plain.percentile(99) / 1000:.1f} ms, the real-time '
+        f'server within {rt.percentile(99) / 1000:.1f} ms.'
+    )
+    stage.say(f'The picture: {picture}')
+
+
+def _machine() -> str:
+    text = pathlib.Path('/proc/cpuinfo').read_text()
+    found = re.search(r'^model name\s*:\s*(.+)$', text, re.MULTILINE)
+    name = found[1] if found else platform.machine()
+    virtual = ' (virtual machine)' if 'hypervisor' in text else ''
+    return (
+        f'{name}, {os.cpu_count()} CPUs{virtual}, Linux {platform.release()}'
+    )
+
+
+def _probe(connection: Connection, name: str) -> Probe:
+    server = _found(connection, name)
+    for addresses in (server.addresses or {}).values():
+        for address in addresses:
+            if address['version'] == 4:
+                probe = Probe(address['addr'])
+                probe.wait()
+                return probe
+    raise LabError(f'the server {name} has no address')
+
+
+def _container(connection: Connection, name: str) -> Container:
+    container = Container.of(_found(connection, name).id)
+    if not container:
+        raise LabError(f'no container of the server {name} runs')
+    return container
+
+
+def _found(connection: Connection, name: str) -> _server.Server:
+    found = connection.compute.find_server(name)
+    if not found:
+        raise LabError(f'there is no server {name}')
+    # The client waits for the first of several only.
+    return connection.compute.wait_for_server(found, interval=0.5, wait=120)
+
+
+def _next(seconds: float) -> None:
+    stage.heading(7, 'What to try next')
+    openstack = f'sudo {paths.BIN}/openstack'
+    lab = f'sudo {paths.VENV}/bin/python -m lab'
+    stage.say(
+        f'The demonstration took {seconds:.0f} s. {RT_SERVER} still runs:'
+    )
+    stage.show(
+        f'{openstack} server list\n'
+        f'{openstack} server reboot --hard --wait {RT_SERVER}\n'
+        f'{openstack} server create rt-2 --flavor rt.medium --image {IMAGE} '
+        f'--network {catalog.NETWORK} \\\n'
+        '    --hint rt_reservation=30000/100000 --wait\n'
+        f'{openstack} console log show {RT_SERVER}\n'
+        f'{lab} shell   # inside the lab\n'
+        f'{lab} down    # remove everything again'
+    )

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Response times as numbers, as a table and as a picture."""
+
+from collections.abc import Sequence
+import dataclasses
+import pathlib
+
+import matplotlib
+
+matplotlib.use('Agg')
+
+from matplotlib import pyplot, ticker
+
+_COLOURS = {'plain': '#d1495b', 'real-time': '#00798c'}
+_PERCENTS = (50, 90, 99)
+
+
+@dataclasses.dataclass(frozen=True)
+class Series:
+    """The response times of one service under one condition.
+
+    :ivar server: 'plain' or 'real-time'.
+    :ivar beside: 'alone' or what runs beside it.
+    :ivar times_us: in microseconds, ascending; those without answer left out.
+    :ivar lost: requests without answer.
+    """
+
+    server: str
+    beside: str
+    times_us: tuple[int, ...]
+    lost: int = 0
+
+    @classmethod
+    def of(
+        cls, server: str, beside: str, times_us: Sequence[int | None]
+    ) -> 'Series':
+        """Sort what a client measured, None standing for no answer."""
+        kept = sorted(time for time in times_us if time is not None)
+        if not kept:
+            raise ValueError(f'{server}, {beside}: no request was answered')
+        return cls(server, beside, tuple(kept), len(times_us) - len(kept))
+
+    def percentile(self, percent: int) -> int:
+        """Return the time that so many percent of the requests met, in us.
+
+        The nearest rank, so always a time that was measured.
+        """
+        rank = -(-len(self.times_us) * percent // 100)
+        return self.times_us[max(rank, 1) - 1]
+
+
+def table(series: Sequence[Series]) -> str:
+    """Return a table in milliseconds; the first row is the ratios' base."""
+    base = series[0].percentile(99)
+    lines = [
+        f'{"server":<11}{"beside it":<18}{"p50":>8}{"p90":>8}{"p99":>8}'
+        f'{"max":>8}  {"p99 against the first":<22}{"lost":>5}'
+    ]
+    for row in series:
+        values = [row.percentile(percent) for percent in (*_PERCENTS, 100)]
+        numbers = ''.join(f'{value / 1000:>8.2f}' for value in values)
+        ratio = f'{row.percentile(99) / base:.1f} x'
+        lines.append(
+            f'{row.server:<11}{row.beside:<18}{numbers}  {ratio:<22}'
+            f'{row.lost:>5}'
+        )
+    return '\n'.join(lines)
+
+
+def picture(
+    series: Sequence[Series],
+    title: str,
+    subtitle: str,
+    caption: str,
+    target: pathlib.Path,
+) -> None:
+    """Draw the distribution functions of the series into one PNG file.
+
+    :param title: what the picture shows, one short line.
+    :param subtitle: its numbers, one line.
+    :param caption: how it was measured.
+    """
+    figure, axes = pyplot.subplots(figsize=(9, 5.6), dpi=150)
+    for row in series:
+        _curve(axes, row)
+    axes.set_xscale('log')
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(ticker.FuncFormatter(_milliseconds))
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
+    axes.set_xlim(
+        min(row.times_us[0] for row in series) / 1000 * 0.8,
+        max(row.times_us[-1] for row in series) / 1000 * 1.4,
+    )
+    axes.set_ylim(0, 1.02)
+    axes.yaxis.set_major_formatter(ticker.PercentFormatter(1))
+    axes.set_xlabel('response time, ms (log scale)')
+    axes.set_ylabel('requests answered within that time')
+    axes.grid(which='major', color='#d8d8d8', linewidth=0.8)
+    axes.grid(which='minor', axis='x', color='#eeeeee', linewidth=0.6)
+    axes.axhline(0.99, color='#888888', linewidth=0.8)
+    axes.annotate(
+        '99 %',
+        (1, 0.99),
+        (4, 0),
+        xycoords=('axes fraction', 'data'),
+        textcoords='offset points',
+        va='center',
+        fontsize=9,
+        color='#555555',
+    )
+    for side in ('top', 'right'):
+        axes.spines[side].set_visible(False)
+    axes.legend(loc='best', frameon=True, framealpha=1, fontsize=10)
+    axes.set_title(subtitle, loc='left', fontsize=10.5, pad=10)
+    figure.suptitle(
+        title, x=0.01, ha='left', fontsize=13, fontweight='bold', y=0.98
+    )
+    figure.text(0.01, 0.01, caption, fontsize=8, color='#555555', va='bottom')
+    figure.tight_layout(rect=(0, 0.03 + 0.025 * caption.count('\n'), 1, 1))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target)
+    pyplot.close(figure)
+
+
+def _curve(axes: pyplot.Axes, row: Series) -> None:
+    colour = _COLOURS[row.server]
+    alone = row.beside == 'alone'
+    times = [time / 1000 for time in row.times_us]
+    shares = [(rank + 1) / len(times) for rank in range(len(times))]
+    late = row.percentile(99) / 1000
+    axes.step(
+        [times[0], *times],
+        [0, *shares],
+        where='post',
+        color=colour,
+        linewidth=1.4 if alone else 2.6,
+        linestyle=(0, (4, 2)) if alone else 'solid',
+        label=f'{row.server}, {row.beside}: 99 % within {late:.1f} ms',
+    )
+    axes.plot([late], [0.99], marker='o', markersize=6, color=colour)
+
+
+def _milliseconds(value: float, position: int) -> str:
+    return f'{value:g}'
