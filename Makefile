@@ -56,7 +56,8 @@ lab-down: ## Take the lab down, with nothing left behind
 	@$(PY) -m lab down
 
 image: venv ## Build the image of the lab's containers
-	@$(PY) -m lab image
+	@mkdir -p $(NOVA_RT_LAB)/images
+	@lab/guest/build.sh $(NOVA_RT_LAB)/images/rt-busybox.img
 
 clean: ## Take the lab down and remove what these commands made
 	@if [ -x $(PY) ]; then $(PY) -m lab down; fi
