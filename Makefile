@@ -61,5 +61,6 @@ image: venv ## Build the image of the lab's containers
 
 clean: ## Take the lab down and remove what these commands made
 	@if [ -x $(PY) ]; then $(PY) -m lab down; fi
-	cd $(NOVA_RT_LAB) && rm -rf bin build cache etc images log results run \
+	cd $(NOVA_RT_LAB) && rm -rf bin bootstrap build cache check etc \
+		images log results run \
 		var venv

@@ -14,7 +14,7 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 LAB=${NOVA_RT_LAB:-/var/lib/nova-rt-lab}
 VENV=$LAB/venv
-LOG_DIR=$LAB/log/bootstrap
+LOG_DIR=$LAB/bootstrap
 SYSTEM_PYTHON=/usr/bin/python3
 POLICY=/usr/sbin/policy-rc.d
 REQUIREMENTS=(requirements.txt test-requirements.txt doc/requirements.txt

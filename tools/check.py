@@ -21,7 +21,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LAB = pathlib.Path(os.environ.get('NOVA_RT_LAB', '/var/lib/nova-rt-lab'))
-LOGS = LAB / 'log' / 'check'
+LOGS = LAB / 'check'
 RUN = LAB / 'run'
 CACHE = LAB / 'cache'
 PYTHON = sys.executable
