@@ -70,8 +70,8 @@ function print_inputs {
     cd "$HERE"
     sha256sum build.sh init rtprobe.c udhcpc.script
     sha256sum <"$BUSYBOX"
-    gcc --version | head -n 1
-    mkfs.ext4 -V 2>&1 | head -n 1
+    gcc --version | sed -n 1p
+    mkfs.ext4 -V 2>&1 | sed -n 1p
 }
 
 umask 022
