@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host's file systems: plain reads, and writes through privsep.
+
+The one door between the host layer and the machine. Tests put another
+machine behind it.
+"""
+
+from collections.abc import Iterator
+import os
+import pathlib
+
+import nova_rt.privsep.cgroup
+
+
+class Files:
+    """Where the kernel's files are, and how they are reached.
+
+    :ivar cgroup: mount point of the control groups
+    :ivar proc: mount point of proc
+    :ivar sys: mount point of sysfs
+    """
+
+    def __init__(
+        self,
+        cgroup: str = '/sys/fs/cgroup',
+        proc: str = '/proc',
+        sys: str = '/sys',
+    ) -> None:
+        self.cgroup = pathlib.Path(cgroup)
+        self.proc = pathlib.Path(proc)
+        self.sys = pathlib.Path(sys)
+
+    def read(self, path: pathlib.Path) -> str:
+        """A file's text without the white space around it.
+
+        :raises OSError: with the kernel's errno
+        """
+        return path.read_text(encoding='ascii').strip()
+
+    def groups(self, path: pathlib.Path) -> Iterator[pathlib.Path]:
+        """The groups in a group.
+
+        :raises OSError: with the kernel's errno
+        """
+        for name in sorted(os.listdir(path)):
+            if (path / name).is_dir():
+                yield path / name
+
+    def write(self, path: pathlib.Path, text: str) -> None:
+        """Write to a file of a group.
+
+        :raises OSError: with the kernel's errno
+        """
+        nova_rt.privsep.cgroup.write(str(path), text)
+
+    def make_group(self, path: pathlib.Path) -> None:
+        """Make a group.
+
+        :raises OSError: with the kernel's errno
+        """
+        nova_rt.privsep.cgroup.make_group(str(path))
+
+    def remove_probe(self, path: pathlib.Path) -> None:
+        """Remove a group made for a trial.
+
+        :raises OSError: with the kernel's errno
+        """
+        nova_rt.privsep.cgroup.remove_probe(str(path))
+
+    def set_policy(
+        self, group: pathlib.Path, controller: int, policy: int, priority: int
+    ) -> None:
+        """Give all tasks of a group but its controller's a policy.
+
+        :raises OSError: with the kernel's errno
+        """
+        nova_rt.privsep.cgroup.set_policy(
+            str(group), controller, policy, priority
+        )

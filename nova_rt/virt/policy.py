@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scheduling policies of a container's tasks."""
+
+from collections.abc import Iterable
+import os
+
+from nova_rt.extra_specs import Policy
+from nova_rt.virt.files import Files
+
+#: The kernel's numbers; ``other`` is not here: tasks start with it.
+NUMBERS = {Policy.RR: os.SCHED_RR, Policy.FIFO: os.SCHED_FIFO}
+
+_REAL_TIME = frozenset(NUMBERS.values())
+
+#: Field ``policy`` of /proc/<pid>/stat, counted from the first one after the
+#: command's name: see proc_pid_stat(5), (41).
+_POLICY_FIELD = 41 - 3
+
+
+def of_task(files: Files, tid: int) -> int:
+    """The policy of a task, as the kernel's number.
+
+    :raises OSError: ENOENT or ESRCH if it has ended
+    """
+    text = files.read(files.proc / str(tid) / 'stat')
+    # The name may hold anything, parentheses included.
+    return int(text.rpartition(')')[2].split()[_POLICY_FIELD])
+
+
+def any_real_time(files: Files, tids: Iterable[int]) -> bool:
+    """Whether one of these tasks has a real-time policy."""
+    for tid in tids:
+        try:
+            if of_task(files, tid) in _REAL_TIME:
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # It has ended since it was listed.
+    return False
