@@ -130,7 +130,7 @@ def build_image() -> None:
         [_BUILD_IMAGE, '--inputs'], capture_output=True, text=True, check=False
     )
     if listed.returncode:
-        raise LabError(f'{_BUILD_IMAGE}: {listed.stderr}')
+        raise LabError(f'{_BUILD_IMAGE} --inputs failed: {listed.stderr}')
     stamp = IMAGE_FILE.with_suffix('.inputs')
     if IMAGE_FILE.exists() and stamp.exists():
         if stamp.read_text() == listed.stdout:
