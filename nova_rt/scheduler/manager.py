@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 import urllib.parse
 
+from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
 import nova.conf
 from nova.scheduler import manager, utils
@@ -113,11 +114,15 @@ class RTSchedulerManager(manager.SchedulerManager):
         """
         required = f'{trait},!{os_traits.COMPUTE_STATUS_DISABLED}'
         query = urllib.parse.urlencode({'required': required})
-        answer = self.placement_client.get(
-            f'/resource_providers?{query}',
-            version=_PLACEMENT_VERSION,
-            global_request_id=context.global_id,
-        )
+        try:
+            answer = self.placement_client.get(
+                f'/resource_providers?{query}',
+                version=_PLACEMENT_VERSION,
+                global_request_id=context.global_id,
+            )
+        except ks_exc.ClientException as err:
+            LOG.warning('Placement cannot be asked for hosts: %s', err)
+            return None
         if answer.status_code == 400:
             # Placement knows no such trait: no host has ever had it.
             return []

@@ -64,6 +64,15 @@ def request_spec(specs, vcpus=1, hints=None, **kwargs):
     :param hints: name -> list of texts, as a RequestSpec holds them
     """
     flavor = objects.Flavor(
+        id=1,
+        flavorid='flavor',
+        name='flavor',
+        rxtx_factor=1.0,
+        vcpu_weight=0,
+        disabled=False,
+        is_public=True,
+        description=None,
+        projects=[],
         vcpus=vcpus,
         memory_mb=64,
         root_gb=1,
@@ -71,15 +80,28 @@ def request_spec(specs, vcpus=1, hints=None, **kwargs):
         swap=0,
         extra_specs=specs,
     )
-    spec = objects.RequestSpec(
-        flavor=flavor,
-        num_instances=1,
-        scheduler_hints=hints or {},
-        instance_uuid=uuids.instance,
-        pci_requests=objects.InstancePCIRequests(requests=[]),
-        numa_topology=None,
-        requested_resources=[],
-        **kwargs,
-    )
+    fields = {
+        'flavor': flavor,
+        'image': objects.ImageMeta(properties=objects.ImageMetaProps()),
+        'num_instances': 1,
+        'project_id': 'project',
+        'user_id': 'user',
+        'scheduler_hints': hints or {},
+        'instance_uuid': uuids.instance,
+        'pci_requests': objects.InstancePCIRequests(requests=[]),
+        'numa_topology': None,
+        'requested_resources': [],
+        'requested_destination': None,
+        'availability_zone': None,
+        'force_hosts': None,
+        'force_nodes': None,
+        'ignore_hosts': None,
+        'instance_group': None,
+        'limits': objects.SchedulerLimits(),
+        'retry': None,
+        'security_groups': objects.SecurityGroupList(),
+        'is_bfv': False,
+    }
+    spec = objects.RequestSpec(**fields | kwargs)
     spec.obj_set_defaults()
     return spec

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.scheduler.manager with real databases and Placement."""
+
+import inspect
+import json
+
+import fixtures
+from keystoneauth1 import exceptions as ks_exc
+from nova import exception as nova_exception
+from nova import objects as nova_objects
+from nova.scheduler import filters
+from nova.scheduler import manager as nova_manager
+import oslo_messaging as messaging
+from oslo_utils import uuidutils
+from oslotest import base
+
+from nova_rt import extra_specs
+from nova_rt.scheduler import manager
+from nova_rt.tests.unit.scheduler import cloud, objects
+
+FLAVOR = {'rt:reservation': '600/1000'}
+GUARANTEE = (extra_specs.TRAIT_GUARANTEE, extra_specs.TRAIT_LIMIT)
+LIMIT = (extra_specs.TRAIT_LIMIT,)
+
+
+class SignatureTest(base.BaseTestCase):
+    """Fails first when Nova changes what we override."""
+
+    def _signature(self, cls):
+        # expected_exceptions() hides the method behind *args.
+        method = inspect.getclosurevars(cls.select_destinations).nonlocals
+        return [
+            (parameter.name, parameter.default)
+            for parameter in inspect.signature(
+                method['func']
+            ).parameters.values()
+        ]
+
+    def test_select_destinations(self):
+        self.assertEqual(
+            self._signature(nova_manager.SchedulerManager),
+            self._signature(manager.RTSchedulerManager),
+        )
+
+
+class NoFilter(filters.BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        return False
+
+
+class RTSchedulerManagerTest(cloud.CloudTestCase):
+    def _add(self, name, free=(950_000,), traits=GUARANTEE, **kwargs):
+        """A host whose CPUs have this much free."""
+        inventory = {'VCPU': 16, 'MEMORY_MB': 65536, 'DISK_GB': 1000}
+        stats = {'num_instances': '0'}
+        if traits:
+            inventory['CUSTOM_RT_BANDWIDTH'] = kwargs.pop(
+                'inventory', max(1, sum(free))
+            )
+            stats['rt_free'] = json.dumps(dict(enumerate(free)))
+            stats |= kwargs.pop('stats', {})
+        self.add_host(name, stats, inventory, traits, **kwargs)
+
+    def _select(self, specs=FLAVOR, count=1, hints=None, vcpus=1, **kwargs):
+        uuids = [uuidutils.generate_uuid() for _ in range(count)]
+        spec = objects.request_spec(
+            dict(specs),
+            vcpus=vcpus,
+            hints=hints,
+            **kwargs,
+        )
+        spec.instance_uuid = uuids[0]
+        spec.num_instances = count
+        selections = self.manager.select_destinations(
+            self.context,
+            spec_obj=spec,
+            instance_uuids=uuids,
+            return_objects=True,
+            return_alternates=True,
+        )
+        return [selection[0].service_host for selection in selections]
+
+    def _refusal(self, *args, **kwargs):
+        """The words with which a request is refused, as conductor sees it."""
+        wrapped = self.assertRaises(
+            messaging.ExpectedException, self._select, *args, **kwargs
+        )
+        error = wrapped.exc_info[1]
+        self.assertIsInstance(error, nova_exception.NoValidHost)
+        self.assertLessEqual(len(error.format_message()), 255)
+        return error.format_message()
+
+    def test_emptiest_host(self):
+        self._add('half', (500_000, 950_000))
+        self._add('empty', (950_000, 950_000))
+        self._add('plain', traits=())
+        self.assertEqual(['empty'], self._select())
+
+    def test_plain_server_may_go_anywhere(self):
+        self._add('full', (0,))
+        self.assertEqual(['full'], self._select(specs={}))
+
+    def test_several_servers(self):
+        self._add('one', (950_000, 950_000))
+        self._add('two', (950_000,))
+        hosts = self._select(count=3)
+        self.assertEqual(['one', 'one', 'two'], sorted(hosts))
+
+    def test_placement_refuses(self):
+        self._add('one', (350_000,))
+        self._add('two', (200_000,))
+        message = self._refusal()
+        self.assertIn('asked 600000', message)
+        self.assertIn('free 350000', message)
+        self.assertIn('best of 2', message)
+
+    def test_nothing_at_all_is_free(self):
+        self._add('one', (0,))
+        message = self._refusal()
+        self.assertIn('asked 600000', message)
+        self.assertIn('free 0 ppm', message)
+
+    def test_filter_refuses(self):
+        # The sum would do, no CPU does.
+        self._add('one', (500_000, 400_000))
+        message = self._refusal()
+        self.assertIn('asked 600000', message)
+        self.assertIn('free 500000', message)
+
+    def test_host_sum_refuses(self):
+        self._add(
+            'one', (950_000, 950_000), LIMIT, stats={'rt_host_free': '400000'}
+        )
+        message = self._refusal(FLAVOR | {'rt:enforcement': 'limit'})
+        self.assertIn('free 400000', message)
+        self.assertIn('whole host', message)
+
+    def test_several_servers_do_not_fit(self):
+        self._add('one', (950_000, 950_000))
+        self._add('two', (950_000,))
+        message = self._refusal(count=4)
+        self.assertIn('asked 4 servers', message)
+        self.assertIn('room for 3 on 2', message)
+
+    def test_refused_servers_leave_no_allocation(self):
+        self._add('one', (950_000, 950_000))
+        self._refusal(count=3)
+        usages = self.placement.api.get(
+            f'/resource_providers/{objects.uuids.one}/usages', version='1.20'
+        ).body['usages']
+        self.assertEqual({0}, set(usages.values()))
+
+    def test_no_host_has_ever_offered_it(self):
+        self._add('plain', traits=())
+        message = self._refusal()
+        self.assertIn('asked 600000', message)
+        self.assertIn('free none', message)
+
+    def test_hosts_that_only_limit(self):
+        self._add('one', traits=LIMIT)
+        self._add('two', traits=LIMIT)
+        message = self._refusal()
+        self.assertIn('2 only limit', message)
+        self.assertIn('rt:enforcement=limit', message)
+        hosts = self._select(FLAVOR | {'rt:enforcement': 'limit'})
+        self.assertIn(hosts[0], ('one', 'two'))
+
+    def test_limit_accepts_hosts_that_guarantee(self):
+        self._add('one')
+        self.assertEqual(
+            ['one'], self._select(FLAVOR | {'rt:enforcement': 'limit'})
+        )
+
+    def test_hosts_that_may_not_take_it_do_not_count(self):
+        self._add('down', (950_000,), up=False)
+        self._add('one', (350_000,))
+        self._add(
+            'disabled',
+            (950_000,),
+            (*GUARANTEE, 'COMPUTE_STATUS_DISABLED'),
+        )
+        self._add('bad', (950_000,), stats={'rt_free': 'garbage'})
+        message = self._refusal()
+        self.assertIn('free 350000', message)
+        self.assertIn('best of 1', message)
+
+    def test_forced_host(self):
+        self._add('one', (350_000,))
+        self._add('two', (950_000,))
+        message = self._refusal(force_hosts=['one'], force_nodes=['one'])
+        self.assertIn('free 350000', message)
+
+    def test_requested_host(self):
+        self._add('one', (350_000,))
+        self._add('two', (950_000,))
+        destination = nova_objects.Destination(
+            host='one', node=None, cell=self.cell_mappings['cell1']
+        )
+        message = self._refusal(requested_destination=destination)
+        self.assertIn('free 350000', message)
+
+    def test_zone(self):
+        self._add('one', (350_000,))
+        self._add('two', (950_000,))
+        aggregate = nova_objects.Aggregate(
+            self.context, name='zone', metadata={'availability_zone': 'east'}
+        )
+        aggregate.create()
+        aggregate.add_host('one')
+        self.manager.host_manager.update_aggregates([aggregate])
+        self._put_aggregate('one', aggregate.uuid)
+        message = self._refusal(availability_zone='east')
+        self.assertIn('free 350000', message)
+        self.assertEqual(['two'], self._select())
+
+    def _put_aggregate(self, name, uuid):
+        self._put(
+            f'/resource_providers/{getattr(objects.uuids, name)}/aggregates',
+            {'resource_provider_generation': 2, 'aggregates': [uuid]},
+        )
+
+    def test_something_else_refused(self):
+        self._add('one')
+        self.manager.host_manager.enabled_filters.append(NoFilter())
+        message = self._refusal()
+        self.assertNotIn('RT bandwidth', message)
+        self.assertIn('not enough hosts', message)
+
+    def test_placement_does_not_answer(self):
+        self._add('one', (350_000,))
+
+        def fail(client, url, **kwargs):
+            raise ks_exc.ConnectFailure('no Placement')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.scheduler.client.report.SchedulerReportClient.get', fail
+            )
+        )
+        self.assertIn('No valid host was found', self._refusal())
+
+    def test_placement_answers_with_an_error(self):
+        self._add('one', (350_000,))
+        answer = self.placement._fake_get
+
+        def fail(client, url, **kwargs):
+            if url.startswith('/resource_providers?'):
+                url = '/nowhere'
+            return answer(client, url, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.scheduler.client.report.SchedulerReportClient.get', fail
+            )
+        )
+        self.assertEqual('No valid host was found. ', self._refusal())
+
+    def test_old_conductor_sends_no_object(self):
+        self._add('one', (350_000,))
+        spec = objects.request_spec(dict(FLAVOR))
+        wrapped = self.assertRaises(
+            messaging.ExpectedException,
+            self.manager.select_destinations,
+            self.context,
+            request_spec=spec.to_legacy_request_spec_dict(),
+            filter_properties={},
+        )
+        self.assertIsInstance(wrapped.exc_info[1], nova_exception.NoValidHost)
+
+    def test_wrong_hint(self):
+        self._add('one')
+        message = self._refusal(hints={'rt_reservation': ['700/1000']})
+        self.assertIn('only ask for less', message)
+
+    def test_plain_server_is_refused_in_novas_words(self):
+        self._add('one')
+        message = self._refusal(specs={}, vcpus=17)
+        self.assertNotIn('RT', message)
