@@ -91,10 +91,24 @@ class Container:
         children = PROC / str(self.pid) / 'task' / str(self.pid) / 'children'
         return int(children.read_text().split()[0])
 
+    def processes(self) -> list[int]:
+        """Return all processes of the container, without its controller."""
+        pids = map(int, (self.cgroup / 'cgroup.procs').read_text().split())
+        return [pid for pid in pids if pid != self.pid]
+
     def network(self) -> str:
         """Return the identity of its network namespace."""
         namespace = PROC / str(self.first_process()) / 'ns' / 'net'
         return str(namespace.readlink())
+
+    def network_devices(self) -> list[str]:
+        """Return the names of the network devices in it."""
+        table = (PROC / str(self.first_process()) / 'net' / 'dev').read_text()
+        return sorted(
+            line.partition(':')[0].strip()
+            for line in table.splitlines()
+            if ':' in line
+        )
 
     def gone(self) -> bool:
         """Tell whether its control groups are gone."""

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program gets what is reserved; its neighbours keep the rest."""
+
+from lab.measure import container
+from lab.measure.rtprobe import ProbeError
+from lab.tests import base
+
+SECONDS = 10
+TOLERANCE = 0.02
+# What the lab's own services may take of the CPU meanwhile.
+OTHERS = 0.1
+
+
+class BandwidthTest(base.LabTestCase):
+    """Endless loops, and the CPU time that the kernel has counted."""
+
+    def test_hog_gets_its_reservation(self):
+        rt = self.create('rt.small', network=True)
+        plain = self.create(base.PLAIN, network=True)
+        rt_probe, plain_probe = self.probe(rt), self.probe(plain)
+        both = [self.container(rt), self.container(plain)]
+        cpu = both[0].cpus()[0]
+        for policy in ('rr', 'fifo'):
+            with self.subTest(policy):
+                rt_probe.hog(policy, 1, seconds=SECONDS + 5)
+                plain_probe.hog('other', cpu=cpu, seconds=SECONDS + 5)
+                got, rest = container.shares(both, SECONDS)
+                rt_probe.quiet()
+                plain_probe.quiet()
+                self.assertAlmostEqual(0.2, got, delta=0.2 * TOLERANCE)
+                self.assertGreater(rest, 1 - 0.2 - OTHERS)
+
+    def test_two_hogs_share_one_reservation(self):
+        rt = self.create('rt.small', network=True)
+        probe = self.probe(rt)
+        probe.hog('rr', 1, seconds=SECONDS + 5, count=2)
+        (got,) = container.shares([self.container(rt)], SECONDS)
+        probe.quiet()
+        self.assertAlmostEqual(0.2, got, delta=0.2 * TOLERANCE)
+
+
+class PlainServerTest(base.LabTestCase):
+    """Servers of ordinary flavors are as they always were."""
+
+    def test_no_reservation(self):
+        server = self.create(base.PLAIN, network=True)
+        found = self.container(server)
+        probe = self.probe(server)
+        self.assertEqual(0, found.held().runtime_us)
+        self.assertIsNone(self.record(server))
+        self.assertNotIn(base.RESOURCE_CLASS, self.allocations(server))
+        self.assertEqual(self.before.stats, self.stats())
+        self.assertEqual(('other', 0), probe.runs_as()[:2])
+        with self.assertRaisesRegex(ProbeError, 'sched_setscheduler EPERM'):
+            probe.hog('rr', 1, seconds=1)
+
+    def test_every_cpu(self):
+        server = self.create(base.PLAIN)
+        root = container.hierarchies().get('cpuset')
+        if root is None:
+            self.skipTest('no cgroup v1 cpuset')
+        everything = container.cpu_list((root / 'cpuset.cpus').read_text())
+        self.assertEqual(everything, self.container(server).cpus())
+
+
+class IsolationTest(base.LabTestCase):
+    """A container never shares the network of its host."""
+
+    def test_own_network_namespace(self):
+        own = str((container.PROC / 'self' / 'ns' / 'net').readlink())
+        machine = str((container.PROC / '1' / 'ns' / 'net').readlink())
+        for flavor in ('rt.tiny', base.PLAIN):
+            for network in (False, True):
+                with self.subTest(flavor=flavor, network=network):
+                    server = self.create(flavor, network=network)
+                    found = self.container(server)
+                    self.assertNotIn(found.network(), (own, machine))
+                    devices = found.network_devices()
+                    self.assertEqual(
+                        ['eth0', 'lo'] if network else ['lo'], devices
+                    )
+
+    def test_service_answers_as_real_time(self):
+        server = self.create('rt.small', network=True)
+        policy, priority, cpus = self.probe(server).runs_as()
+        self.assertEqual(('rr', 1), (policy, priority))
+        self.assertEqual(list(self.record(server).cpus), cpus)
