@@ -13,8 +13,8 @@ from nova_rt.scheduler import manager
 # threads, which can be done once.
 _PROGRAM = """
 import sys
-from nova import service
 from nova_rt.cmd import scheduler
+from nova import service
 def main():
     print(sys.argv)
     print(service.SERVICE_MANAGERS['nova-scheduler'])
