@@ -129,7 +129,7 @@ def look(files: Files, interface: Interface, partition: str) -> Capability:
     if max(free.values()) <= 0:
         raise exception.HostNotPrepared(
             f'nothing is left for the partition {path}: the group above holds '
-            f'{above} us, the kernel\'s limit is {max(limits.values())} ppm '
+            f'{above}, the kernel\'s limit is {max(limits.values())} ppm '
             f'of a CPU, other groups hold {_listed(taken)}: give the group '
             f'above bandwidth by {_source(interface, path.parent)}, or take '
             'it from the others'
@@ -162,7 +162,7 @@ def prepare(files: Files, found: Capability) -> Capability:
         raise _not_prepared(err, found) from err
     if held != wish:
         raise exception.HostNotPrepared(
-            f'{partition} was to hold {wish} us and holds {held} us: '
+            f'{partition} was to hold {wish} and holds {held}: '
             'something else writes to it'
         )
     ceiling = _ceiling(
@@ -201,7 +201,7 @@ def try_out(files: Files, found: Capability) -> None:
     if held != wish:
         raise exception.NoRTInterface(
             f'this kernel has the files of {found.name} and does not hold '
-            f'what is written: {wish} us became {held} us in {probe}'
+            f'what is written: {wish} became {held} in {probe}'
         )
 
 

@@ -160,18 +160,16 @@ class Tree:
                 self.write(group, self.interface.raise_to(wish))
 
     def write(
-        self,
-        group: pathlib.Path,
-        writes: Sequence[tuple[str, str]],
-        patience_s: float = PATIENCE_S,
+        self, group: pathlib.Path, writes: Sequence[tuple[str, str]]
     ) -> None:
         """Write to files of a group, in order.
 
-        :param patience_s: for how long to repeat what the kernel refuses for
-            want of bandwidth
+        What the kernel refuses for want of bandwidth is repeated for
+        ``PATIENCE_S``.
+
         :raises OSError: with the errno of the write that was refused
         """
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + PATIENCE_S
         for name, text in writes:
             while True:
                 try:

@@ -147,7 +147,7 @@ class Host:
         if all(held.on(cpu) == ppm for cpu, ppm in found.ceiling.cpus.items()):
             return
         LOG.warning(
-            'Partition %s holds %s us, which is not the %s ppm it was given; '
+            'Partition %s holds %s, which is not the %s ppm it was given; '
             'giving it again. Something else writes to it.',
             found.partition,
             held,
@@ -179,7 +179,7 @@ class Host:
         for level in self._tree.levels(group, self.capability.partition):
             held = self._tree.read(level)
             if held != wish:
-                return f'{level} was to hold {wish} us and holds {held} us'
+                return f'{level} was to hold {wish} and holds {held}'
         cpus = self._tree.cpus_of(pid)
         if cpus != rec.cpus:
             return (
@@ -242,4 +242,4 @@ class Host:
             )
         except OSError as err:
             return f'{partition} cannot be read ({err.strerror})'
-        return f'{partition} holds {held} us, the groups in it {used} ppm'
+        return f'{partition} holds {held}, the groups in it {used} ppm'

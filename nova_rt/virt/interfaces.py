@@ -63,7 +63,7 @@ class Share:
 
     def __str__(self) -> str:
         runtime = 'max' if self.runtime_us is None else self.runtime_us
-        return f'{runtime}/{self.period_us}'
+        return f'{runtime}/{self.period_us} us'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Held:
             f'{share} on CPUs {cpulist.render(cpus)}'
             for share, cpus in groups.items()
         )
-        return ', '.join(texts) or '0 on every CPU'
+        return ', '.join(texts) or '0 us on every CPU'
 
 
 @dataclasses.dataclass(frozen=True)
