@@ -125,6 +125,6 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         stats['rt_free'] = jsonutils.dumps(free.cpus)
         if free.host_ppm is not None:
             stats['rt_host_free'] = str(free.host_ppm)
-        stats['rt_interface'] = str(capability.interface)
+        stats['rt_interface'] = capability.name
         stats['rt_enforcement'] = str(capability.enforcement)
         compute_node.stats = stats
