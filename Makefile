@@ -26,7 +26,7 @@ check: venv ## Run every check of the project, end to end included
 
 bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
 	@$(PY) bench/scheduler.py
-	@$(PY) bench/create.py
+	@$(PY) -m bench.create
 
 venv: ## Install all that is needed; nothing if it is there
 	@tools/bootstrap.sh

@@ -9,6 +9,7 @@ import matplotlib
 
 matplotlib.use('Agg')
 
+from matplotlib import axes as mpl_axes
 from matplotlib import pyplot, ticker
 
 _COLOURS = {'plain': '#d1495b', 'real-time': '#00798c'}
@@ -122,7 +123,7 @@ def picture(
     pyplot.close(figure)
 
 
-def _curve(axes: pyplot.Axes, row: Series) -> None:
+def _curve(axes: mpl_axes.Axes, row: Series) -> None:
     colour = _COLOURS[row.server]
     alone = row.beside == 'alone'
     times = [time / 1000 for time in row.times_us]

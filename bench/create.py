@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova_rt costs when a server is created, and in memory.
+
+Brings the lab up and measures on it:
+
+* the time from the request to ACTIVE, of a real-time and a plain server,
+  in turn, each with a port, each deleted before the next is made;
+* the resident memory of nova-rt-compute and of Nova's own nova-compute, each
+  started anew and after the same servers.
+
+    python -m bench.create [--pairs N] [--output FILE.json]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+from openstack.connection import Connection
+
+from lab import catalog, cloud, namespace, paths, preflight, service
+
+RT = 'rt.small'
+PLAIN = 'plain.small'
+POLL_S = 0.02
+WARM_UP = 2
+# Servers that each nova-compute makes before its memory is read.
+MEMORY_SERVERS = 5
+SETTLE_S = 15
+AIM_TIME = 1.03
+AIM_MEMORY = 1.05
+
+
+def main() -> int:
+    """Measure, print a table, write JSON."""
+    options = _options()
+    preflight.require_root()
+    if not namespace.inside():
+        return _go_inside()
+    connection = catalog.connect()
+    times = _times(connection, options.pairs)
+    memory = {
+        'stock': _memory(connection, stock=True),
+        'nova_rt': _memory(connection, stock=False),
+    }
+    result = _result(times, memory)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(result, indent=2) + '\n')
+    print(_table(result))
+    print(f'\nwritten to {options.output}')
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        '--pairs', type=int, default=12, help='servers of each kind'
+    )
+    parser.add_argument(
+        '--output',
+        type=pathlib.Path,
+        default=paths.RESULTS / 'bench' / 'create.json',
+    )
+    return parser.parse_args()
+
+
+def _go_inside() -> int:
+    code = cloud.up([])
+    kept = namespace.holder()
+    if code or not kept:
+        return code or 1
+    command = namespace.enter_command(kept)
+    command += ['env', f'--chdir={paths.CHECKOUT}']
+    command += [sys.executable, '-m', 'bench.create', *sys.argv[1:]]
+    return subprocess.call(command)
+
+
+def _times(connection: Connection, pairs: int) -> dict[str, list[float]]:
+    for flavor in (RT, PLAIN) * WARM_UP:
+        _create(connection, flavor)
+    times: dict[str, list[float]] = {RT: [], PLAIN: []}
+    for number in range(pairs):
+        # Each kind is the first of a pair as often as the other.
+        for flavor in (RT, PLAIN) if number % 2 else (PLAIN, RT):
+            times[flavor].append(_create(connection, flavor))
+        print(
+            f'pair {number + 1:>2} of {pairs}: {RT} {times[RT][-1]:.2f} s, '
+            f'{PLAIN} {times[PLAIN][-1]:.2f} s',
+            flush=True,
+        )
+    return times
+
+
+def _create(connection: Connection, flavor: str) -> float:
+    """Create a server and delete it again.
+
+    :return: seconds from the request until it was ACTIVE.
+    """
+    compute = connection.compute
+    began = time.monotonic()
+    server = compute.create_server(
+        name=f'bench-{flavor}',
+        image_id=connection.image.find_image(catalog.IMAGE).id,
+        flavor_id=compute.find_flavor(flavor).id,
+        networks=[{'uuid': connection.network.find_network('pub').id}],
+    )
+    try:
+        while (found := compute.get_server(server.id)).status == 'BUILD':
+            time.sleep(POLL_S)
+        elapsed = time.monotonic() - began
+        if found.status != 'ACTIVE':
+            raise SystemExit(f'{flavor}: {found.status}, {found.fault}')
+    finally:
+        compute.delete_server(server.id)
+        compute.wait_for_delete(server, interval=0.1, wait=60)
+    # What is taken back after the delete is not the next server's cost.
+    time.sleep(1)
+    return elapsed
+
+
+def _memory(connection: Connection, stock: bool) -> dict[str, int]:
+    """Restart nova-compute and return its resident memory in KiB."""
+    program = "Nova's own nova-compute" if stock else 'nova-rt-compute'
+    print(f'memory of {program} ...', flush=True)
+    subprocess.run(
+        [sys.executable, '-m', 'lab', 'restart', 'nova-compute']
+        + (['--stock'] if stock else []),
+        cwd=paths.CHECKOUT,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    for _ in range(MEMORY_SERVERS):
+        _create(connection, PLAIN)
+    time.sleep(SETTLE_S)
+    running = service.table(stock)['nova-compute'].running()
+    if not running:
+        raise SystemExit(f'{program} has ended')
+    statuses = pathlib.Path(f'/proc/{running.pid}/status').read_text()
+    rss = statuses.partition('VmRSS:')[2].split()[0]
+    return {'process_kb': int(rss), 'with_helpers_kb': running.rss_kb()}
+
+
+def _result(
+    times: dict[str, list[float]], memory: dict[str, dict[str, int]]
+) -> dict[str, Any]:
+    rt, plain = (statistics.median(times[name]) for name in (RT, PLAIN))
+    pairs = [
+        ours / theirs
+        for ours, theirs in zip(times[RT], times[PLAIN], strict=True)
+    ]
+    return {
+        'machine': {
+            'cpus': os.cpu_count(),
+            'kernel': platform.release(),
+            'python': platform.python_version(),
+        },
+        'create_to_active_s': {
+            'pairs': len(pairs),
+            'real_time': {'median': rt, 'all': times[RT]},
+            'plain': {'median': plain, 'all': times[PLAIN]},
+            'ratio_of_medians': rt / plain,
+            'median_of_ratios': statistics.median(pairs),
+            'aim': AIM_TIME,
+        },
+        'memory': memory
+        | {
+            'ratio': memory['nova_rt']['process_kb']
+            / memory['stock']['process_kb'],
+            'ratio_with_helpers': memory['nova_rt']['with_helpers_kb']
+            / memory['stock']['with_helpers_kb'],
+            'aim': AIM_MEMORY,
+        },
+    }
+
+
+def _table(result: dict[str, Any]) -> str:
+    times, memory = result['create_to_active_s'], result['memory']
+    rows = [
+        ('', 'nova_rt', 'without', 'ratio', 'aim'),
+        (
+            f'create to ACTIVE, {times["pairs"]} pairs',
+            f'{times["real_time"]["median"]:.2f} s',
+            f'{times["plain"]["median"]:.2f} s',
+            f'{times["ratio_of_medians"]:.3f}',
+            f'{times["aim"]}',
+        ),
+        (
+            '  each pair by itself',
+            '',
+            '',
+            f'{times["median_of_ratios"]:.3f}',
+            f'{times["aim"]}',
+        ),
+        (
+            'memory of nova-compute',
+            f'{memory["nova_rt"]["process_kb"] / 1024:.0f} MiB',
+            f'{memory["stock"]["process_kb"] / 1024:.0f} MiB',
+            f'{memory["ratio"]:.3f}',
+            f'{memory["aim"]}',
+        ),
+        (
+            '  with its privileged helpers',
+            f'{memory["nova_rt"]["with_helpers_kb"] / 1024:.0f} MiB',
+            f'{memory["stock"]["with_helpers_kb"] / 1024:.0f} MiB',
+            f'{memory["ratio_with_helpers"]:.3f}',
+            '',
+        ),
+    ]
+    return '\n' + '\n'.join(
+        f'{row[0]:<32}' + ''.join(f'{text:>11}' for text in row[1:])
+        for row in rows
+    )
+
+
+if __name__ == '__main__':
+    sys.exit(main())
