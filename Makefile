@@ -10,12 +10,12 @@ CHECK := $(PY) tools/check.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check bench venv style unit functional host e2e docs \
-	lab lab-down image clean
+.PHONY: help demo check bench venv style unit functional host e2e \
+	tempest docs lab lab-down image clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1@\2/p' Makefile | \
-		column -t -s @
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1@\2/p' Makefile | \
+		awk -F @ '{ printf "  make %-12s%s\n", $$1, $$2 }'
 	@echo 'Run them as root. Files are kept in $(NOVA_RT_LAB).'
 
 demo: venv ## Bring up a whole cloud and show a real-time server on it
@@ -46,6 +46,9 @@ host: venv ## Run the tests on this machine's own kernel files
 e2e: venv ## Run the end-to-end tests on the lab
 	@$(CHECK) e2e
 
+tempest: venv ## Compare nova-rt-compute with nova-compute by Tempest
+	@$(CHECK) tempest
+
 docs: venv ## Build the manual and the release notes
 	@$(CHECK) docs
 
@@ -56,8 +59,7 @@ lab-down: ## Take the lab down, with nothing left behind
 	@$(PY) -m lab down
 
 image: venv ## Build the image of the lab's containers
-	@mkdir -p $(NOVA_RT_LAB)/images
-	@lab/guest/build.sh $(NOVA_RT_LAB)/images/rt-busybox.img
+	@$(PY) -m lab image
 
 clean: ## Take the lab down and remove what these commands made
 	@if [ -x $(PY) ]; then $(PY) -m lab down; fi

@@ -38,6 +38,13 @@ class Counts:
     failed: int = 0
     skipped: int = 0
 
+    def __add__(self, other: 'Counts') -> 'Counts':
+        return Counts(
+            self.passed + other.passed,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Step:
@@ -47,8 +54,6 @@ class Step:
     cwd: pathlib.Path = ROOT
     env: dict[str, str] = dataclasses.field(default_factory=dict)
     tests: bool = False
-    # Runs whatever became of the steps before it.
-    always: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +77,17 @@ class Outcome:
 
 
 class Failed(Exception):
-    """A part cannot go on; the text says why."""
+    """A part cannot go on.
+
+    :ivar reason: why
+    :ivar counts: the tests of the step that failed; a step that is not a
+        test counts as one
+    """
+
+    def __init__(self, reason: str, counts: Counts | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.counts = counts or Counts(failed=1)
 
 
 def environment(extra: dict[str, str]) -> dict[str, str]:
@@ -210,33 +225,52 @@ def host() -> Iterator[Step]:
 
 def beside_the_checkout() -> pathlib.Path:
     """A directory that has lab/ of the checkout, and not nova_rt/."""
-    where = RUN / 'check' / 'lab'
-    shutil.rmtree(where, ignore_errors=True)
-    where.mkdir(parents=True)
-    (where / 'lab').symlink_to(ROOT / 'lab', target_is_directory=True)
+    where = RUN / 'lab'
+    link = where / 'lab'
+    if not link.is_symlink() or link.readlink() != ROOT / 'lab':
+        where.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(ROOT / 'lab', target_is_directory=True)
     return where
 
 
-def e2e() -> Iterator[Step]:
-    """The whole cloud, its users and the kernel."""
-    where = beside_the_checkout()
-    was_up = subprocess.run(
-        [PYTHON, '-m', 'lab', 'status'],
-        cwd=where,
+def lab(*arguments: str) -> Step:
+    """A command of the lab."""
+    return Step([PYTHON, '-m', 'lab', *arguments], cwd=beside_the_checkout())
+
+
+def lab_is_down() -> bool:
+    """Whether there is no lab that somebody started for another purpose."""
+    step = lab('status')
+    answer = subprocess.run(
+        step.command,
+        cwd=step.cwd,
         env=environment({}),
         check=False,
         capture_output=True,
+        text=True,
     )
-    yield Step([PYTHON, '-m', 'lab', 'up'], cwd=where)
-    yield from stestr(
-        'e2e',
-        'lab/tests',
-        top=where,
-        workers=1,
-        env={'OS_TEST_TIMEOUT': '900'},
-    )
-    if was_up.returncode:
-        yield Step([PYTHON, '-m', 'lab', 'down'], cwd=where, always=True)
+    return answer.stdout.startswith('the lab is down')
+
+
+def e2e() -> Iterator[Step]:
+    """The whole cloud, its users and the kernel, in the lab's namespaces."""
+    yield lab('up')
+    top = beside_the_checkout()
+    for step in stestr('e2e', 'lab/tests', top=top, workers=1):
+        inside = lab('exec', *step.command)
+        yield dataclasses.replace(step, command=inside.command)
+
+
+def tempest() -> Iterator[Step]:
+    """Tempest's server tests, under nova-rt-compute and the stock one."""
+    yield lab('up')
+    yield lab('tempest')
+
+
+def lab_down() -> Iterator[Step]:
+    """Take the lab down; it fails if anything is left behind."""
+    yield lab('down')
 
 
 PARTS = {
@@ -251,7 +285,11 @@ PARTS = {
     'docs': Part('manual and release notes', 600, docs),
     'host': Part("this machine's kernel", 300, host),
     'e2e': Part('the whole cloud', 1800, e2e),
+    'tempest': Part('ordinary servers, by Tempest', 1800, tempest),
+    'lab-down': Part('nothing left behind', 300, lab_down),
 }
+# They need the lab and leave it up.
+ON_THE_LAB = {'e2e', 'tempest'}
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -316,19 +354,15 @@ def count(text: str) -> Counts:
 
 
 def run_step(step: Step, log: pathlib.Path, deadline: float) -> Counts:
-    """Run one step; a step that is not a test counts as one.
+    """Run one step and count its tests.
 
-    :raises Failed: with the counts as its second argument.
+    :raises Failed: if it failed, took too long or ran no test
     """
     start = log.stat().st_size
-    try:
-        code = run(step, log, deadline)
-    except Failed as error:
-        raise Failed(error.args[0], Counts(failed=1)) from error
+    code = run(step, log, deadline)
     if not step.tests:
         if code:
-            what = pathlib.Path(step.command[0]).name
-            raise Failed(f'{what} ended with {code}', Counts(failed=1))
+            raise Failed(f'{" ".join(step.command)} ended with {code}')
         return Counts()
     with log.open('rb') as output:
         output.seek(start)
@@ -343,37 +377,26 @@ def run_step(step: Step, log: pathlib.Path, deadline: float) -> Counts:
 
 
 def run_part(name: str) -> Outcome:
-    """Run all steps of a part; after a failure only those that must."""
+    """Run the steps of a part, up to the first that fails."""
     part = PARTS[name]
     log = LOGS / f'{name}.log'
     log.write_text('')
     begin = time.monotonic()
     total = Counts()
-    notes: list[str] = []
+    note = ''
     tested = False
     try:
         for step in part.steps():
-            if notes and not step.always:
-                continue
             tested = tested or step.tests
-            deadline = begin + part.limit_s
-            if step.always:
-                deadline = max(deadline, time.monotonic() + 120)
-            try:
-                counts = run_step(step, log, deadline)
-            except Failed as error:
-                notes.append(error.args[0])
-                counts = error.args[1]
-            total.passed += counts.passed
-            total.failed += counts.failed
-            total.skipped += counts.skipped
+            counts = run_step(step, log, begin + part.limit_s)
+            total = total + counts
     except Failed as error:
-        notes.append(error.args[0])
-        total.failed += 1
-    if not tested and not notes:
+        note = error.reason
+        total = total + error.counts
+    if not tested and not note:
         total.passed += 1
     seconds = time.monotonic() - begin
-    return Outcome(name, seconds, not notes, total, '; '.join(notes))
+    return Outcome(name, seconds, not note, total, note)
 
 
 def show(outcome: Outcome) -> None:
@@ -421,7 +444,12 @@ def main(names: list[str]) -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     outcomes = []
-    for name in names or PARTS:
+    names = names or list(PARTS)
+    if ON_THE_LAB & set(names):
+        names = [name for name in names if name != 'lab-down']
+        if lab_is_down():
+            names.append('lab-down')
+    for name in names:
         elapsed = time.monotonic() - begin
         print(f'[{elapsed:5.0f} s] {name}: {PARTS[name].title}', flush=True)
         outcomes.append(run_part(name))
