@@ -48,7 +48,10 @@ class ReservationGuard:
 
         :raises ReservationNotApplied: if the kernel does not hold it
         """
-        self._host.apply(guest.id, rec)
+        # Not guest.id: the object that started a container keeps the ID of
+        # the stopped one, libvirt's LXC driver does not hand back the new.
+        started = self._hypervisor.get_guest(objects.Instance(uuid=guest.uuid))
+        self._host.apply(started.id, rec)
         LOG.info(
             'Holds %s on CPU %s', rec.request.reservation,
             ','.join(map(str, rec.cpus)), instance_uuid=guest.uuid,
