@@ -57,10 +57,9 @@ def up(arguments: list[str]) -> int:
 
 def _new_namespaces() -> process.Process:
     # Processes of a lab whose holder was killed are of no use to a new one.
-    lost = namespace.members()
-    if lost:
-        warn(f'{len(lost)} processes of a lab without namespaces: ending them')
-        process.stop(lost, 10)
+    if namespace.members():
+        warn('ending what is left of a lab without namespaces')
+        _sweep()
     if not paths.VAR.exists():
         shutil.rmtree(paths.LOG, ignore_errors=True)
     for directory in (paths.RUN, paths.ETC, paths.LOG):
@@ -193,9 +192,7 @@ def down() -> int:
         kept = namespace.holder()
         if kept:
             namespace.reexec(kept, ['_stop'])
-        members = namespace.members()
-        process.stop(members, 10)
-        leftovers.detach_loops()
+        _sweep()
         leftovers.remove_cgroups()
         for directory in (paths.VAR, paths.ETC, paths.BIN):
             shutil.rmtree(directory, ignore_errors=True)
@@ -207,6 +204,14 @@ def down() -> int:
         leftovers.forget_host()
         say('the lab is down')
         return 0
+
+
+def _sweep() -> None:
+    # With its last process a namespace ends, and with it its mounts, without
+    # which the loop devices are free.
+    process.stop(namespace.members(), 10)
+    process.stop(leftovers.container_processes(), 5)
+    leftovers.detach_loops()
 
 
 def stop_inside() -> None:

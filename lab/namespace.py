@@ -106,7 +106,8 @@ def enter_command(kept: process.Process) -> list[str]:
 def reexec(kept: process.Process, arguments: Sequence[str]) -> int:
     """Run this program with other arguments in the namespaces.
 
-    An interrupt reaches it directly, so it is left to answer.
+    An interrupt from the terminal reaches it directly, so it is left to
+    answer; a request to end is handed on.
 
     :return: its exit code.
     """
@@ -114,11 +115,13 @@ def reexec(kept: process.Process, arguments: Sequence[str]) -> int:
     command += ['env', f'--chdir={paths.CHECKOUT}']
     command += [sys.executable, '-m', 'lab', *arguments]
     child = subprocess.Popen(command)
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
     try:
         return child.wait()
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, end)
 
 
 def members() -> list[process.Process]:
