@@ -51,8 +51,8 @@ class Host:
         self._partition = partition or cgroup.default_partition(self._files)
         self._lock = threading.Lock()
 
-    def start(self) -> Capability:
-        """Find out what the kernel offers, and prepare the partition.
+    def look(self) -> Capability:
+        """Find out what the kernel offers, by reading alone.
 
         :raises NoRTInterface: if the kernel offers nothing, with what would
             help
@@ -62,16 +62,27 @@ class Host:
         interface = capability.find(self._files)
         self._tree = cgroup.Tree(self._files, interface)
         self._cpus = topology.offered(self._files, self._cpu_set, self._smt)
-        found = capability.look(self._files, interface, self._partition)
-        if found.prepared:
-            LOG.info('Partition %s has its bandwidth', found.partition)
-        else:
+        self.capability = capability.look(
+            self._files, interface, self._partition
+        )
+        return self.capability
+
+    def start(self) -> Capability:
+        """Find out what the kernel offers, and prepare the partition.
+
+        :raises NoRTInterface: if the kernel offers nothing or does not hold
+            what it accepts
+        :raises HostNotPrepared: if the host's set-up is in the way, with the
+            numbers
+        """
+        found = self.look()
+        if not found.prepared:
             found = capability.prepare(self._files, found)
-            LOG.info('Partition %s was given its bandwidth', found.partition)
+            LOG.info('Gave the partition %s its bandwidth', found.partition)
         capability.try_out(self._files, found)
         self.capability = found
         LOG.info(
-            'RT interface %s (%s, sum per %s): capacity %s',
+            'RT interface %s (%s, sum per %s), capacity %s',
             found.name,
             found.enforcement,
             found.scope,

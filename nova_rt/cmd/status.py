@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nova-rt-status``: can this host hold reservations, can it be upgraded.
+
+``host check`` reads nova.conf where there is one, and works without.
+"""
+
+from importlib import metadata
+import os
+import sys
+from typing import Any
+
+from oslo_config import cfg
+from oslo_upgradecheck import upgradecheck
+
+from nova_rt import conf as nova_rt_conf
+from nova_rt import cpulist, exception
+from nova_rt.admission import Scope
+from nova_rt.extra_specs import Enforcement
+import nova_rt.privsep
+from nova_rt.virt import topology
+from nova_rt.virt.files import Files
+from nova_rt.virt.host import Host
+
+#: The release of Nova whose private methods we override.
+NOVA_MAJOR = 34
+
+_VALIDATORS = 'nova.api.extra_spec_validators'
+
+_ENFORCEMENT = {
+    Enforcement.GUARANTEE: 'guarantee: the runtime is there in every period',
+    Enforcement.LIMIT: 'limit: no more than the runtime is taken; flavors '
+    'need rt:enforcement=limit',
+}
+_SCOPE = {
+    Scope.CPU: 'each CPU by itself',
+    Scope.HOST: 'the whole host, whatever the CPUs',
+}
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """What has to be true before the services start with new code."""
+
+    def _nova(self) -> upgradecheck.Result:
+        found = metadata.version('nova')
+        if found.split('.')[0] == str(NOVA_MAJOR):
+            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+        return upgradecheck.Result(
+            upgradecheck.Code.FAILURE,
+            f'This nova_rt is for Nova {NOVA_MAJOR}, installed is {found}.',
+        )
+
+    def _validators(self) -> upgradecheck.Result:
+        try:
+            (point,) = metadata.entry_points(group=_VALIDATORS, name='rt')
+            point.load().register()
+        except Exception as err:
+            return upgradecheck.Result(
+                upgradecheck.Code.FAILURE,
+                f'nova-api cannot load the validators of rt: extra specs '
+                f'(entry point rt of {_VALIDATORS}): {err!r}',
+            )
+        return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+
+    _upgrade_checks = (
+        ('Release of Nova', _nova),
+        ('Validators of extra specs', _validators),
+    )
+
+
+def _table(rows: list[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f'{name:<{width}}  {value}')
+
+
+def check_host(
+    conf: cfg.ConfigOpts, prepare: bool, files: Files | None = None
+) -> int:
+    """Say what the kernel of this host offers.
+
+    :param prepare: whether to give the partition its bandwidth, as
+        nova-rt-compute does when it starts
+    :returns: the exit code, 0 if the host can hold reservations
+    """
+    files = files or Files()
+    options = conf.nova_rt
+    host = Host(
+        cpu_set=options.cpu_set,
+        smt=options.smt,
+        reserved_ppm=options.reserved_ppm,
+        partition=options.partition,
+        files=files,
+    )
+    try:
+        found = host.look()
+        if prepare or found.prepared:
+            found = host.start()
+    except exception.HostError as err:
+        print(f'This host cannot hold reservations: {err}')
+        return 1
+    capacity = host.capacity()
+    others = [f'{name} {ppm} ppm' for name, ppm in found.others.items()]
+    kept = 'on each CPU' if found.scope is Scope.CPU else 'of the host'
+    rows = [
+        ('Interface', f'{found.name}, cgroup v{found.interface.version}'),
+        ('Enforcement', _ENFORCEMENT[found.enforcement]),
+        ('Summed over', _SCOPE[found.scope]),
+        ('Ceiling', f'{found.ceiling.total_ppm} ppm'),
+        ('Kept back', f'{options.reserved_ppm} ppm {kept}'),
+        ('Other groups', ', '.join(others) or 'hold nothing'),
+        ('CPUs online', cpulist.render(topology.online(files))),
+        ('CPUs offered', cpulist.render(capacity.cpus)),
+        ('Capacity', f'{capacity.total_ppm} ppm'),
+        ('Partition', str(found.partition)),
+    ]
+    if found.prepared:
+        rows.append(('State', 'prepared; the kernel holds reservations'))
+    else:
+        rows.append(
+            (
+                'State',
+                'not prepared, nothing tried; nova-rt-compute does it when it '
+                'starts, --prepare does it now',
+            )
+        )
+    _table(rows)
+    return 0
+
+
+def _parsers(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
+    def add(subparsers: Any) -> None:
+        upgrade = subparsers.add_parser(
+            'upgrade', help='before the services start with new code'
+        )
+        upgrade.add_argument('check', choices=['check'])
+        upgrade.set_defaults(action_fn=Checks().check)
+        host = subparsers.add_parser(
+            'host', help='what the kernel of this host offers'
+        )
+        host.add_argument('check', choices=['check'])
+        host.add_argument(
+            '--prepare',
+            action='store_true',
+            help='give the partition its bandwidth',
+        )
+        host.set_defaults(
+            action_fn=lambda: check_host(conf, conf.command.prepare)
+        )
+
+    return cfg.SubCommandOpt('command', handler=add)
+
+
+def main() -> int:
+    """Run one command; the exit code says what came of it.
+
+    0: all is well; 1: the host cannot hold reservations, or a check warns;
+    2: a check failed; 255: the command itself failed.
+    """
+    # The context of the privileged functions is bound to this one.
+    conf = cfg.CONF
+    nova_rt_conf.register_opts(conf)
+    conf.register_cli_opt(_parsers(conf))
+    conf(sys.argv[1:], project='nova', prog='nova-rt-status')
+    if os.geteuid() == 0:
+        # Root has no need of a helper.
+        nova_rt.privsep.rt_pctxt.set_client_mode(False)
+    return upgradecheck.run(conf)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
