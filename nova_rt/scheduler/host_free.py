@@ -5,7 +5,6 @@ nova-rt-compute writes it into the statistics of the compute node, where all
 values are strings; see :mod:`nova_rt.compute`.
 """
 
-from collections.abc import Mapping
 import json
 from typing import Any
 
@@ -17,26 +16,46 @@ FREE = 'rt_free'
 #: ppm that is free on the host; only where the kernel sums over the host.
 HOST_FREE = 'rt_host_free'
 
+# UUID of a compute node -> what it published last, and that read. Most hosts
+# have not changed since the last request, and reading costs more than all
+# that is done with it. Holds one entry for each host there ever was.
+_read: dict[str, tuple[str, str | None, admission.Capacity]] = {}
 
-def read(stats: Mapping[str, str | None]) -> admission.Capacity | None:
-    """The free bandwidth of a host.
 
-    :param stats: ``HostState.stats``
+def of(host_state: Any) -> admission.Capacity | None:
+    """The free bandwidth of a host, as it was published.
+
+    :param host_state: nova.scheduler.host_manager.HostState
     :returns: None where the host publishes none
     :raises ValueError: if what it publishes cannot be read
     """
-    text = stats.get(FREE)
-    if text is None:
+    # A node that has not reported yet has no statistics at all.
+    stats = getattr(host_state, 'stats', {})
+    cpus, host = stats.get(FREE), stats.get(HOST_FREE)
+    if cpus is None:
         return None
-    published = json.loads(text)
+    known = _read.get(host_state.uuid)
+    if known is not None and known[0] == cpus and known[1] == host:
+        return known[2]
+    free = read(cpus, host)
+    _read[host_state.uuid] = (cpus, host, free)
+    return free
+
+
+def read(cpus: str, host: str | None) -> admission.Capacity:
+    """Read the texts of ``rt_free`` and, if there is one, ``rt_host_free``.
+
+    :raises ValueError: if they cannot be read
+    """
+    published = json.loads(cpus)
     if not isinstance(published, dict):
         raise ValueError(f'{FREE} is not an object')
-    # Not a loop: this runs once for each host and each request.
     if not set(map(type, published.values())) <= {int}:
         raise ValueError(f'{FREE} holds what is not a whole number')
-    cpus = dict(zip(map(int, published), published.values(), strict=True))
-    host = stats.get(HOST_FREE)
-    return admission.Capacity(cpus, None if host is None else int(host))
+    return admission.Capacity(
+        {int(cpu): ppm for cpu, ppm in published.items()},
+        None if host is None else int(host),
+    )
 
 
 def placed(host_state: Any) -> int:

@@ -151,7 +151,7 @@ class RTSchedulerManager(manager.SchedulerManager):
             ):
                 continue
             try:
-                free = host_free.read(host.stats)
+                free = host_free.of(host)
             except ValueError:
                 # The filter has logged it; the host offers nothing.
                 continue

@@ -99,19 +99,17 @@ def _refusal(
 
     :raises ValueError: if what the host publishes cannot be read
     """
-    free = host_free.read(host.stats)
+    free = host_free.of(host)
     if free is None:
         return (
             f'It publishes no free RT bandwidth; asked '
             f'{asked.reservation.ppm} ppm on each of {asked.vcpus} CPU(s)'
         )
+    ppm = asked.reservation.ppm
     try:
-        admission.place_many(
-            free,
-            asked.vcpus,
-            asked.reservation.ppm,
-            host_free.placed(host) + 1,
-        )
+        before = host_free.placed(host)
+        free = admission.place_many(free, asked.vcpus, ppm, before)
+        admission.place(free, asked.vcpus, ppm)
     except exception.InsufficientBandwidth as err:
         return err
     return None

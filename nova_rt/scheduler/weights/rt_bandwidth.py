@@ -54,7 +54,7 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
     ) -> float:
         """Free bandwidth of one host in ppm; 0 where it cannot be read."""
         try:
-            free = host_free.read(host_state.stats)
+            free = host_free.of(host_state)
         except ValueError:
             # Only a forced host gets here: the filter says what is wrong.
             return 0.0

@@ -2,6 +2,7 @@
 """Tests of nova_rt.scheduler.host_free."""
 
 import ddt
+from nova.scheduler import host_manager
 from oslotest import base
 
 from nova_rt.admission import Capacity
@@ -14,22 +15,17 @@ class ReadTest(base.BaseTestCase):
     def test_cpu_scope(self):
         self.assertEqual(
             Capacity({0: 950000, 7: 0}),
-            host_free.read({'rt_free': '{"0": 950000, "7": 0}'}),
+            host_free.read('{"0": 950000, "7": 0}', None),
         )
 
     def test_host_scope(self):
         self.assertEqual(
             Capacity({0: 950000}, 400000),
-            host_free.read(
-                {'rt_free': '{"0": 950000}', 'rt_host_free': '400000'}
-            ),
+            host_free.read('{"0": 950000}', '400000'),
         )
 
     def test_no_cpu(self):
-        self.assertEqual(Capacity({}), host_free.read({'rt_free': '{}'}))
-
-    def test_nothing_published(self):
-        self.assertIsNone(host_free.read({'num_instances': '3'}))
+        self.assertEqual(Capacity({}), host_free.read('{}', None))
 
     @ddt.data(
         '',
@@ -46,12 +42,53 @@ class ReadTest(base.BaseTestCase):
         '{"0": 950000',
     )
     def test_bad(self, text):
-        self.assertRaises(ValueError, host_free.read, {'rt_free': text})
+        self.assertRaises(ValueError, host_free.read, text, None)
 
     @ddt.data('', 'x', '0.95', '{}')
     def test_bad_host_free(self, text):
-        stats = {'rt_free': '{"0": 950000}', 'rt_host_free': text}
-        self.assertRaises(ValueError, host_free.read, stats)
+        self.assertRaises(ValueError, host_free.read, '{"0": 950000}', text)
+
+
+class OfTest(base.BaseTestCase):
+    def test_nothing_published(self):
+        self.assertIsNone(host_free.of(objects.host_state()))
+
+    def test_node_that_has_not_reported_yet(self):
+        state = host_manager.HostState('new', 'new', 'cell')
+        self.assertIsNone(host_free.of(state))
+
+    def test_host_that_has_not_changed_is_read_once(self):
+        first = objects.host_state('same', rt_free={0: 1}, rt_host_free=1)
+        again = objects.host_state('same', rt_free={0: 1}, rt_host_free=1)
+        self.assertIsNot(first.stats['rt_free'], again.stats['rt_free'])
+        self.assertIs(host_free.of(first), host_free.of(again))
+
+    def test_changes_are_seen(self):
+        for free, host in (
+            ({0: 1}, 1),
+            ({0: 2}, 1),
+            ({0: 2}, 2),
+            ({0: 2}, None),
+        ):
+            self.assertEqual(
+                Capacity(free, host),
+                host_free.of(objects.host_state('h', free, host)),
+            )
+
+    def test_hosts_are_kept_apart(self):
+        self.assertEqual(
+            [Capacity({0: 1}), Capacity({0: 2})],
+            [
+                host_free.of(objects.host_state('a', {0: 1})),
+                host_free.of(objects.host_state('b', {0: 2})),
+            ],
+        )
+
+    def test_text_that_cannot_be_read_does_not_leave_the_old(self):
+        host_free.of(objects.host_state('h', {0: 1}))
+        bad = objects.host_state('h', 'garbage')
+        for _ in range(2):
+            self.assertRaises(ValueError, host_free.of, bad)
 
 
 class PlacedTest(base.BaseTestCase):
