@@ -109,9 +109,17 @@ def _create(connection: Connection, flavor: str) -> float:
     began = time.monotonic()
     server = compute.create_server(
         name=f'bench-{flavor}',
-        image_id=connection.image.find_image(catalog.IMAGE).id,
-        flavor_id=compute.find_flavor(flavor).id,
-        networks=[{'uuid': connection.network.find_network('pub').id}],
+        image_id=connection.image.find_image(
+            catalog.IMAGE, ignore_missing=False
+        ).id,
+        flavor_id=compute.find_flavor(flavor, ignore_missing=False).id,
+        networks=[
+            {
+                'uuid': connection.network.find_network(
+                    'pub', ignore_missing=False
+                ).id
+            }
+        ],
     )
     try:
         while (found := compute.get_server(server.id)).status == 'BUILD':

@@ -81,7 +81,7 @@ def tell() -> None:
 
 def _image(connection: Connection) -> None:
     stage.heading(1, 'An image')
-    if connection.image.find_image(IMAGE):
+    if any(connection.image.images(name=IMAGE)):
         stage.say(f'The image {IMAGE} is there already.')
         return
     stage.openstack(
@@ -97,7 +97,7 @@ def _flavor(connection: Connection) -> None:
         'One extra spec makes a flavor real-time: rt:reservation, so many '
         'microseconds of CPU in every period, on each vCPU.'
     )
-    if not connection.compute.find_flavor(FLAVOR):
+    if FLAVOR not in {found.name for found in connection.compute.flavors()}:
         stage.openstack(
             *('flavor', 'create', FLAVOR, '--ram', '128', '--disk', '1'),
             *('--property', 'rt:reservation=5000/100000'),
@@ -139,10 +139,10 @@ def _create(name: str, flavor: str, count: int = 1) -> None:
 
 def _taken(connection: Connection, name: str) -> bool:
     # A server of an earlier run is taken if it works, else it is removed.
-    found = connection.compute.find_server(name)
+    found = _find(connection, name)
     if not found:
         return False
-    if connection.compute.get_server(found.id).status == 'ACTIVE':
+    if found.status == 'ACTIVE':
         return True
     stage.openstack('server', 'delete', '--wait', name)
     return False
@@ -360,8 +360,13 @@ def _container(connection: Connection, name: str) -> Container:
     return container
 
 
+def _find(connection: Connection, name: str) -> _server.Server | None:
+    listed = connection.compute.servers(name=f'^{name}$')
+    return next(iter(listed), None)
+
+
 def _found(connection: Connection, name: str) -> _server.Server:
-    found = connection.compute.find_server(name)
+    found = _find(connection, name)
     if not found:
         raise LabError(f'there is no server {name}')
     # The client waits for the first of several only.

@@ -88,13 +88,19 @@ class LabTestCase(unittest.TestCase):
         """Ask for a server, to be deleted at the end of the test."""
         networks = 'none'
         if network:
-            found = self.cloud.network.find_network(catalog.NETWORK)
+            found = self.cloud.network.find_network(
+                catalog.NETWORK, ignore_missing=False
+            )
             networks = [{'uuid': found.id}]
         hints = {} if hint is None else {'rt_reservation': hint}
         server = self.cloud.compute.create_server(
             name=f'e2e-{self._testMethodName}'[:60],
-            image_id=self.cloud.image.find_image(IMAGE).id,
-            flavor_id=self.cloud.compute.find_flavor(flavor).id,
+            image_id=self.cloud.image.find_image(
+                IMAGE, ignore_missing=False
+            ).id,
+            flavor_id=self.cloud.compute.find_flavor(
+                flavor, ignore_missing=False
+            ).id,
             networks=networks,
             **({'scheduler_hints': hints} if hints else {}),
         )
@@ -142,7 +148,7 @@ class LabTestCase(unittest.TestCase):
 
     def set_specs(self, flavor, specs):
         """Set extra specs at a microversion that validates them."""
-        found = self.cloud.compute.find_flavor(flavor)
+        found = self.cloud.compute.find_flavor(flavor, ignore_missing=False)
         return self.cloud.compute.post(
             f'/flavors/{found.id}/os-extra_specs',
             json={'extra_specs': specs},

@@ -81,8 +81,12 @@ class BadInputTest(base.LabTestCase):
             json={
                 'server': {
                     'name': 'e2e-bad-hint',
-                    'imageRef': self.cloud.image.find_image(base.IMAGE).id,
-                    'flavorRef': self.cloud.compute.find_flavor(flavor).id,
+                    'imageRef': self.cloud.image.find_image(
+                        base.IMAGE, ignore_missing=False
+                    ).id,
+                    'flavorRef': self.cloud.compute.find_flavor(
+                        flavor, ignore_missing=False
+                    ).id,
                     'networks': 'none',
                 },
                 'os:scheduler_hints': {'rt_reservation': hint},
@@ -140,7 +144,9 @@ class RefusalTestCase(base.LabTestCase):
 
     def room(self, flavor):
         """How many servers of a flavor fit, as the pure function says."""
-        found = self.cloud.compute.find_flavor(flavor, get_extra_specs=True)
+        found = self.cloud.compute.find_flavor(
+            flavor, get_extra_specs=True, ignore_missing=False
+        )
         request = extra_specs.parse(found.extra_specs, found.vcpus)
         free = self.stats().capacity
         for room in range(100):
