@@ -39,14 +39,13 @@ function add_busybox {
 function fill {
     local root=$1 dir
     for dir in bin dev etc mnt proc root run sbin sys tmp usr/bin usr/sbin \
-        usr/share/udhcpc var/log; do
+        var/log; do
         mkdir -p "$root/$dir"
     done
     add_busybox "$root"
     compile "$root/bin/rtprobe"
     install -m 755 "$HERE/init" "$root/sbin/init"
-    install -m 755 "$HERE/udhcpc.script" \
-        "$root/usr/share/udhcpc/default.script"
+    install -m 755 "$HERE/udhcpc.script" "$root/etc/udhcpc.script"
     echo 'root::0:0:root:/root:/bin/sh' >"$root/etc/passwd"
     echo 'root:x:0:' >"$root/etc/group"
     echo rtprobe >"$root/etc/hostname"
