@@ -193,7 +193,6 @@ def down() -> int:
         if kept:
             namespace.reexec(kept, ['_stop'])
         _sweep()
-        leftovers.remove_cgroups()
         for directory in (paths.VAR, paths.ETC, paths.BIN):
             shutil.rmtree(directory, ignore_errors=True)
         left = leftovers.find()
@@ -212,6 +211,7 @@ def _sweep() -> None:
     process.stop(namespace.members(), 10)
     process.stop(leftovers.container_processes(), 5)
     leftovers.detach_loops()
+    leftovers.remove_cgroups()
 
 
 def stop_inside() -> None:
