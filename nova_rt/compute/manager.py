@@ -20,6 +20,7 @@ from nova_rt import record
 from nova_rt import rules
 from nova_rt.compute import resource_tracker
 from nova_rt.virt.libvirt import driver
+from nova_rt.virt.libvirt import faults
 from nova_rt.virt.libvirt import servers
 
 CONF = manager.CONF
@@ -91,7 +92,7 @@ class RTComputeManager(manager.ComputeManager):
                 raise
             # Unlike a reschedule without a next host, an abort also cleans
             # up the server's volumes.
-            raise nova_exception.BuildAbortException(
+            raise faults.BuildAborted(
                 instance_uuid=instance.uuid, reason=err.kwargs['reason']
             ) from err
 
@@ -108,7 +109,7 @@ class RTComputeManager(manager.ComputeManager):
             if request is not None:
                 servers.store(instance, record.Record(request))
         except exception.NovaRTError as err:
-            raise nova_exception.BuildAbortException(
+            raise faults.BuildAborted(
                 instance_uuid=instance.uuid, reason=str(err)
             ) from err
 

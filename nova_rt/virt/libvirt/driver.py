@@ -22,6 +22,7 @@ from nova_rt import extra_specs
 from nova_rt import record
 from nova_rt.virt import capability
 from nova_rt.virt import host as rt_host
+from nova_rt.virt.libvirt import faults
 from nova_rt.virt.libvirt import guard
 from nova_rt.virt.libvirt import metadata
 from nova_rt.virt.libvirt import servers
@@ -99,9 +100,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         try:
             return servers.claimed(instance)
         except exception.InvalidRecord as err:
-            raise nova_exception.InstancePowerOnFailure(
-                reason=str(err)
-            ) from err
+            raise faults.ReservationNotHeld(reason=str(err)) from err
 
     def _get_guest_config(self, instance, *args, **kwargs):
         """Add the CPUs, the record and a private network namespace."""
@@ -147,9 +146,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
                     'reservation: %s', err, instance=instance,
                 )  # fmt: skip
                 self._rt_stop_started(instance)
-                raise nova_exception.InstancePowerOnFailure(
-                    reason=str(err)
-                ) from err
+                raise faults.ReservationNotHeld(reason=str(err)) from err
         return guest
 
     def _rt_stop_started(self, instance: Any) -> None:

@@ -41,4 +41,6 @@ def read(guest: libvirt_guest.Guest) -> record.Record | None:
     """
     tree = etree.fromstring(guest.get_xml_desc())
     element = tree.find(f'metadata/{_TAG}')
-    return None if element is None else record.Record.decode(element.text or '')
+    return (
+        None if element is None else record.Record.decode(element.text or '')
+    )

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's API, scheduler, conductor, Placement and our compute, in process.
+
+Everything is real but libvirt and the kernel: each host has a fake kernel
+that answers like the one it stands for, errno included.
+"""
+
+import errno
+import json
+
+import fixtures
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from nova import service
+from nova.tests.functional.libvirt import base
+from nova.virt.libvirt import guest as libvirt_guest
+
+from nova_rt import extra_specs
+from nova_rt import hooks
+from nova_rt import record
+from nova_rt.cmd import compute
+from nova_rt.tests.fixtures import kernel
+from nova_rt.tests.functional import containers
+from nova_rt.tests.functional import paste
+from nova_rt.virt import host as rt_host
+from nova_rt.virt.libvirt import metadata
+
+FILTER = 'nova_rt.scheduler.filters.rt_bandwidth_filter.RTBandwidthFilter'
+WEIGHER = 'nova_rt.scheduler.weights.rt_bandwidth.RTBandwidthWeigher'
+
+
+class RTServersTestBase(base.ServersTestBase):
+    """Hosts with fake kernels, and what tests ask of them."""
+
+    microversion = 'latest'
+    ADDITIONAL_FILTERS = ['RTBandwidthFilter']
+
+    #: The interface that the kernels of the hosts offer.
+    INTERFACE = 'v2-hcbs-multi'
+    CPUS = 4
+
+    def setUp(self):
+        hooks.extend_nova_virt()
+        paste_file = self.useFixture(paste.APIPaste()).path
+        self.flags(api_paste_config=paste_file, group='wsgi')
+        self.flags(virt_type='lxc', group='libvirt')
+        self.flags(wait_soft_reboot_seconds=1, group='libvirt')
+        self.flags(
+            available_filters=['nova.scheduler.filters.all_filters', FILTER],
+            weight_classes=['nova.scheduler.weights.all_weighers', WEIGHER],
+            group='filter_scheduler',
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.service.SERVICE_MANAGERS',
+                {
+                    **service.SERVICE_MANAGERS,
+                    'nova-compute': compute.MANAGER,
+                    'nova-scheduler': (
+                        'nova_rt.scheduler.manager.RTSchedulerManager'
+                    ),
+                },
+            )
+        )
+        self.containers = self.useFixture(containers.Containers())
+        self.kernels = self.containers.kernels
+        #: Root file systems that are mounted, by directory.
+        self.mounted = set()
+        self._fake_mounts()
+        self._fake_hosts()
+        super().setUp()
+        self.ctxt = nova_context.get_admin_context()
+
+    def _setup_compute_service(self):
+        self.flags(compute_driver=hooks.COMPUTE_DRIVER)
+
+    def _fake_mounts(self):
+        def mount(image, container_dir):
+            self.mounted.add(container_dir)
+            return '/dev/loop7'
+
+        def unmount(container_dir, container_root_device=None):
+            self.mounted.discard(container_dir)
+
+        for name, fake in (
+            ('setup_container', mount),
+            ('teardown_container', unmount),
+            ('clean_lxc_namespace', unmount),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'nova.virt.disk.api.{name}', fake)
+            )
+
+    def _fake_hosts(self):
+        """Let the driver of each host work on that host's fake kernel."""
+        real = rt_host.Host
+
+        def make(**kwargs):
+            return real(files=self.kernels[base.CONF.host].files, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.virt.host.Host', make)
+        )
+
+    def start_compute(self, hostname='compute1', *args, **kwargs):
+        if hostname not in self.kernels:
+            self.kernels[hostname] = self.useFixture(
+                kernel.FakeKernel(self.INTERFACE, cpus=self.CPUS)
+            )
+        return super().start_compute(hostname, *args, **kwargs)
+
+    def flags_of_ours(self, **values):
+        self.flags(group='nova_rt', **values)
+
+    def lose_reservation(self, server, hostname='compute1'):
+        """Someone resets the files of a running container."""
+        self.kernels[hostname].reset(self.guest(server, hostname).id)
+
+    def refuse_writes(self, number=errno.EINVAL, hostname='compute1'):
+        """From now on the kernel refuses every reservation."""
+        self.kernels[hostname].refuse(number)
+
+    def groups(self, hostname='compute1'):
+        """The groups that the kernel has for containers."""
+        partition = self.kernels[hostname].partition
+        return [path.name for path in partition.iterdir() if path.is_dir()]
+
+    def writes(self, hostname='compute1'):
+        """What was written to the groups of containers."""
+        return [
+            (path, text)
+            for path, text in self.kernels[hostname].writes
+            if path.parent.name.startswith('lxc-')
+        ]
+
+    # Asking for servers
+
+    def rt_flavor(self, reservation='600/1000', vcpus=1, **specs):
+        """Make a flavor; further extra specs as policy='fifo'."""
+        extra = {extra_specs.RESERVATION: reservation}
+        extra.update({f'rt:{key}': value for key, value in specs.items()})
+        if self.INTERFACE == 'v1-throttle':
+            extra.setdefault(extra_specs.ENFORCEMENT, 'limit')
+        return self._create_flavor(
+            memory_mb=64, vcpu=vcpus, disk=10, ephemeral=0, extra_spec=extra
+        )
+
+    def server_request(self, flavor, hint=None, **fields):
+        """The body of POST /servers."""
+        server = self._build_server(
+            flavor_id=flavor,
+            networks='none',
+            image_uuid='155d900f-4e14-4e4c-a73d-069cbf4541e6',
+        )
+        server.update(fields)
+        body = {'server': server}
+        if hint is not None:
+            body['os:scheduler_hints'] = {extra_specs.HINT: hint}
+        return body
+
+    def create(self, flavor, hint=None, state='ACTIVE', **fields):
+        """Create a server and wait for it."""
+        server = self.api.post_server(
+            self.server_request(flavor, hint, **fields)
+        )
+        return self._wait_for_state_change(server, state)
+
+    # Looking at what became of them
+
+    def instance(self, server):
+        return objects.Instance.get_by_uuid(
+            self.ctxt, server['id'], expected_attrs=['system_metadata']
+        )
+
+    def record_of(self, server):
+        """What the server's database record says."""
+        text = self.instance(server).system_metadata[record.KEY]
+        return record.Record.decode(text)
+
+    def guest(self, server, hostname='compute1'):
+        connection = self.computes[hostname].driver._host.get_connection()
+        return libvirt_guest.Guest(
+            connection.lookupByUUIDString(server['id'])
+        )
+
+    def domains(self, hostname='compute1'):
+        """UUIDs of the domains that are defined."""
+        return set(self.computes[hostname].driver.list_instance_uuids())
+
+    def allocated(self, server):
+        """Bandwidth that Placement holds for a server, all hosts."""
+        allocations = self.placement.get(
+            '/allocations/%s' % server['id']
+        ).body['allocations']
+        return sum(
+            held['resources'].get(extra_specs.RESOURCE_CLASS, 0)
+            for held in allocations.values()
+        )
+
+    def used(self, hostname='compute1'):
+        """Bandwidth that Placement counts as used on a host."""
+        usages = self._get_provider_usages(self.compute_rp_uuids[hostname])
+        return usages.get(extra_specs.RESOURCE_CLASS, 0)
+
+    def claims(self, hostname='compute1'):
+        return self.computes[hostname].manager.rt.rt_claims
+
+    def stats(self, hostname='compute1'):
+        node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
+            self.ctxt, hostname
+        )
+        return node.stats
+
+    def capacity(self, hostname='compute1'):
+        """CPU -> ppm on a host without servers."""
+        return dict(self.computes[hostname].driver.rt_capacity().cpus)
+
+    def published(self, hostname='compute1'):
+        """What the scheduler sees: CPU -> free ppm."""
+        free = json.loads(self.stats(hostname)['rt_free'])
+        return {int(cpu): ppm for cpu, ppm in free.items()}
+
+    def held(self, server, hostname='compute1'):
+        """What the kernel holds for the running container."""
+        pid = self.guest(server, hostname).id
+        return self.computes[hostname].driver._rt_host.read(pid)
+
+    def assert_held(self, server, hostname='compute1'):
+        """Database, domain, claim, Placement and kernel say the same."""
+        rec = self.record_of(server)
+        guest = self.guest(server, hostname)
+        self.assertTrue(guest.is_active())
+        self.assertEqual(rec, metadata.read(guest))
+        self.assertEqual(rec.claim, self.claims(hostname)[server['id']])
+        self.assertEqual(rec.request.total_ppm, self.allocated(server))
+        host = self.computes[hostname].driver._rt_host
+        self.assertIsNone(host.check(guest.id, rec))
+        return rec
+
+    def assert_nothing_left(self, hostname='compute1', of=()):
+        """No claim, allocation, domain or mount of these servers."""
+        for server in of:
+            self.assertEqual(0, self.allocated(server))
+            self.assertNotIn(server['id'], self.claims(hostname))
+            self.assertNotIn(server['id'], self.domains(hostname))
+        self.assertEqual(set(), self.mounted)
+        self.assertEqual(len(self.domains(hostname)), self.running(hostname))
+
+    def running(self, hostname='compute1'):
+        return len(self.groups(hostname))
+
+
+def fault_of(server):
+    """The text that a user sees."""
+    return server['fault']['message']

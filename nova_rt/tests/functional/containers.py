@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes Nova's fake libvirt behave like libvirt-lxc.
+
+A domain that starts becomes a container in the fake kernel of its host: with
+a process, control groups and CPUs, and with no reservation at first.
+"""
+
+import itertools
+
+import fixtures
+from lxml import etree
+from nova.tests.fixtures import libvirt as fakelibvirt
+
+from nova_rt import cpulist
+
+_PIDS = itertools.count(20000)
+
+
+class Containers(fixtures.Fixture):
+    """Patches the fake libvirt.
+
+    :ivar kernels: host name -> its fake kernel; filled by the test
+    :ivar started: names of domains, one for each start, in order
+    """
+
+    def __init__(self):
+        self.kernels = {}
+        self.started = []
+
+    def _setUp(self):
+        this = self
+        domain = fakelibvirt.Domain
+
+        def init(dom, connection, xml, running=False, transient=False):
+            # Nova's fake keeps of a definition only what Nova looks at.
+            dom.raw_xml = xml
+            original_init(dom, connection, xml, running, transient)
+            dom._id = -1
+
+        def start(dom, flags):
+            original_start(dom, flags)
+            dom._id = next(_PIDS)
+            tree = etree.fromstring(dom.raw_xml)
+            cpus = cpulist.parse(tree.find('vcpu').get('cpuset', ''))
+            kernel = this.kernels[dom._connection.hostname]
+            kernel.add_container(dom._id, dom.name(), cpus or None)
+            this.started.append(dom.name())
+
+        def stopper(original):
+            def stop(dom):
+                kernel = this.kernels[dom._connection.hostname]
+                if dom._id != -1:
+                    kernel.remove_container(dom._id)
+                original(dom)
+
+            return stop
+
+        original_init = domain.__init__
+        original_start = domain.createWithFlags
+        for name, replacement in (
+            ('__init__', init),
+            ('createWithFlags', start),
+            ('destroy', stopper(domain.destroy)),
+            ('shutdown', stopper(domain.shutdown)),
+            ('XMLDesc', lambda dom, flags=0: dom.raw_xml),
+            ('isActive', lambda dom: int(dom._id != -1)),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova.tests.fixtures.libvirt.Domain.{name}', replacement
+                )
+            )

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users can get wrong, through the real API."""
+
+import ddt
+from nova.tests.functional.api import client
+
+from nova_rt import extra_specs
+from nova_rt.tests.functional import base
+
+
+@ddt.ddt
+class BadFlavorTest(base.RTServersTestBase):
+    """Extra specs are refused where the flavor is made."""
+
+    def assert_refused(self, specs):
+        flavor = self._create_flavor()
+        refusal = self.assertRaises(
+            client.OpenStackApiException,
+            self.admin_api.post_extra_spec,
+            flavor,
+            {'extra_specs': specs},
+        )
+        self.assertEqual(400, refusal.response.status_code)
+        return refusal.response.text
+
+    @ddt.data(
+        'abc', '5', '0/1000', '-1/5', '3000/2000', '1/1e9', '1400/2000/3',
+        '99999999999999999999/99999999999999999999', '1400 /2000',
+        ' 1400/2000', '1400/2000\n', '\u0661\u0664/\u0662\u0660', '', '/',
+    )  # fmt: skip
+    def test_reservation(self, value):
+        self.assert_refused({extra_specs.RESERVATION: value})
+
+    @ddt.data('rt:runtime', 'rt:reservations', 'rt:')
+    def test_unknown_key(self, key):
+        self.assert_refused({key: '1400/2000'})
+
+    @ddt.data('fair', 'RR', '', 'deadline')
+    def test_policy(self, value):
+        self.assert_refused({extra_specs.POLICY: value})
+
+    @ddt.data('0', '100', '-1', 'high', '1.5', '')
+    def test_priority(self, value):
+        self.assert_refused({extra_specs.PRIORITY: value})
+
+    @ddt.data('maybe', '')
+    def test_enforcement(self, value):
+        self.assert_refused({extra_specs.ENFORCEMENT: value})
+
+    def test_the_message_says_what_is_wrong(self):
+        text = self.assert_refused({extra_specs.RESERVATION: '3000/2000'})
+        self.assertIn('3000', text)
+        self.assertIn('2000', text)
+
+
+class UnvalidatedFlavorTest(base.RTServersTestBase):
+    """Flavors made below microversion 2.86 are not validated by Nova."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+
+    def assert_refused(self, flavor_says, fault_says, **specs):
+        self.admin_api.microversion = '2.61'
+        flavor = self.rt_flavor(flavor_says, **specs)
+        self.admin_api.microversion = 'latest'
+        server = self.create(flavor, state='ERROR')
+        self.assertIn(fault_says, base.fault_of(server))
+        self.assert_nothing_left(of=[server])
+
+    def test_runtime_over_the_period(self):
+        self.assert_refused('3000/2000', '3000')
+
+    def test_period_out_of_the_operators_range(self):
+        self.assert_refused('3000000/4000000', '4000000')
+
+    def test_unknown_key(self):
+        self.assert_refused('1400/2000', 'rt:polcy', polcy='rr')
+
+    def test_policy(self):
+        self.assert_refused('1400/2000', 'fair', policy='fair')
+
+
+@ddt.ddt
+class BadHintTest(base.RTServersTestBase):
+    """A bad hint is a 400 at POST /servers."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+
+    def assert_refused(self, flavor, hint):
+        refusal = self.assertRaises(
+            client.OpenStackApiException,
+            self.api.post_server,
+            self.server_request(flavor, hint),
+        )
+        self.assertEqual(400, refusal.response.status_code)
+        self.assertEqual([], self.api.get_servers())
+        return refusal.response.json()['badRequest']['message']
+
+    @ddt.data(
+        'abc', '5', '0/1000', '-1/5', '3000/2000', '1/1e9', '1400/2000/3',
+        '99999999999999999999/99999999999999999999', '1400 /2000',
+        '\u0661\u0664/\u0662\u0660', '', 5, 0.7, True,
+        ['1000/2000', '500/2000'], [], {'runtime': 1000},
+        {'a': {'b': 'c'}}, [['1000/2000']],
+    )  # fmt: skip
+    def test_not_a_reservation(self, hint):
+        self.assert_refused(self.rt_flavor('1400/2000'), hint)
+
+    def test_larger_than_the_flavor(self):
+        message = self.assert_refused(
+            self.rt_flavor('1400/2000'), '1500/2000'
+        )
+        self.assertIn('750000', message)
+        self.assertIn('700000', message)
+
+    def test_on_a_plain_flavor(self):
+        message = self.assert_refused(self._create_flavor(), '100/2000')
+        self.assertIn(extra_specs.RESERVATION, message)
+
+    def test_period_out_of_the_operators_range(self):
+        self.assert_refused(self.rt_flavor('1400/2000'), '2000000/4000000')
+
+
+class DeniedHintTest(base.RTServersTestBase):
+    """The operator allows no hints."""
+
+    def setUp(self):
+        self.flags_of_ours(hints='deny')
+        super().setUp()
+        self.start_compute()
+
+    def test_denied(self):
+        refusal = self.assertRaises(
+            client.OpenStackApiException,
+            self.api.post_server,
+            self.server_request(self.rt_flavor('1400/2000'), '100/2000'),
+        )
+        self.assertEqual(400, refusal.response.status_code)
+
+
+class UncheckedHintTest(base.RTServersTestBase):
+    """nova-api without our filter: the hint is still refused later."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+        self.useFixture(
+            base.fixtures.MonkeyPatch(
+                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                lambda self, req: None,
+            )
+        )
+
+    def test_by_the_scheduler(self):
+        server = self.create(
+            self.rt_flavor('1400/2000'), '1500/2000', state='ERROR'
+        )
+        self.assertIn('750000', base.fault_of(server))
+        self.assert_nothing_left(of=[server])
+
+    def test_by_the_compute(self):
+        """A scheduler that knows nothing of us chose the host."""
+        self.useFixture(
+            base.fixtures.MonkeyPatch(
+                'nova.scheduler.request_filter.ALL_REQUEST_FILTERS', []
+            )
+        )
+        self.scheduler.manager.host_manager.enabled_filters = []
+        server = self.create(
+            self.rt_flavor('1400/2000'), '1500/2000', state='ERROR'
+        )
+        self.assertIn('750000', base.fault_of(server))
+        self.assert_nothing_left(of=[server])

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel does not hold what it should: nothing runs, nothing is left."""
+
+import errno
+
+from nova_rt.tests.functional import base
+
+
+class FaultAtCreateTest(base.RTServersTestBase):
+    """The only host refuses: the server ends in ERROR and says why."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+        self.kernel = self.kernels['compute1']
+
+    def assert_not_created(self, *texts):
+        flavor = self.rt_flavor('1400/2000')
+        server = self.create(flavor, state='ERROR')
+        for text in texts:
+            self.assertIn(text, base.fault_of(server))
+        # It did start, and was stopped.
+        self.assertEqual(1, len(self.containers.started))
+        self.assert_nothing_left(of=[server])
+        self.assertEqual([], self.groups())
+        self.assertEqual(0, self.used())
+        self.assertEqual(self.capacity(), self.published())
+        return flavor
+
+    def test_einval(self):
+        self.kernel.refuse(errno.EINVAL)
+        self.assert_not_created('1400/2000', 'EINVAL')
+
+    def test_ebusy(self):
+        self.kernel.refuse(errno.EBUSY)
+        self.assert_not_created('1400/2000', 'EBUSY')
+
+    def test_eperm(self):
+        self.kernel.refuse(errno.EPERM)
+        self.assert_not_created('1400/2000', 'EPERM')
+
+    def test_reads_back_otherwise(self):
+        self.kernel.falsify(700)
+        self.assert_not_created('1400', '700')
+
+    def test_group_is_gone(self):
+        self.kernel.vanish()
+        self.assert_not_created('1400/2000')
+
+    def test_parent_has_no_bandwidth(self):
+        """And gets none: another group holds it by now."""
+        self.kernel.reset_partition()
+        other = self.kernel.root / 'other'
+        self.kernel.make_group(other)
+        for name in ('cpu.rt_period_us', 'cpu.rt_runtime_us'):
+            text = '1000000 0-3' if 'period' in name else '950000 0-3'
+            self.kernel.write(other / name, text)
+        self.assert_not_created('partition lost its bandwidth')
+
+    def test_next_server_is_created(self):
+        self.kernel.refuse(errno.EINVAL)
+        flavor = self.assert_not_created('EINVAL')
+        self.kernel.refuse(0)
+        self.assert_held(self.create(flavor))
+
+
+class FaultOnOneHostTest(base.RTServersTestBase):
+    """Another host takes the server."""
+
+    def test_next_host(self):
+        self.start_compute('compute1')
+        self.start_compute('compute2')
+        # Preferred: it is emptier.
+        first = self.create(self.rt_flavor('100/1000'))
+        full = self.instance(first).host
+        other = ({'compute1', 'compute2'} - {full}).pop()
+        self.refuse_writes(errno.EINVAL, other)
+        server = self.create(self.rt_flavor('1400/2000'))
+        self.assertEqual(full, self.instance(server).host)
+        self.assert_held(server, full)
+        self.assertEqual({}, self.claims(other))
+        self.assertEqual(0, self.used(other))
+        self.assertEqual(set(), self.domains(other))
+        self.assertEqual([], self.groups(other))
+
+
+class FaultLaterTest(base.RTServersTestBase):
+    """A server that was fine cannot have its reservation any more."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+        self.server = self.create(self.rt_flavor())
+        self.refuse_writes()
+
+    def assert_in_error(self, server):
+        self.assertIn('EINVAL', base.fault_of(server))
+        self.assertEqual([], self.groups())
+        self.assertEqual(set(), self.mounted)
+        # It keeps what it holds, to be started again.
+        self.assertIn(server['id'], self.claims())
+        self.assertEqual(600_000, self.used())
+        self.kernels['compute1'].refuse(0)
+        self._reboot_server(server, hard=True)
+        self.assert_held(server)
+
+    def test_reboot(self):
+        self.assert_in_error(
+            self._reboot_server(
+                self.server, hard=True, expected_state='ERROR'
+            )
+        )
+
+    def test_start(self):
+        server = self.server
+        self.api.post_server_action(server['id'], {'os-stop': None})
+        self._wait_for_state_change(server, 'SHUTOFF')
+        self.api.post_server_action(server['id'], {'os-start': None})
+        self.assert_not_started(server)
+
+    def assert_not_started(self, server):
+        self._wait_for_instance_action_event(
+            server, 'start', 'compute_start_instance', 'error'
+        )
+        self.assertEqual([], self.groups())
+        self.assertEqual(set(), self.mounted)
+
+    CAST_AS_CALL = False
+
+
+class ParentTest(base.RTServersTestBase):
+    """The partition loses its bandwidth, and gets it again."""
+
+    def test_given_again(self):
+        self.start_compute()
+        self.kernels['compute1'].reset_partition()
+        self.assert_held(self.create(self.rt_flavor()))
+        self.assertIn('giving it again', self.stdlog.logger.output)
+
+
+class StartUpTest(base.RTServersTestBase):
+    """Hosts on which nova-rt-compute does not start."""
+
+    def assert_not_started(self, *texts):
+        refusal = self.assertRaises(
+            base.nova_exception.InvalidConfiguration, self.start_compute
+        )
+        for text in texts:
+            self.assertIn(text, str(refusal))
+
+    def host(self, *args, **kwargs):
+        self.kernels['compute1'] = self.useFixture(
+            base.kernel.FakeKernel(*args, **kwargs)
+        )
+
+    def test_no_interface(self):
+        self.host('none')
+        self.assert_not_started('CONFIG_RT_GROUP_SCHED')
+
+    def test_parent_without_bandwidth(self):
+        self.host('v1-throttle', runtime_us=0)
+        self.assert_not_started('nothing is left')
+
+    def test_other_virt_type(self):
+        self.flags(virt_type='kvm', group='libvirt')
+        self.assert_not_started('virt_type = lxc')
+
+    def test_other_driver(self):
+        self.flags(compute_driver='libvirt.LibvirtDriver')
+        self.assert_not_started('compute_driver = nova_rt.RTLibvirtDriver')

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A server's life: its reservation is there whenever it runs."""
+
+from nova.virt import event as virtevent
+
+from nova_rt import admission
+from nova_rt.tests.functional import base
+
+
+class LifecycleTest(base.RTServersTestBase):
+    """Create, stop, start, reboot, pause, delete."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+
+    def started(self, server):
+        """How often the container was started."""
+        return self.containers.started.count(self.instance(server).name)
+
+    def action(self, server, action, state):
+        self.api.post_server_action(server['id'], {action: None})
+        return self._wait_for_state_change(server, state)
+
+    def test_create(self):
+        server = self.create(self.rt_flavor('1400/2000', policy='fifo'))
+        rec = self.assert_held(server)
+        self.assertEqual('1400/2000', str(rec.request.reservation))
+        self.assertEqual('fifo', rec.request.policy)
+        self.assertEqual((0,), rec.cpus)
+        self.assertEqual(700_000, self.used())
+        free = self.capacity()
+        free[0] -= 700_000
+        self.assertEqual(free, self.published())
+
+    def test_create_with_hint(self):
+        server = self.create(self.rt_flavor('1400/2000'), '1000/2000')
+        rec = self.assert_held(server)
+        self.assertEqual('1000/2000', str(rec.request.reservation))
+        self.assertEqual(500_000, self.used())
+
+    def test_create_with_several_cpus(self):
+        self.create(self.rt_flavor('600/1000'))
+        server = self.create(self.rt_flavor('500/1000', vcpus=2))
+        self.assertEqual((1, 2), self.assert_held(server).cpus)
+
+    def test_spare_cpu_is_taken_first(self):
+        """The order is the one of admission.place()."""
+        free = admission.Capacity(self.capacity())
+        for thousandths, vcpus in (
+            (500, 1), (100, 1), (300, 2), (200, 1), (100, 1), (300, 2),
+        ):  # fmt: skip
+            ppm = thousandths * 1000
+            cpus = admission.place(free, vcpus, ppm)
+            free = free.free([admission.Claim(cpus, ppm)])
+            flavor = self.rt_flavor(f'{thousandths}/1000', vcpus)
+            self.assertEqual(cpus, self.record_of(self.create(flavor)).cpus)
+        self.assertEqual(free.cpus, self.published())
+
+    def test_delete_releases_everything(self):
+        server = self.create(self.rt_flavor())
+        self._delete_server(server)
+        self.assertEqual({}, self.claims())
+        self.assertEqual(0, self.used())
+        self.assertEqual(self.capacity(), self.published())
+        self.assertEqual(set(), self.domains())
+        self.assertEqual([], self.groups())
+
+    def test_stop_start(self):
+        server = self.create(self.rt_flavor())
+        self.action(server, 'os-stop', 'SHUTOFF')
+        self.assertFalse(self.guest(server).is_active())
+        self.assertEqual(600_000, self.used())
+        self.assertIn(server['id'], self.claims())
+        self.action(server, 'os-start', 'ACTIVE')
+        self.assert_held(server)
+        self.assertEqual(2, self.started(server))
+
+    def test_reboot_hard(self):
+        server = self.create(self.rt_flavor())
+        self._reboot_server(server, hard=True)
+        self.assert_held(server)
+        self.assertEqual(2, self.started(server))
+
+    def test_reboot_soft(self):
+        server = self.create(self.rt_flavor())
+        self._reboot_server(server)
+        self.assert_held(server)
+        # Once, and not by starting the domain without its root file system.
+        self.assertEqual(2, self.started(server))
+        self.assertNotIn(
+            'Failed to soft reboot instance', self.stdlog.logger.output
+        )
+
+    def test_pause_unpause(self):
+        server = self.create(self.rt_flavor())
+        self.action(server, 'pause', 'PAUSED')
+        self.action(server, 'unpause', 'ACTIVE')
+        self.assert_held(server)
+        self.assertEqual(1, self.started(server))
+
+    def test_rebuild(self):
+        server = self.create(self.rt_flavor())
+        before = self.record_of(server)
+        self._rebuild_server(server, '70a599e0-31e7-49b7-b260-868f441e862b')
+        self.assertEqual(before, self.assert_held(server))
+
+    def test_shelve_unshelve(self):
+        server = self.create(self.rt_flavor())
+        self._shelve_server(server)
+        self.assertEqual({}, self.claims())
+        self.assertEqual(0, self.used())
+        other = self.create(self.rt_flavor())
+        self.assertEqual((0,), self.record_of(other).cpus)
+        self._unshelve_server(server)
+        # Claimed anew: its CPU of old is taken.
+        self.assertEqual((1,), self.assert_held(server).cpus)
+
+    def test_restart_of_the_service(self):
+        server = self.create(self.rt_flavor())
+        stopped = self.create(self.rt_flavor())
+        self.action(stopped, 'os-stop', 'SHUTOFF')
+        written = self.writes()
+        claims = dict(self.claims())
+        self.restart_compute_service('compute1')
+        self.assertEqual(claims, self.claims())
+        self.assert_held(server)
+        # Adopted, not touched.
+        self.assertEqual(1, self.started(server))
+        self.assertEqual(written, self.writes())
+        self.assertEqual(0, self.computes['compute1'].driver.rt_guard.repairs)
+
+    def test_restart_of_the_service_finds_drift(self):
+        server = self.create(self.rt_flavor())
+        self.lose_reservation(server)
+        self.restart_compute_service('compute1')
+        self.assert_held(server)
+        self.assertEqual(1, self.started(server))
+
+    def test_restart_of_the_service_stops_what_cannot_be_held(self):
+        server = self.create(self.rt_flavor())
+        self.lose_reservation(server)
+        self.refuse_writes()
+        self.restart_compute_service('compute1')
+        self.assertFalse(self.guest(server).is_active())
+
+    def test_audit_rebuilds_claims(self):
+        server = self.create(self.rt_flavor())
+        claim = self.claims().pop(server['id'])
+        self.claims()['a server that is gone'] = claim
+        self._run_periodics()
+        self.assertEqual({server['id']: claim}, self.claims())
+
+    def test_periodic_check_repairs_drift(self):
+        server = self.create(self.rt_flavor())
+        compute = self.computes['compute1']
+        compute.manager._verify_reservations(self.ctxt)
+        self.assertEqual(0, compute.driver.rt_guard.repairs)
+        self.lose_reservation(server)
+        compute.manager._verify_reservations(self.ctxt)
+        self.assert_held(server)
+        self.assertEqual(1, compute.driver.rt_guard.repairs)
+        self.assertIn(
+            'Does not hold its reservation', self.stdlog.logger.output
+        )
+
+    def test_periodic_check_stops_what_cannot_be_held(self):
+        server = self.create(self.rt_flavor())
+        self.lose_reservation(server)
+        self.refuse_writes()
+        self.computes['compute1'].manager._verify_reservations(self.ctxt)
+        self.assertFalse(self.guest(server).is_active())
+        self.assertIn('Stopping this container', self.stdlog.logger.output)
+
+    def test_start_behind_our_back(self):
+        server = self.create(self.rt_flavor())
+        guest = self.guest(server)
+        guest.poweroff()
+        guest.launch()
+        driver = self.computes['compute1'].driver
+        rec = self.record_of(server)
+        self.assertIsNotNone(driver._rt_host.check(guest.id, rec))
+        driver.emit_event(
+            virtevent.LifecycleEvent(
+                server['id'], virtevent.EVENT_LIFECYCLE_STARTED
+            )
+        )
+        self._wait_for_assert(lambda: self.assert_held(server))
+
+
+class HostScopeTest(base.RTServersTestBase):
+    """Kernels that sum over the whole host, and only limit."""
+
+    INTERFACE = 'v1-throttle'
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+
+    def test_create_and_delete(self):
+        total = self.computes['compute1'].driver.rt_capacity().total_ppm
+        server = self.create(self.rt_flavor('300/1000', vcpus=2))
+        self.assert_held(server)
+        self.assertEqual(str(total - 600_000), self.stats()['rt_host_free'])
+        self.assertEqual('limit', self.stats()['rt_enforcement'])
+        self.assertEqual('v1-throttle', self.stats()['rt_interface'])
+        self._delete_server(server)
+        self.assertEqual(str(total), self.stats()['rt_host_free'])
+
+    def test_traits(self):
+        traits = self._get_provider_traits(self.compute_rp_uuids['compute1'])
+        self.assertIn('CUSTOM_RT_LIMIT', traits)
+        self.assertNotIn('CUSTOM_RT_GUARANTEE', traits)
+
+    def test_inventory(self):
+        total = self.computes['compute1'].driver.rt_capacity().total_ppm
+        inventory = self._get_provider_inventory(
+            self.compute_rp_uuids['compute1']
+        )['CUSTOM_RT_BANDWIDTH']
+        self.assertEqual(total, inventory['total'])
+        self.assertEqual(1.0, inventory['allocation_ratio'])
+        self.assertEqual(0, inventory['reserved'])
+
+    def test_host_sum_is_kept(self):
+        self.create(self.rt_flavor('600/1000'))
+        server = self.create(self.rt_flavor('600/1000'), state='ERROR')
+        self.assertIn('600000', base.fault_of(server))
+        self.assert_nothing_left(of=[server])
+
+    def test_guarantee_is_not_given(self):
+        flavor = self.rt_flavor('100/1000', enforcement='guarantee')
+        server = self.create(flavor, state='ERROR')
+        self.assert_nothing_left(of=[server])
+
+
+class GuaranteeTest(base.RTServersTestBase):
+    """Kernels that guarantee serve both kinds of flavor."""
+
+    def test_both_kinds(self):
+        self.start_compute()
+        traits = self._get_provider_traits(self.compute_rp_uuids['compute1'])
+        self.assertIn('CUSTOM_RT_LIMIT', traits)
+        self.assertIn('CUSTOM_RT_GUARANTEE', traits)
+        self.create(self.rt_flavor(enforcement='limit'))
+        self.create(self.rt_flavor(enforcement='guarantee'))
