@@ -138,7 +138,7 @@ def look(files: Files, interface: Interface, partition: str) -> Capability:
     found = Capability(interface, ceiling, path, taken, prepared=False)
     if held is None or held != _share(found, held):
         return found
-    return dataclasses.replace(found, prepared=True)
+    return _as_held(found, held)
 
 
 def prepare(files: Files, found: Capability) -> Capability:
@@ -165,10 +165,7 @@ def prepare(files: Files, found: Capability) -> Capability:
             f'{partition} was to hold {wish} and holds {held}: '
             'something else writes to it'
         )
-    ceiling = _ceiling(
-        found.interface, {cpu: held.on(cpu) for cpu in found.ceiling.cpus}
-    )
-    return dataclasses.replace(found, ceiling=ceiling, prepared=True)
+    return _as_held(found, held)
 
 
 def try_out(files: Files, found: Capability) -> None:
@@ -229,6 +226,13 @@ def _make(tree: cgroup.Tree, partition: pathlib.Path) -> None:
         control = group / 'cgroup.subtree_control'
         if 'cpu' not in tree.files.read(control).split():
             tree.files.write(control, '+cpu')
+
+
+def _as_held(found: Capability, held: interfaces.Held) -> Capability:
+    """The capability once the partition holds its share."""
+    free = {cpu: held.on(cpu) for cpu in found.ceiling.cpus}
+    ceiling = _ceiling(found.interface, free)
+    return dataclasses.replace(found, ceiling=ceiling, prepared=True)
 
 
 def _ceiling(interface: Interface, free: Mapping[int, int]) -> Capacity:

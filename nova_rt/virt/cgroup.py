@@ -7,6 +7,7 @@ what was to be written: whoever calls knows what the errno means there.
 
 from collections.abc import Sequence
 import errno
+import itertools
 import pathlib
 import time
 
@@ -143,21 +144,19 @@ class Tree:
         """Make nested groups hold the same share.
 
         Bandwidth goes back from the innermost group outwards and is taken
-        from the outermost inwards, as the sums in the kernel need it. Groups
-        that hold the share already are not written to.
+        from the outermost inwards, as the sums in the kernel need it. If all
+        hold the share already, nothing is written.
 
         :param groups: each in the one before it
         :raises OSError: with the errno of the write that was refused
         """
-        held = {group: self.read(group) for group in groups}
-        if all(each == wish for each in held.values()):
-            return
-        for group in reversed(groups):
-            if held[group] != wish:
-                self.write(group, self.interface.lower(held[group], wish))
-        for group in groups:
-            if held[group] != wish:
-                self.write(group, self.interface.raise_to(wish))
+        held = [self.read(group) for group in groups]
+        same = list(itertools.takewhile(lambda each: each == wish, held))
+        change = list(zip(groups, held, strict=True))[len(same) :]
+        for group, old in reversed(change):
+            self.write(group, self.interface.lower(old, wish))
+        for group, _ in change:
+            self.write(group, self.interface.raise_to(wish))
 
     def write(
         self, group: pathlib.Path, writes: Sequence[tuple[str, str]]

@@ -13,7 +13,7 @@ import enum
 from nova_rt import cpulist
 from nova_rt.admission import Scope
 from nova_rt.extra_specs import Enforcement
-from nova_rt.reservation import PPM
+from nova_rt.reservation import MAX_PERIOD_US, PPM
 
 #: The smallest runtime that every interface takes, in microseconds.
 SMALLEST_US = 2
@@ -180,19 +180,29 @@ class Interface:
 
         Not 0, which the kernel refuses then (kernel/sched/rt.c,
         tg_rt_schedulable(): EBUSY), but on CPUs that the group is to leave.
+        With the longest period it is less than any share of a group around,
+        whose period can then be changed by itself.
 
         :returns: file and text, in order; nothing for a group without share
         """
         if held.every is not None:
             if held.every.runtime_us in (0, None):
                 return []
-            return self._runtime(SMALLEST_US, held)
-        keep = [cpu for cpu in held.cpus if cpu in wish.cpus]
-        drop = [cpu for cpu in held.cpus if cpu not in wish.cpus]
-        numbers = {SMALLEST_US: keep} if keep else {}
+            keep, drop = [0], []
+        else:
+            keep = [cpu for cpu in held.cpus if cpu in wish.cpus]
+            drop = [cpu for cpu in held.cpus if cpu not in wish.cpus]
+        if self.runtime_form is Form.PAIR:
+            return [(self.runtime_file, f'{SMALLEST_US} {MAX_PERIOD_US}')]
+        assert self.period_file is not None
+        runtimes = {SMALLEST_US: keep} if keep else {}
         if drop and (self.runtime_form is Form.CPUS_FIRST or not keep):
-            numbers[0] = drop
-        return self._writes(self.runtime_file, self.runtime_form, numbers)
+            runtimes[0] = drop
+        periods = {MAX_PERIOD_US: keep} if keep else {}
+        return [
+            *self._writes(self.runtime_file, self.runtime_form, runtimes),
+            *self._writes(self.period_file, self.period_form, periods),
+        ]
 
     def raise_to(self, wish: Held) -> list[tuple[str, str]]:
         """Writes that give a group its share.
@@ -224,17 +234,11 @@ class Interface:
 
         :returns: file and text, in order; nothing for a group without share
         """
-        if held.every is None and not held.cpus:
-            return []
-        return self._runtime(0, held)
-
-    def _runtime(self, number: int, held: Held) -> list[tuple[str, str]]:
-        """Writes of the same runtime wherever there is one."""
         if self.runtime_form is Form.PAIR:
             assert held.every is not None
-            text = f'{number} {held.every.period_us}'
-            return [(self.runtime_file, text)]
-        numbers = {number: list(held.cpus)}
+            return [(self.runtime_file, f'0 {held.every.period_us}')]
+        cpus = list(held.cpus) if held.every is None else [0]
+        numbers = {0: cpus} if cpus else {}
         return self._writes(self.runtime_file, self.runtime_form, numbers)
 
     @staticmethod
