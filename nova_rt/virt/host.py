@@ -81,12 +81,14 @@ class Host:
             LOG.info('Gave the partition %s its bandwidth', found.partition)
         capability.try_out(self._files, found)
         self.capability = found
+        capacity = self.capacity()
         LOG.info(
-            'RT interface %s (%s, sum per %s), capacity %s',
+            'RT interface %s (%s, sum per %s): %s ppm on CPUs %s',
             found.name,
             found.enforcement,
             found.scope,
-            self.capacity(),
+            capacity.total_ppm,
+            cpulist.render(capacity.cpus),
         )
         return found
 
