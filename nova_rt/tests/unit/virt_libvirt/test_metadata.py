@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.virt.libvirt.metadata and servers."""
+
+from nova import objects
+from nova.virt.libvirt import config
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt import extra_specs
+from nova_rt import record
+from nova_rt.reservation import Reservation
+from nova_rt.virt.libvirt import metadata
+from nova_rt.virt.libvirt import servers
+
+RECORD = record.Record(
+    extra_specs.Request(
+        Reservation(1400, 2000), 2, policy=extra_specs.Policy.FIFO
+    ),
+    (3, 7),
+)
+
+
+class Guest:
+    """A domain, as far as it is looked at."""
+
+    def __init__(self, xml):
+        self._xml = xml
+
+    def get_xml_desc(self):
+        return self._xml
+
+
+class MetadataTest(base.BaseTestCase):
+    def test_what_is_written_is_read(self):
+        domain = config.LibvirtConfigGuest()
+        domain.metadata = [
+            config.LibvirtConfigGuestMetaNovaInstance(),
+            metadata.LibvirtConfigGuestMetaReservation(RECORD),
+        ]
+        domain.metadata[0].package = '34'
+        domain.virt_type = 'lxc'
+        domain.name = 'name'
+        domain.memory = 1
+        domain.os_type = 'exe'
+        self.assertEqual(RECORD, metadata.read(Guest(domain.to_xml())))
+
+    def test_a_plain_domain_has_none(self):
+        for xml in ('<domain/>', '<domain><metadata/></domain>'):
+            self.assertIsNone(metadata.read(Guest(xml)))
+
+    def test_broken(self):
+        name = metadata.NAMESPACE
+        for text in ('', 'v=2', 'q=1;q=2'):
+            xml = (
+                '<domain><metadata><reservation xmlns="%s">%s</reservation>'
+                '</metadata></domain>' % (name, text)
+            )
+            self.assertRaises(
+                exception.InvalidRecord, metadata.read, Guest(xml)
+            )
+
+
+class ServersTest(base.BaseTestCase):
+    def server(self, specs, system_metadata):
+        return objects.Instance(
+            flavor=objects.Flavor(extra_specs=specs),
+            system_metadata=system_metadata,
+        )
+
+    def test_the_flavor_decides(self):
+        stale = {record.KEY: RECORD.encode()}
+        plain = self.server({'hw:cpu_policy': 'shared'}, stale)
+        self.assertFalse(servers.is_rt(plain))
+        self.assertIsNone(servers.stored(plain))
+        self.assertIsNone(servers.claimed(plain))
+
+    def test_round_trip(self):
+        server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})
+        servers.store(server, RECORD)
+        self.assertTrue(servers.is_rt(server))
+        self.assertEqual(RECORD, servers.stored(server))
+        self.assertEqual(RECORD, servers.claimed(server))
+
+    def test_without_a_record(self):
+        server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})
+        self.assertRaises(exception.InvalidRecord, servers.stored, server)
+        self.assertRaises(exception.InvalidRecord, servers.claimed, server)
+
+    def test_not_claimed(self):
+        server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})
+        servers.store(server, record.Record(RECORD.request))
+        self.assertEqual((), servers.stored(server).cpus)
+        self.assertRaises(exception.InvalidRecord, servers.claimed, server)
