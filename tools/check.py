@@ -409,9 +409,12 @@ def show(outcome: Outcome) -> None:
     if outcome.ok:
         return
     log = LOGS / f'{outcome.name}.log'
-    print(f'           {outcome.note}; the end of {log}:')
-    lines = log.read_text(errors='replace').splitlines()
-    for line in lines[-TAIL_LINES:]:
+    print(f'           {outcome.note}; the whole log: {log}')
+    text = log.read_text(errors='replace')
+    lines = re.findall(
+        r'^(?:\{\d+\} )?(\S+ \[.*\] \.\.\. FAILED)$', text, re.M
+    )
+    for line in lines or text.splitlines()[-TAIL_LINES:]:
         print(f'           | {line}')
 
 
@@ -437,6 +440,8 @@ def summary(outcomes: list[Outcome]) -> None:
 
 def main(names: list[str]) -> int:
     """Run the parts of these names, or all."""
+    # As an interrupt from the keyboard: the part that runs is stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     unknown = [name for name in names if name not in PARTS]
     if unknown:
         print(f'no such part: {unknown[0]}; there are {", ".join(PARTS)}')
@@ -459,4 +464,7 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit('check: interrupted')
