@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """nova-rt-compute: nova-compute with our manager and driver."""
 
+# First: it prepares the process for native threads.
+from nova.cmd import compute  # isort: skip
+
 import logging as stdlib_logging
 import os
 import sys
 
-# First of all: its first line chooses how threads work in this process.
-from nova.cmd import compute
 from nova import exception as nova_exception
 from nova import service
 from oslo_log import log as logging

@@ -7,21 +7,14 @@ server's record, and has the reservations verified from time to time.
 
 from typing import Any
 
-from nova.compute import manager
 from nova import exception as nova_exception
+from nova.compute import manager
 from oslo_log import log as logging
 from oslo_service import periodic_task
 
-from nova_rt import conf
-from nova_rt import exception
-from nova_rt import extra_specs
-from nova_rt import hooks
-from nova_rt import record
-from nova_rt import rules
+from nova_rt import conf, exception, extra_specs, hooks, record, rules
 from nova_rt.compute import resource_tracker
-from nova_rt.virt.libvirt import driver
-from nova_rt.virt.libvirt import faults
-from nova_rt.virt.libvirt import servers
+from nova_rt.virt.libvirt import driver, faults, servers
 
 CONF = manager.CONF
 LOG = logging.getLogger(__name__)

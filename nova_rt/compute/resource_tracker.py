@@ -8,15 +8,12 @@ own claim lock, on which CPUs a server has its bandwidth.
 from collections.abc import Iterable
 from typing import Any
 
-from nova.compute import resource_tracker
 from nova import exception as nova_exception
+from nova.compute import resource_tracker
 from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
-from nova_rt import admission
-from nova_rt import cpulist
-from nova_rt import exception
-from nova_rt import extra_specs
+from nova_rt import admission, cpulist, exception, extra_specs
 from nova_rt.virt.libvirt import servers
 
 LOG = logging.getLogger(__name__)

@@ -10,19 +10,14 @@ import json
 
 import fixtures
 from nova import context as nova_context
-from nova import exception as nova_exception
-from nova import objects
-from nova import service
+from nova import objects, service
 from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
 
-from nova_rt import extra_specs
-from nova_rt import hooks
-from nova_rt import record
+from nova_rt import extra_specs, hooks, record
 from nova_rt.cmd import compute
 from nova_rt.tests.fixtures import kernel
-from nova_rt.tests.functional import containers
-from nova_rt.tests.functional import paste
+from nova_rt.tests.functional import containers, paste
 from nova_rt.virt import host as rt_host
 from nova_rt.virt.libvirt import metadata
 
@@ -99,9 +94,7 @@ class RTServersTestBase(base.ServersTestBase):
         def make(**kwargs):
             return real(files=self.kernels[base.CONF.host].files, **kwargs)
 
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.virt.host.Host', make)
-        )
+        self.useFixture(fixtures.MonkeyPatch('nova_rt.virt.host.Host', make))
 
     def start_compute(self, hostname='compute1', *args, **kwargs):
         if hostname not in self.kernels:
@@ -180,9 +173,7 @@ class RTServersTestBase(base.ServersTestBase):
 
     def guest(self, server, hostname='compute1'):
         connection = self.computes[hostname].driver._host.get_connection()
-        return libvirt_guest.Guest(
-            connection.lookupByUUIDString(server['id'])
-        )
+        return libvirt_guest.Guest(connection.lookupByUUIDString(server['id']))
 
     def domains(self, hostname='compute1'):
         """UUIDs of the domains that are defined."""
@@ -190,9 +181,9 @@ class RTServersTestBase(base.ServersTestBase):
 
     def allocated(self, server):
         """Bandwidth that Placement holds for a server, all hosts."""
-        allocations = self.placement.get(
-            '/allocations/%s' % server['id']
-        ).body['allocations']
+        allocations = self.placement.get(f'/allocations/{server["id"]}').body[
+            'allocations'
+        ]
         return sum(
             held['resources'].get(extra_specs.RESOURCE_CLASS, 0)
             for held in allocations.values()

@@ -2,6 +2,7 @@
 """What users can get wrong, through the real API."""
 
 import ddt
+import fixtures
 from nova.tests.functional.api import client
 
 from nova_rt import extra_specs
@@ -110,9 +111,7 @@ class BadHintTest(base.RTServersTestBase):
         self.assert_refused(self.rt_flavor('1400/2000'), hint)
 
     def test_larger_than_the_flavor(self):
-        message = self.assert_refused(
-            self.rt_flavor('1400/2000'), '1500/2000'
-        )
+        message = self.assert_refused(self.rt_flavor('1400/2000'), '1500/2000')
         self.assertIn('750000', message)
         self.assertIn('700000', message)
 
@@ -148,7 +147,7 @@ class UncheckedHintTest(base.RTServersTestBase):
         super().setUp()
         self.start_compute()
         self.useFixture(
-            base.fixtures.MonkeyPatch(
+            fixtures.MonkeyPatch(
                 'nova_rt.api.middleware.RTHintMiddleware.process_request',
                 lambda self, req: None,
             )
@@ -164,7 +163,7 @@ class UncheckedHintTest(base.RTServersTestBase):
     def test_by_the_compute(self):
         """A scheduler that knows nothing of us chose the host."""
         self.useFixture(
-            base.fixtures.MonkeyPatch(
+            fixtures.MonkeyPatch(
                 'nova.scheduler.request_filter.ALL_REQUEST_FILTERS', []
             )
         )

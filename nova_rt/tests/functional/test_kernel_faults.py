@@ -3,6 +3,9 @@
 
 import errno
 
+from nova import exception as nova_exception
+
+from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import base
 
 
@@ -106,9 +109,7 @@ class FaultLaterTest(base.RTServersTestBase):
 
     def test_reboot(self):
         self.assert_in_error(
-            self._reboot_server(
-                self.server, hard=True, expected_state='ERROR'
-            )
+            self._reboot_server(self.server, hard=True, expected_state='ERROR')
         )
 
     def test_start(self):
@@ -143,14 +144,14 @@ class StartUpTest(base.RTServersTestBase):
 
     def assert_not_started(self, *texts):
         refusal = self.assertRaises(
-            base.nova_exception.InvalidConfiguration, self.start_compute
+            nova_exception.InvalidConfiguration, self.start_compute
         )
         for text in texts:
             self.assertIn(text, str(refusal))
 
     def host(self, *args, **kwargs):
         self.kernels['compute1'] = self.useFixture(
-            base.kernel.FakeKernel(*args, **kwargs)
+            kernel.FakeKernel(*args, **kwargs)
         )
 
     def test_no_interface(self):

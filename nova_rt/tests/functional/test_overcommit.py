@@ -13,9 +13,7 @@ class OverCommitTest(base.RTServersTestBase):
 
     def forget_filters(self):
         """Let the compute decide, as for a scheduler with an old picture."""
-        self.flags(
-            enabled_filters=['ComputeFilter'], group='filter_scheduler'
-        )
+        self.flags(enabled_filters=['ComputeFilter'], group='filter_scheduler')
         scheduler = self.scheduler.manager
         scheduler.host_manager.enabled_filters = []
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers of ordinary flavors: as under nova-compute, beside RT servers."""
 
+import fixtures
 from lxml import etree
 from nova import service
 from nova.virt.libvirt import config
@@ -21,9 +22,7 @@ class PlainServerTest(base.RTServersTestBase):
         managers = dict(service.SERVICE_MANAGERS)
         managers['nova-compute'] = 'nova.compute.manager.ComputeManager'
         self.useFixture(
-            base.fixtures.MonkeyPatch(
-                'nova.service.SERVICE_MANAGERS', managers
-            )
+            fixtures.MonkeyPatch('nova.service.SERVICE_MANAGERS', managers)
         )
         self.flags(compute_driver='libvirt.LibvirtDriver')
         self.restart_compute_service('compute1')

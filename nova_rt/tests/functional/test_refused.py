@@ -41,42 +41,48 @@ class RefusedTest(base.RTServersTestBase):
     def test_suspend(self):
         self.assert_refused(
             {'suspend': None},
-            'suspend', 'compute_suspend_instance',
+            'suspend',
+            'compute_suspend_instance',
             'cannot be saved',
         )
 
     def test_rescue(self):
         self.assert_refused(
             {'rescue': None},
-            'rescue', 'compute_rescue_instance',
+            'rescue',
+            'compute_rescue_instance',
             'no second root disk',
         )
 
     def test_live_migration(self):
         self.assert_refused(
             {'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
-            'live-migration', 'compute_check_can_live_migrate_destination',
+            'live-migration',
+            'compute_check_can_live_migrate_destination',
             'cannot move',
         )
 
     def test_cold_migration(self):
         self.assert_refused(
             {'migrate': None},
-            'migrate', 'compute_prep_resize',
+            'migrate',
+            'compute_prep_resize',
             'cannot be moved or resized',
         )
 
     def test_resize(self):
         self.assert_refused(
             {'resize': {'flavorRef': self.rt_flavor('700/1000')}},
-            'resize', 'compute_prep_resize',
+            'resize',
+            'compute_prep_resize',
             'cannot be moved or resized',
         )
 
     def test_resize_to_a_plain_flavor(self):
         self.assert_refused(
             {'resize': {'flavorRef': self._create_flavor(memory_mb=64)}},
-            'resize', 'compute_prep_resize',
+            'resize',
+            'compute_prep_resize',
             'cannot be moved or resized',
         )
 

@@ -15,17 +15,10 @@ from nova.virt.libvirt import driver
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
-from nova_rt import admission
-from nova_rt import conf
-from nova_rt import exception
-from nova_rt import extra_specs
-from nova_rt import record
+from nova_rt import admission, conf, exception, extra_specs, record
 from nova_rt.virt import capability
 from nova_rt.virt import host as rt_host
-from nova_rt.virt.libvirt import faults
-from nova_rt.virt.libvirt import guard
-from nova_rt.virt.libvirt import metadata
-from nova_rt.virt.libvirt import servers
+from nova_rt.virt.libvirt import faults, guard, metadata, servers
 
 CONF = driver.CONF
 LOG = logging.getLogger(__name__)
@@ -157,9 +150,11 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         # more, for it may be another server's by then.
         instance.system_metadata.pop('rootfs_device_name', None)
 
-    def reboot(self, context, instance, network_info, reboot_type,
-               block_device_info=None, bad_volumes_callback=None,
-               accel_info=None, share_info=None):  # fmt: skip
+    def reboot(
+        self, context, instance, network_info, reboot_type,
+        block_device_info=None, bad_volumes_callback=None,
+        accel_info=None, share_info=None,
+    ):  # fmt: skip
         """Soft: ask the container to stop first, then start it anew.
 
         Nova's own soft reboot starts the domain again as it is, but by then
@@ -225,10 +220,10 @@ class RTLibvirtDriver(driver.LibvirtDriver):
             )
         super().suspend(context, instance)
 
-    def check_can_live_migrate_destination(self, context, instance,
-                                           src_compute_info, dst_compute_info,
-                                           block_migration=False,
-                                           disk_over_commit=False):  # fmt: skip
+    def check_can_live_migrate_destination(
+        self, context, instance, src_compute_info, dst_compute_info,
+        block_migration=False, disk_over_commit=False,
+    ):  # fmt: skip
         """Refuse: a container cannot move while it runs."""
         if servers.is_rt(instance):
             raise nova_exception.MigrationPreCheckError(

@@ -17,8 +17,7 @@ from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
-from nova_rt import exception
-from nova_rt import record
+from nova_rt import exception, record
 from nova_rt.virt import host as rt_host
 from nova_rt.virt.libvirt import metadata
 

@@ -3,9 +3,7 @@
 
 from typing import Any
 
-from nova_rt import exception
-from nova_rt import extra_specs
-from nova_rt import record
+from nova_rt import exception, extra_specs, record
 
 
 def is_rt(instance: Any) -> bool:

@@ -12,8 +12,7 @@ from nova.compute import resource_tracker as nova_tracker
 from nova.virt.libvirt import driver as nova_driver
 from oslotest import base
 
-from nova_rt.compute import manager
-from nova_rt.compute import resource_tracker
+from nova_rt.compute import manager, resource_tracker
 from nova_rt.virt.libvirt import driver
 
 

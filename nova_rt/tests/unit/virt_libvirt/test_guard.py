@@ -7,13 +7,11 @@ import libvirt
 from nova import exception as nova_exception
 from oslotest import base
 
-from nova_rt import extra_specs
-from nova_rt import record
+from nova_rt import extra_specs, record
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.virt import host
-from nova_rt.virt.libvirt import guard
-from nova_rt.virt.libvirt import metadata
+from nova_rt.virt.libvirt import guard, metadata
 
 RECORD = record.Record(
     extra_specs.Request(Reservation(600_000, 1_000_000), 1), (2,)

@@ -5,12 +5,9 @@ from nova import objects
 from nova.virt.libvirt import config
 from oslotest import base
 
-from nova_rt import exception
-from nova_rt import extra_specs
-from nova_rt import record
+from nova_rt import exception, extra_specs, record
 from nova_rt.reservation import Reservation
-from nova_rt.virt.libvirt import metadata
-from nova_rt.virt.libvirt import servers
+from nova_rt.virt.libvirt import metadata, servers
 
 RECORD = record.Record(
     extra_specs.Request(
@@ -51,13 +48,9 @@ class MetadataTest(base.BaseTestCase):
     def test_broken(self):
         name = metadata.NAMESPACE
         for text in ('', 'v=2', 'q=1;q=2'):
-            xml = (
-                '<domain><metadata><reservation xmlns="%s">%s</reservation>'
-                '</metadata></domain>' % (name, text)
-            )
-            self.assertRaises(
-                exception.InvalidRecord, metadata.read, Guest(xml)
-            )
+            element = f'<reservation xmlns="{name}">{text}</reservation>'
+            guest = Guest(f'<domain><metadata>{element}</metadata></domain>')
+            self.assertRaises(exception.InvalidRecord, metadata.read, guest)
 
 
 class ServersTest(base.BaseTestCase):
