@@ -95,6 +95,7 @@ def _add(
     return added
 
 
+# cloud, and with it the SDK, takes a second to import: only where needed.
 def _up(options: argparse.Namespace) -> int:
     from lab import cloud
 
@@ -105,6 +106,8 @@ def _up_inside(options: argparse.Namespace) -> int:
     from lab import cloud
 
     cloud.up_inside(options.stock_compute)
+    print(f'client: sudo {paths.BIN}/openstack server list')
+    print(f'shell:  sudo {sys.executable} -m lab shell')
     return 0
 
 
@@ -185,8 +188,11 @@ def _enter(command: list[str]) -> int:
     environment |= config.user_environment()
     if not namespace.inside():
         entering = namespace.enter_command(_up_or_fail())
-        # Entering a mount namespace loses the working directory.
-        command = [*entering, 'env', f'--chdir={os.getcwd()}', *command]
+        # Entering a mount namespace loses the working directory; the lab's
+        # /run is another.
+        cwd = os.getcwd()
+        cwd = '/' if cwd.startswith('/run/') else cwd
+        command = [*entering, 'env', f'--chdir={cwd}', *command]
     sys.stdout.flush()
     os.execvpe(command[0], command, environment)
 

@@ -76,7 +76,7 @@ _WRAPPER = """#!/bin/sh
 # Run the OpenStack client inside the lab, from anywhere. Written by the lab.
 [ "$(id -u)" = 0 ] || exec sudo "$0" "$@"
 NOVA_RT_LAB='{work}' PYTHONPATH='{checkout}' \\
-    exec '{python}' -m lab exec openstack "$@"
+    exec '{python}' -P -m lab exec openstack "$@"
 """
 
 

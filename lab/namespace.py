@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from lab.console import LabError
 HOST_NAME = 'nova-rt-lab'
 # The source of the tmpfs on the lab's /run: any process that sees it among its
 # mounts is the lab's, whatever it calls itself.
-MARK = f'{HOST_NAME}:{paths.WORK}'
+_MARK = f'{HOST_NAME}:'
+MARK = f'{_MARK}{paths.WORK}'
 HOLDER_LOG = paths.LOG / 'namespace.log'
 _HOLDER = paths.RUN / 'holder.json'
 
@@ -136,6 +138,15 @@ def members() -> list[process.Process]:
         if member and _has_mark(pid):
             found.append(member)
     return found
+
+
+def another() -> str | None:
+    """Return the work directory of another lab that is up."""
+    for pid in process.pids():
+        found = re.search(rf' - tmpfs {_MARK}(\S+) ', mounts(pid))
+        if found and found[1] != str(paths.WORK):
+            return found[1]
+    return None
 
 
 def mounts(pid: int) -> str:

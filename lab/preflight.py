@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from lab import paths
+from lab import namespace, paths
 from lab.console import LabError
 
 MEMORY_KB = 3 * 1024 * 1024
@@ -54,9 +54,19 @@ def check() -> None:
         )
     if str(paths.WORK.resolve()).startswith(('/run/', '/sys/', '/proc/')):
         raise LabError(f'NOVA_RT_LAB={paths.WORK}: not a place for files')
+    _check_alone()
     _check_software()
     _check_resources()
     _check_kernel()
+
+
+def _check_alone() -> None:
+    other = namespace.another()
+    if other:
+        raise LabError(
+            f'NOVA_RT_LAB={other}: another lab is up, and containers of both '
+            'would share one control group; take it down first'
+        )
 
 
 def _check_software() -> None:
@@ -119,5 +129,5 @@ def _check_kernel() -> None:
     if probe.returncode:
         raise LabError(
             'this machine cannot hold reservations; "nova-rt-status host '
-            f'check" says:\n{probe.stdout}{probe.stderr}'.rstrip()
+            f'check" says:\n{(probe.stdout or probe.stderr).rstrip()}'
         )
