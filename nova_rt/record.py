@@ -8,10 +8,7 @@ be served from either, without asking anyone.
 
 import dataclasses
 
-from nova_rt import admission
-from nova_rt import cpulist
-from nova_rt import exception
-from nova_rt import extra_specs
+from nova_rt import admission, cpulist, exception, extra_specs
 from nova_rt.reservation import Reservation
 
 #: Key in ``instance.system_metadata``.
