@@ -280,6 +280,14 @@ def _network() -> list[Service]:
             ready=_socket(pathlib.Path('/run/openvswitch/ovs-vswitchd.ctl')),
         ),
         Service(
+            'taps',
+            (
+                paths.VENV / 'bin' / 'python',
+                '-P',
+                paths.CHECKOUT / 'lab' / 'taps.py',
+            ),
+        ),
+        Service(
             'ovn-northd',
             (
                 'ovn-northd',

@@ -16,7 +16,7 @@ _COLOURED = sys.stdout.isatty()
 _ENVIRONMENT = {
     **{k: v for k, v in os.environ.items() if not k.startswith('OS_')},
     **config.user_environment(),
-    'COLUMNS': str(_WIDTH + 21),
+    'CLIFF_MAX_TERM_WIDTH': str(_WIDTH - 4),
     'PYTHONWARNINGS': 'ignore',
 }
 

@@ -104,15 +104,10 @@ def _flavor(connection: Connection) -> None:
             *('--property', 'rt:enforcement=limit'),
             *('-c', 'name', '-c', 'vcpus', '-c', 'properties'),
         )
-    stage.say('What makes no sense is refused at once:')
-    stage.openstack(
-        *('flavor', 'set', FLAVOR, '--property', 'rt:reservation=3000/2000'),
-        fails=True,
-    )
-    stage.say('The lab has made these:')
+    stage.say('All flavors; the lab has made the others:')
     stage.openstack(
         *('flavor', 'list', '--long'),
-        *('-c', 'Name', '-c', 'VCPUs', '-c', 'RAM', '-c', 'Properties'),
+        *('-c', 'Name', '-c', 'VCPUs', '-c', 'Properties'),
     )
 
 
@@ -123,8 +118,18 @@ def _rt_server(connection: Connection) -> None:
     else:
         _create(RT_SERVER, 'rt.small')
     stage.openstack(
-        *('server', 'show', RT_SERVER, '-c', 'name', '-c', 'status'),
-        *('-c', 'flavor', '-c', 'addresses', '-c', 'fault'),
+        *('server', 'list', '--long', '-c', 'Name', '-c', 'Status'),
+        *('-c', 'Networks', '-c', 'Flavor', '-c', 'Host'),
+    )
+    stage.say(
+        'A hint may ask for less than the flavor, for one server. What makes '
+        'no sense is refused at once:'
+    )
+    stage.openstack(
+        *('server', 'create', 'rt-2', '--flavor', 'rt.small'),
+        *('--image', IMAGE, '--network', catalog.NETWORK),
+        *('--hint', 'rt_reservation=3000/2000'),
+        fails=True,
     )
 
 
@@ -383,9 +388,8 @@ def _next(seconds: float) -> None:
     stage.show(
         f'{openstack} server list\n'
         f'{openstack} server reboot --hard --wait {RT_SERVER}\n'
-        f'{openstack} server create rt-2 --flavor rt.medium --image {IMAGE} '
-        f'--network {catalog.NETWORK} \\\n'
-        '    --hint rt_reservation=30000/100000 --wait\n'
+        f'{openstack} server create rt-2 --flavor {FLAVOR} --image {IMAGE} '
+        f'--network {catalog.NETWORK} --wait\n'
         f'{openstack} console log show {RT_SERVER}\n'
         f'{lab} shell   # inside the lab\n'
         f'{lab} down    # remove everything again'

@@ -6,6 +6,7 @@ import subprocess
 import time
 
 from lab import paths
+from lab.console import LabError
 
 _BUILD = paths.CHECKOUT / 'lab' / 'guest' / 'build.sh'
 _SOURCE = paths.CHECKOUT / 'lab' / 'guest' / 'rtprobe.c'
@@ -14,7 +15,7 @@ _CLIENT = paths.IMAGES / 'rtprobe'
 _LOAD_SLACK_S = 30
 
 
-class ProbeError(Exception):
+class ProbeError(LabError):
     """The service does not answer, or refuses; the message says which."""
 
 
