@@ -107,7 +107,7 @@ class LabTestCase(unittest.TestCase):
         self.addCleanup(self.delete, server)
         return server
 
-    def reach(self, server, status, task_done=True):
+    def reach(self, server, status):
         """Wait for a status; an ERROR on the way fails the test."""
         deadline = time.monotonic() + ACTIVE_S
         while True:
@@ -264,6 +264,7 @@ class LabTestCase(unittest.TestCase):
             servers=sorted(s.id for s in self.cloud.compute.servers()),
             domains=container.domains(),
             cgroups=_cgroups(),
+            bandwidth=_bandwidth(),
             allocations=self._consumers(),
             ports=sorted(
                 port.id
@@ -329,6 +330,7 @@ class World:
     servers: list
     domains: list
     cgroups: list
+    bandwidth: dict
     allocations: list
     ports: list
     interfaces: list
@@ -357,13 +359,24 @@ def lab(*words):
         )
 
 
+def partitions():
+    """Return libvirt's control group in every hierarchy that has it."""
+    found = {top / 'machine' for top in container.hierarchies().values()}
+    return sorted(path for path in found if path.is_dir())
+
+
 def _cgroups():
-    partitions = [
-        path / 'machine'
-        for path in {*container.hierarchies().values()}
-        if (path / 'machine').is_dir()
-    ]
-    return sorted(str(path) for top in partitions for path in top.rglob('*/'))
+    return sorted(
+        str(path) for top in partitions() for path in top.rglob('*/')
+    )
+
+
+def _bandwidth():
+    return {
+        str(path): str(container.held(path))
+        for path in partitions()
+        if list(path.glob('cpu.rt*'))
+    }
 
 
 def _loops():
