@@ -2,6 +2,7 @@
 """The kernel does not hold what it should: nothing runs, nothing is left."""
 
 import errno
+from unittest import mock
 
 from nova import exception as nova_exception
 
@@ -59,6 +60,11 @@ class FaultAtCreateTest(base.RTServersTestBase):
             text = '1000000 0-3' if 'period' in name else '950000 0-3'
             self.kernel.write(other / name, text)
         self.assert_not_created('partition lost its bandwidth')
+
+    def test_something_else_goes_wrong(self):
+        host = self.computes['compute1'].driver._rt_host
+        host.apply = mock.Mock(side_effect=RuntimeError('daemon is gone'))
+        self.assert_not_created('daemon is gone')
 
     def test_next_server_is_created(self):
         self.kernel.refuse(errno.EINVAL)

@@ -134,16 +134,19 @@ class RTLibvirtDriver(driver.LibvirtDriver):
             try:
                 self.rt_guard.apply(guest, rec)
             except exception.HostError as err:
-                LOG.error(
-                    'Stopping this container, it cannot have its '
-                    'reservation: %s', err, instance=instance,
-                )  # fmt: skip
-                self._rt_stop_started(instance)
+                self._rt_stop_started(instance, err)
                 raise faults.ReservationNotHeld(reason=str(err)) from err
+            except Exception as err:
+                self._rt_stop_started(instance, err)
+                raise
         return guest
 
-    def _rt_stop_started(self, instance: Any) -> None:
+    def _rt_stop_started(self, instance: Any, reason: Exception) -> None:
         """Stop a container whose root file system is still mounted here."""
+        LOG.error(
+            'Stopping this container, it cannot have its reservation: %s',
+            reason, instance=instance,
+        )  # fmt: skip
         self._create_domain_cleanup_lxc(instance)
         self._destroy(instance)
         # Detached by now: whoever cleans up later must not detach it once
@@ -193,19 +196,9 @@ class RTLibvirtDriver(driver.LibvirtDriver):
             and event.get_transition() == virtevent.EVENT_LIFECYCLE_STARTED
         ):
             thread_pool_factory.spawn(
-                self._rt_verify_started, event.get_instance_uuid()
+                self.rt_guard.verify_alone, event.get_instance_uuid()
             )
         super().emit_event(event)
-
-    def _rt_verify_started(self, uuid: str) -> None:
-        try:
-            self.rt_guard.verify(uuid)
-        except Exception:
-            # Nobody waits for this thread: the log is where this is seen.
-            LOG.exception(
-                'Could not verify the reservation of a container that has '
-                'started', instance_uuid=uuid,
-            )  # fmt: skip
 
     # What containers cannot do
 

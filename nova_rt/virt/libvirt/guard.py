@@ -17,7 +17,7 @@ from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
-from nova_rt import exception, record
+from nova_rt import cpulist, exception, record
 from nova_rt.virt import host as rt_host
 from nova_rt.virt.libvirt import metadata
 
@@ -53,13 +53,24 @@ class ReservationGuard:
         self._host.apply(started.id, rec)
         LOG.info(
             'Holds %s on CPU %s', rec.request.reservation,
-            ','.join(map(str, rec.cpus)), instance_uuid=guest.uuid,
+            cpulist.render(rec.cpus), instance_uuid=guest.uuid,
         )  # fmt: skip
 
     def verify_all(self) -> None:
         """Verify every running container, by what its domain carries."""
         for guest in self._hypervisor.list_guests(only_running=True):
-            self.verify(guest.uuid)
+            self.verify_alone(guest.uuid)
+
+    def verify_alone(self, uuid: str) -> None:
+        """Verify a container where nobody waits for the result."""
+        try:
+            self.verify(uuid)
+        except Exception:
+            # Not even known whether it has its reservation. The next check
+            # comes; the other containers are checked now.
+            LOG.exception(
+                'Could not verify the reservation', instance_uuid=uuid
+            )
 
     def verify(self, uuid: str, rec: record.Record | None = None) -> None:
         """See that a container has its reservation, if it runs.
@@ -76,10 +87,14 @@ class ReservationGuard:
             pid = guest.id
             try:
                 rec = rec or metadata.read(guest)
-                if rec is not None:
-                    self._repair(uuid, pid, rec)
-            except exception.NovaRTError as err:
+            except exception.InvalidRecord as err:
                 self._stop(uuid, pid, str(err))
+                return
+            if rec is None:
+                return
+            difference = self._host.check(pid, rec)
+            if difference is not None:
+                self._repair(uuid, pid, rec, difference)
 
     def stop(self, uuid: str, reason: str) -> None:
         """Stop a container that may not run, if it runs."""
@@ -87,20 +102,24 @@ class ReservationGuard:
         if guest is not None:
             self._stop(uuid, guest.id, reason)
 
-    def _repair(self, uuid: str, pid: int, rec: record.Record) -> None:
-        difference = self._host.check(pid, rec)
-        if difference is None:
-            return
+    def _repair(
+        self, uuid: str, pid: int, rec: record.Record, difference: str
+    ) -> None:
         LOG.error(
             'Does not hold its reservation: %s; applying it again',
             difference, instance_uuid=uuid,
         )  # fmt: skip
-        self._host.apply(pid, rec)
+        try:
+            self._host.apply(pid, rec)
+        except Exception as err:
+            # Whatever it was: it runs without what it was promised.
+            self._stop(uuid, pid, str(err))
+            return
         self.repairs += 1
         LOG.info(
             'Holds %s on CPU %s again; repair %d since the start of this '
             'service', rec.request.reservation,
-            ','.join(map(str, rec.cpus)), self.repairs, instance_uuid=uuid,
+            cpulist.render(rec.cpus), self.repairs, instance_uuid=uuid,
         )  # fmt: skip
 
     def _running(self, uuid: str) -> libvirt_guest.Guest | None:

@@ -3,6 +3,7 @@
 
 import errno
 
+import fixtures
 import libvirt
 from nova import exception as nova_exception
 from oslotest import base
@@ -144,6 +145,32 @@ class GuardTest(base.BaseTestCase):
         guest = self.hypervisor.start('a', 100)
         self.guard.verify('a', RECORD.on((1,)))
         self.assertFalse(guest.is_active())
+
+    def test_stopped_whatever_went_wrong(self):
+        guest = self.hypervisor.start('a', 100)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.host, 'apply', side_effect=RuntimeError('daemon is gone')
+            )
+        )
+        self.guard.verify('a')
+        self.assertFalse(guest.is_active())
+
+    def test_others_are_verified_if_one_cannot_be(self):
+        first = self.hypervisor.start('a', 100)
+        second = self.hypervisor.start('b', 101)
+        check = self.host.check
+
+        def broken(pid, rec):
+            if pid == first.id:
+                raise RuntimeError('oops')
+            return check(pid, rec)
+
+        self.host.check = broken
+        self.guard.verify_all()
+        self.assertTrue(first.is_active())
+        self.assert_held(second)
+        self.assertEqual(1, self.guard.repairs)
 
     def test_what_cannot_be_stopped_is_tried_again(self):
         guest = self.hypervisor.start('a', 100)
