@@ -12,6 +12,7 @@ tg_rt_schedulable()).
 from collections.abc import Iterable, Mapping
 import dataclasses
 import enum
+import functools
 
 from nova_rt import exception
 
@@ -42,6 +43,14 @@ class Capacity:
         """The inventory: bandwidth of the host, in ppm."""
         total = sum(self.cpus.values())
         return total if self.host_ppm is None else min(total, self.host_ppm)
+
+    @functools.cached_property
+    def emptiest_first(self) -> tuple[int, ...]:
+        """The CPUs, those with the most left first, then by number."""
+        # A stable sort by C code: the scheduler does it for every host.
+        return tuple(
+            sorted(sorted(self.cpus), key=self.cpus.__getitem__, reverse=True)
+        )
 
     def free(self, claims: 'Iterable[Claim]') -> 'Capacity':
         """What is left beside these claims; never below 0.
@@ -89,9 +98,7 @@ def place(free: Capacity, vcpus: int, ppm: int) -> tuple[int, ...]:
     :returns: CPU numbers in ascending order
     :raises InsufficientBandwidth: if it does not fit
     """
-    # Two sorts by C code: a stable one keeps the lowest number first. This
-    # runs in the scheduler for every host.
-    order = sorted(sorted(free.cpus), key=free.cpus.__getitem__, reverse=True)
+    order = free.emptiest_first
     chosen = order[:vcpus]
     if len(chosen) < vcpus or free.cpus[chosen[-1]] < ppm:
         raise exception.InsufficientBandwidth(

@@ -50,6 +50,10 @@ class CapacityTest(base.BaseTestCase):
         capacity.free([Claim((0,), 1)])
         self.assertEqual({0: 950_000}, capacity.cpus)
 
+    def test_emptiest_first(self):
+        free = Capacity({4: 100, 3: 900, 0: 500, 9: 900, 1: 500})
+        self.assertEqual((3, 9, 0, 1, 4), free.emptiest_first)
+
 
 class PlaceTest(base.BaseTestCase):
     def test_emptiest_first(self):

@@ -14,23 +14,13 @@ FILTER = 'nova_rt.scheduler.filters.rt_bandwidth_filter.RTBandwidthFilter'
 WEIGHER = 'nova_rt.scheduler.weights.rt_bandwidth.RTBandwidthWeigher'
 
 
-class CloudTestCase(test.TestCase):
-    """A scheduler with our filter and weigher, and hosts to choose from."""
-
-    #: Filters of Nova that are enabled beside ours.
-    FILTERS = ('ComputeFilter', 'ImagePropertiesFilter')
+class HostsTestCase(test.TestCase):
+    """Hosts for a scheduler to choose from."""
 
     def setUp(self):
         super().setUp()
         self.placement = self.useFixture(func_fixtures.PlacementFixture())
-        self.flags(
-            available_filters=['nova.scheduler.filters.all_filters', FILTER],
-            enabled_filters=[*self.FILTERS, 'RTBandwidthFilter'],
-            weight_classes=['nova.scheduler.weights.all_weighers', WEIGHER],
-            group='filter_scheduler',
-        )
         self.context = nova_context.get_admin_context()
-        self.manager = manager.RTSchedulerManager()
 
     def add_host(self, name, stats, inventory, traits=(), up=True):
         """A compute node with its service, mapping and provider.
@@ -93,3 +83,20 @@ class CloudTestCase(test.TestCase):
         self.placement._fake_put(
             None, url, data, version='1.20'
         ).raise_for_status()
+
+
+class CloudTestCase(HostsTestCase):
+    """Hosts, and a scheduler with our filter and weigher."""
+
+    #: Filters of Nova that are enabled beside ours.
+    FILTERS = ('ComputeFilter', 'ImagePropertiesFilter')
+
+    def setUp(self):
+        super().setUp()
+        self.flags(
+            available_filters=['nova.scheduler.filters.all_filters', FILTER],
+            enabled_filters=[*self.FILTERS, 'RTBandwidthFilter'],
+            weight_classes=['nova.scheduler.weights.all_weighers', WEIGHER],
+            group='filter_scheduler',
+        )
+        self.manager = manager.RTSchedulerManager()
