@@ -560,11 +560,11 @@ def main() -> None:
     for count in counts:
         print(f'{count} hosts: filters', file=sys.stderr)
         result['filters'].append(
-            bench_filters(count, 9 if count <= 1000 else 5)
+            bench_filters(count, 15 if count <= 1000 else 5)
         )
         print(f'{count} hosts: select_destinations', file=sys.stderr)
         result['select_destinations'].append(
-            SelectDestinations(count, 9 if count <= 1000 else 3).result()
+            SelectDestinations(count, 15 if count <= 1000 else 5).result()
         )
     print(table(result))
     if args.output:

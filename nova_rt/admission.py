@@ -38,7 +38,7 @@ class Capacity:
     cpus: Mapping[int, int]
     host_ppm: int | None = None
 
-    @property
+    @functools.cached_property
     def total_ppm(self) -> int:
         """The inventory: bandwidth of the host, in ppm."""
         total = sum(self.cpus.values())

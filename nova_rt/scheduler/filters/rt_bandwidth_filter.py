@@ -50,8 +50,8 @@ class RTBandwidthFilter(filters.BaseHostFilter):
         try:
             asked = request.read(spec_obj, self._rules)
         except exception.InvalidRequest as err:
-            # The request filter has refused it, unless the rules of two
-            # schedulers differ.
+            # The request filter refuses it first; if it ever does not, no
+            # host is the safe answer.
             LOG.warning(
                 'No host passes: %s', err, instance_uuid=spec_obj.instance_uuid
             )
