@@ -8,6 +8,7 @@ what was to be written: whoever calls knows what the errno means there.
 from collections.abc import Sequence
 import errno
 import itertools
+import os
 import pathlib
 import time
 
@@ -31,7 +32,7 @@ ADVICE = {
     errno.EBUSY: 'the kernel has promised the bandwidth already, or '
     'real-time tasks run in the group',
     errno.EPERM: 'the group has no bandwidth, or the privileged helper '
-    'lacks CAP_SYS_NICE',
+    'does not run or lacks CAP_SYS_NICE: look at [nova_rt_privileged]',
     errno.EACCES: 'the privileged helper may not write there: look at '
     '[nova_rt_privileged]',
     errno.ENOENT: 'the group or its file is gone: the container has ended, '
@@ -44,8 +45,14 @@ ADVICE = {
 
 
 def told(err: OSError, what: str) -> OSError:
-    """The same errno, with what was tried as its text."""
-    return OSError(err.errno, what)
+    """The same errno, with what was tried as its text.
+
+    What has no errno of the kernel, or more to say than it, is quoted.
+    """
+    said = err.strerror or str(err)
+    if err.errno and said == os.strerror(err.errno):
+        return OSError(err.errno, what)
+    return OSError(err.errno, f'{what}: {said}')
 
 
 class Tree:

@@ -5,10 +5,15 @@ The one door between the host layer and the machine. Tests put another
 machine behind it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+import errno
 import os
 import pathlib
+from typing import Any
 
+from oslo_privsep import daemon
+
+import nova_rt.privsep
 import nova_rt.privsep.cgroup
 
 
@@ -51,21 +56,21 @@ class Files:
 
         :raises OSError: with the kernel's errno
         """
-        nova_rt.privsep.cgroup.write(str(path), text)
+        _call(nova_rt.privsep.cgroup.write, str(path), text)
 
     def make_group(self, path: pathlib.Path) -> None:
         """Make a group.
 
         :raises OSError: with the kernel's errno
         """
-        nova_rt.privsep.cgroup.make_group(str(path))
+        _call(nova_rt.privsep.cgroup.make_group, str(path))
 
     def remove_probe(self, path: pathlib.Path) -> None:
         """Remove a group made for a trial.
 
         :raises OSError: with the kernel's errno
         """
-        nova_rt.privsep.cgroup.remove_probe(str(path))
+        _call(nova_rt.privsep.cgroup.remove_probe, str(path))
 
     def set_policy(
         self, group: pathlib.Path, controller: int, policy: int, priority: int
@@ -74,6 +79,29 @@ class Files:
 
         :raises OSError: with the kernel's errno
         """
-        nova_rt.privsep.cgroup.set_policy(
-            str(group), controller, policy, priority
+        _call(
+            nova_rt.privsep.cgroup.set_policy,
+            str(group),
+            controller,
+            policy,
+            priority,
         )
+
+
+def _call(function: Callable[..., Any], *args: object) -> None:
+    """Call a privileged function; without helper, that is the error.
+
+    The helper is started apart from the call, so that a missing program is
+    not taken for a missing group.
+
+    :raises OSError: with the kernel's errno; EPERM if no helper starts
+    """
+    context = nova_rt.privsep.rt_pctxt
+    if context.client_mode and context.channel is None:
+        try:
+            context.start()
+        except (OSError, daemon.FailedToDropPrivileges) as err:
+            raise PermissionError(
+                errno.EPERM, f'the privileged helper does not start: {err}'
+            ) from err
+    function(*args)
