@@ -36,6 +36,8 @@ class PlainServerTest(base.RTServersTestBase):
 
     def test_domain_is_the_same_but_for_privnet(self):
         server = self.create(self.flavor)
+        # After its first start, Nova writes what it chose into the domain.
+        self._reboot_server(server, hard=True)
         ours = self.definition(server)
         self.use_stock_compute()
         self._reboot_server(server, hard=True)
