@@ -107,12 +107,8 @@ def look(files: Files, interface: Interface, partition: str) -> Capability:
     try:
         cpus = topology.online(files)
         above = tree.read(path.parent)
-        others = {
-            group.name: tree.read(group)
-            for group in files.groups(path.parent)
-            if group != path
-        }
-        held = tree.read(path) if path.is_dir() else None
+        others = tree.held_inside(path.parent)
+        held = others.pop(path.name, None)
         limits = {cpu: _limit(files, interface, cpu) for cpu in cpus}
     except OSError as err:
         raise _not_prepared(err) from err
@@ -126,7 +122,8 @@ def look(files: Files, interface: Interface, partition: str) -> Capability:
         for name, other in others.items()
         if other.cost_ppm
     }
-    if max(free.values()) <= 0:
+    ceiling = _ceiling(interface, free)
+    if not ceiling.total_ppm:
         raise exception.HostNotPrepared(
             f'nothing is left for the partition {path}: the group above holds '
             f'{above}, the kernel\'s limit is {max(limits.values())} ppm '
@@ -134,7 +131,6 @@ def look(files: Files, interface: Interface, partition: str) -> Capability:
             f'above bandwidth by {_source(interface, path.parent)}, or take '
             'it from the others'
         )
-    ceiling = _ceiling(interface, free)
     found = Capability(interface, ceiling, path, taken, prepared=False)
     if held is None or held != _share(found, held):
         return found
@@ -182,7 +178,7 @@ def try_out(files: Files, found: Capability) -> None:
     wish = found.interface.wish(interfaces.SMALLEST_US, _PERIOD_US, cpus)
     probe = found.partition / f'nova-rt-probe-{os.getpid()}'
     try:
-        inside = [tree.read(group) for group in files.groups(found.partition)]
+        inside = tree.held_inside(found.partition).values()
         used = sum(held.cost_on(cpus[0]) for held in inside)
         if used + wish.cost_ppm > found.ceiling.cpus[cpus[0]]:
             return
@@ -238,7 +234,7 @@ def _as_held(found: Capability, held: interfaces.Held) -> Capability:
 def _ceiling(interface: Interface, free: Mapping[int, int]) -> Capacity:
     if interface.scope is Scope.CPU:
         return Capacity({cpu: max(0, ppm) for cpu, ppm in free.items()})
-    least = min(free.values())
+    least = max(0, min(free.values()))
     return Capacity(dict.fromkeys(free, least), least)
 
 

@@ -135,6 +135,23 @@ class Tree:
         except ValueError as err:
             raise OSError(errno.EIO, f'{group} reads {texts}') from err
 
+    def held_inside(self, group: pathlib.Path) -> dict[str, Held]:
+        """What the groups in a group hold, by name.
+
+        A group without the files holds nothing: it is being removed, or, on
+        cgroup v2, the cpu controller is not enabled for it.
+
+        :raises OSError: with the kernel's errno
+        """
+        inside = {}
+        for path in self.files.groups(group):
+            try:
+                inside[path.name] = self.read(path)
+            except OSError as err:
+                if err.errno not in (errno.ENOENT, errno.ENODEV):
+                    raise
+        return inside
+
     def tasks(self, group: pathlib.Path) -> set[int]:
         """The tasks of a group, without those of the groups in it.
 

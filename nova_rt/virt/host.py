@@ -249,10 +249,8 @@ class Host:
         partition = self.capability.partition
         try:
             held = self._tree.read(partition)
-            used = sum(
-                self._tree.read(group).cost_ppm
-                for group in self._files.groups(partition)
-            )
+            inside = self._tree.held_inside(partition).values()
         except OSError as err:
             return f'{partition} cannot be read ({err.strerror})'
+        used = sum(each.cost_ppm for each in inside)
         return f'{partition} holds {held}, the groups in it {used} ppm'

@@ -105,6 +105,20 @@ class LookTest(CapabilityTest):
         found = self._look(files)
         self.assertEqual(Capacity({0: 950_000, 1: 800_000}), found.ceiling)
 
+    def test_groups_without_the_files(self):
+        """On cgroup v2, until the cpu controller is enabled for them."""
+        for interface in interfaces.ALL:
+            files = self._kernel(interface.name)
+            self.kernel.make_group(self.kernel.root / 'user')
+            self.kernel.make_group(self.kernel.partition)
+            if interface.version == 1:
+                # Being removed.
+                for name in interface.files:
+                    (self.kernel.root / 'user' / name).unlink()
+            found = self._look(files)
+            self.assertEqual({}, found.others)
+            self.assertTrue(capability.prepare(files, found).prepared)
+
     def test_the_smaller_of_group_and_sysctl(self):
         for group, sysctl in ((800_000, 950_000), (950_000, 800_000)):
             files = self._kernel(runtime_us=group, limit_us=sysctl)
@@ -138,6 +152,16 @@ class LookTest(CapabilityTest):
         err = self.assertRaises(exception.HostNotPrepared, self._look, files)
         self.assertIn('holds 0/1000000 us', str(err))
         self.assertIn(str(self.kernel.root / 'cpu.rt.max'), str(err))
+
+    def test_fair_server_takes_a_cpu(self):
+        """Where the kernel sums over the host, that CPU counts for all."""
+        files = self._kernel('v2-hcbs-scalar', cpus=2)
+        server = files.sys / 'kernel/debug/sched/fair_server/cpu1'
+        server.mkdir(parents=True)
+        for name in ('runtime', 'period'):
+            (server / name).write_text('1000000000\n')
+        err = self.assertRaises(exception.HostNotPrepared, self._look, files)
+        self.assertIn('nothing is left', str(err))
 
     def test_others_hold_all(self):
         files = self._kernel()
