@@ -286,7 +286,7 @@ PARTS = {
     'host': Part("this machine's kernel", 300, host),
     'e2e': Part('the whole cloud', 1800, e2e),
     'tempest': Part('ordinary servers, by Tempest', 1800, tempest),
-    'lab-down': Part('nothing left behind', 300, lab_down),
+    'lab-down': Part('the lab leaves nothing behind', 300, lab_down),
 }
 # They need the lab and leave it up.
 ON_THE_LAB = {'e2e', 'tempest'}
@@ -438,6 +438,20 @@ def summary(outcomes: list[Outcome]) -> None:
     )
 
 
+def with_the_lab(names: list[str]) -> list[str]:
+    """The parts to run, with what has to become of the lab.
+
+    All of them want a lab as a fresh machine has it, with nobody's servers.
+    Some of them run on the lab that is there, and leave it there.
+    """
+    down = lab_is_down()
+    if not names:
+        return [*([] if down else ['lab-down']), *PARTS]
+    if down and ON_THE_LAB & set(names):
+        return [*names, 'lab-down']
+    return names
+
+
 def main(names: list[str]) -> int:
     """Run the parts of these names, or all."""
     # As an interrupt from the keyboard: the part that runs is stopped.
@@ -449,11 +463,7 @@ def main(names: list[str]) -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     outcomes = []
-    names = names or list(PARTS)
-    if ON_THE_LAB & set(names):
-        names = [name for name in names if name != 'lab-down']
-        if lab_is_down():
-            names.append('lab-down')
+    names = with_the_lab(names)
     for name in names:
         elapsed = time.monotonic() - begin
         print(f'[{elapsed:5.0f} s] {name}: {PARTS[name].title}', flush=True)
