@@ -7,6 +7,7 @@ from nova.cmd import compute  # isort: skip
 import logging as stdlib_logging
 import os
 import sys
+from typing import NoReturn
 
 from nova import exception as nova_exception
 from nova import service
@@ -31,17 +32,20 @@ def main() -> None:
     service.SERVICE_MANAGERS[BINARY] = MANAGER
     try:
         compute.main()
+        return
     except nova_exception.InvalidConfiguration as err:
-        LOG.critical('nova-rt-compute cannot start: %s', err)
-        _exit(1)
+        reason = str(err)
     except Exception:
         LOG.critical('nova-rt-compute has failed', exc_info=True)
         _exit(1)
     except SystemExit as err:
         _exit(err.code if isinstance(err.code, int) else 1)
+    # Not above: there, oslo.log would add the error once more.
+    LOG.critical('nova-rt-compute cannot start: %s', reason)
+    _exit(1)
 
 
-def _exit(status: int) -> None:
+def _exit(status: int) -> NoReturn:
     """End now: threads that Nova has started would keep us alive."""
     stdlib_logging.shutdown()
     os._exit(status)
