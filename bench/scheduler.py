@@ -56,6 +56,7 @@ from placement.db.sqlalchemy import models as placement_models
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from nova_rt import admission, published
 from nova_rt.scheduler import host_free, manager, request_filter
 from nova_rt.scheduler.filters import rt_bandwidth_filter
 from nova_rt.scheduler.weights import rt_bandwidth
@@ -120,8 +121,7 @@ def numa_topology() -> nova_objects.NUMATopology:
 def rt_stats(rand: random.Random) -> dict[str, str]:
     """What nova-rt-compute publishes for a host in use."""
     free = {cpu: rand.randrange(0, 950_001, 50_000) for cpu in range(CPUS)}
-    return {
-        'rt_free': json.dumps(free),
+    return published.render(admission.Capacity(free)) | {
         'rt_interface': 'v2-hcbs-multi',
         'rt_enforcement': 'guarantee',
     }

@@ -20,7 +20,7 @@ import pymysql
 from lab import catalog, namespace, paths
 from lab.measure import container
 from lab.measure.rtprobe import Probe
-from nova_rt import admission, extra_specs, record
+from nova_rt import admission, extra_specs, published, record
 from nova_rt.reservation import Reservation
 
 RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
@@ -188,13 +188,10 @@ class LabTestCase(unittest.TestCase):
             'SELECT stats FROM compute_nodes WHERE deleted = 0',
         )
         stats = json.loads(text)
-        host_free = stats.get('rt_host_free')
+        free = published.read(stats)
         return Stats(
-            {
-                int(cpu): ppm
-                for cpu, ppm in json.loads(stats['rt_free']).items()
-            },
-            None if host_free is None else int(host_free),
+            free.cpus,
+            free.host_ppm,
             stats['rt_interface'],
             stats['rt_enforcement'],
         )

@@ -11,9 +11,8 @@ from typing import Any
 from nova import exception as nova_exception
 from nova.compute import resource_tracker
 from oslo_log import log as logging
-from oslo_serialization import jsonutils
 
-from nova_rt import admission, cpulist, exception, extra_specs
+from nova_rt import admission, cpulist, exception, extra_specs, published
 from nova_rt.virt.libvirt import servers
 
 LOG = logging.getLogger(__name__)
@@ -119,9 +118,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         free = self.rt_free()
         capability = self.driver.rt_capability
         stats = self.stats[compute_node.hypervisor_hostname]
-        stats['rt_free'] = jsonutils.dumps(free.cpus)
-        if free.host_ppm is not None:
-            stats['rt_host_free'] = str(free.host_ppm)
+        stats.update(published.render(free))
         stats['rt_interface'] = capability.name
         stats['rt_enforcement'] = str(capability.enforcement)
         compute_node.stats = stats

@@ -1,25 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading what a compute node publishes about its free bandwidth.
+"""The free bandwidth of a host, seen from the scheduler."""
 
-nova-rt-compute writes it into the statistics of the compute node, where all
-values are strings; see :mod:`nova_rt.compute`.
-"""
-
-import json
 from typing import Any
 
-from nova_rt import admission
-
-#: JSON object, CPU number -> ppm that is free on it.
-FREE = 'rt_free'
-
-#: ppm that is free on the host; only where the kernel sums over the host.
-HOST_FREE = 'rt_host_free'
+from nova_rt import admission, published
 
 # UUID of a compute node -> what it published last, and that read. Most hosts
 # have not changed since the last request, and reading costs more than all
 # that is done with it. Holds one entry for each host there ever was.
-_read: dict[str, tuple[str, str | None, admission.Capacity]] = {}
+_read: dict[str, tuple[str, str | None, admission.Capacity | None]] = {}
 
 
 def of(host_state: Any) -> admission.Capacity | None:
@@ -31,31 +20,16 @@ def of(host_state: Any) -> admission.Capacity | None:
     """
     # A node that has not reported yet has no statistics at all.
     stats = getattr(host_state, 'stats', {})
-    cpus, host = stats.get(FREE), stats.get(HOST_FREE)
+    cpus = stats.get(published.FREE)
     if cpus is None:
         return None
+    host = stats.get(published.HOST_FREE)
     known = _read.get(host_state.uuid)
     if known is not None and known[0] == cpus and known[1] == host:
         return known[2]
-    free = read(cpus, host)
+    free = published.read(stats)
     _read[host_state.uuid] = (cpus, host, free)
     return free
-
-
-def read(cpus: str, host: str | None) -> admission.Capacity:
-    """Read the texts of ``rt_free`` and, if there is one, ``rt_host_free``.
-
-    :raises ValueError: if they cannot be read
-    """
-    published = json.loads(cpus)
-    if not isinstance(published, dict):
-        raise ValueError(f'{FREE} is not an object')
-    if not set(map(type, published.values())) <= {int}:
-        raise ValueError(f'{FREE} holds what is not a whole number')
-    return admission.Capacity(
-        {int(cpu): ppm for cpu, ppm in published.items()},
-        None if host is None else int(host),
-    )
 
 
 def placed(host_state: Any) -> int:

@@ -6,7 +6,6 @@ that answers like the one it stands for, errno included.
 """
 
 import errno
-import json
 
 import fixtures
 from nova import context as nova_context
@@ -14,7 +13,7 @@ from nova import objects, service
 from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
 
-from nova_rt import extra_specs, hooks, record
+from nova_rt import extra_specs, hooks, published, record
 from nova_rt.cmd import compute
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import containers, paste
@@ -209,8 +208,7 @@ class RTServersTestBase(base.ServersTestBase):
 
     def published(self, hostname='compute1'):
         """What the scheduler sees: CPU -> free ppm."""
-        free = json.loads(self.stats(hostname)['rt_free'])
-        return {int(cpu): ppm for cpu, ppm in free.items()}
+        return published.read(self.stats(hostname)).cpus
 
     def held(self, server, hostname='compute1'):
         """What the kernel holds for the running container."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real HostState and RequestSpec objects for tests and benchmarks."""
 
-import json
-
 from nova import objects
 from nova.scheduler import host_manager
 from oslo_utils.fixture import uuidsentinel as uuids
+
+from nova_rt import admission, published
 
 objects.register_all()
 
@@ -47,12 +47,10 @@ def host_state(name='host', rt_free=None, rt_host_free=None, **kwargs):
     :param rt_free: CPU -> ppm, or the text itself
     """
     stats = {'num_instances': '3', 'io_workload': '0', 'failed_builds': '0'}
-    if rt_free is not None:
-        stats['rt_free'] = (
-            rt_free if isinstance(rt_free, str) else json.dumps(rt_free)
-        )
-    if rt_host_free is not None:
-        stats['rt_host_free'] = str(rt_host_free)
+    if isinstance(rt_free, str):
+        stats['rt_free'] = rt_free
+    elif rt_free is not None:
+        stats |= published.render(admission.Capacity(rt_free, rt_host_free))
     state = host_manager.HostState(name, name, uuids.cell)
     state.update(compute_node(name, stats, **kwargs), {'host': name}, [], {})
     return state

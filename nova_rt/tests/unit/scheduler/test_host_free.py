@@ -1,52 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.scheduler.host_free."""
 
-import ddt
 from nova.scheduler import host_manager
 from oslotest import base
 
 from nova_rt.admission import Capacity
 from nova_rt.scheduler import host_free
 from nova_rt.tests.unit.scheduler import objects
-
-
-@ddt.ddt
-class ReadTest(base.BaseTestCase):
-    def test_cpu_scope(self):
-        self.assertEqual(
-            Capacity({0: 950000, 7: 0}),
-            host_free.read('{"0": 950000, "7": 0}', None),
-        )
-
-    def test_host_scope(self):
-        self.assertEqual(
-            Capacity({0: 950000}, 400000),
-            host_free.read('{"0": 950000}', '400000'),
-        )
-
-    def test_no_cpu(self):
-        self.assertEqual(Capacity({}), host_free.read('{}', None))
-
-    @ddt.data(
-        '',
-        'x',
-        '[]',
-        '950000',
-        'null',
-        '{"0": "950000"}',
-        '{"0": 0.95}',
-        '{"0": true}',
-        '{"0": null}',
-        '{"0": NaN}',
-        '{"cpu0": 950000}',
-        '{"0": 950000',
-    )
-    def test_bad(self, text):
-        self.assertRaises(ValueError, host_free.read, text, None)
-
-    @ddt.data('', 'x', '0.95', '{}')
-    def test_bad_host_free(self, text):
-        self.assertRaises(ValueError, host_free.read, '{"0": 950000}', text)
 
 
 class OfTest(base.BaseTestCase):
