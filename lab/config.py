@@ -30,6 +30,7 @@ _FILES = {
     'ml2_conf.ini': 'neutron/ml2_conf.ini',
     'nova.conf': 'nova/nova.conf',
     'nova-compute.conf': 'nova/nova-compute.conf',
+    'nova-database.conf': 'nova/nova-database.conf',
     'nova-compute-stock.conf': 'nova/nova-compute-stock.conf',
     'rabbitmq.conf': 'rabbitmq/rabbitmq.conf',
     'rabbitmq-advanced.config': 'rabbitmq/advanced.config',

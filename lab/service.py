@@ -311,7 +311,13 @@ def _control() -> list[Service]:
     etc = paths.ETC
     nova = etc / 'nova'
     neutron = etc / 'neutron'
-    nova_args = ('--config-file', nova / 'nova.conf')
+    nova_files = (nova / 'nova.conf', nova / 'nova-database.conf')
+    nova_args = (
+        '--config-file',
+        nova_files[0],
+        '--config-file',
+        nova_files[1],
+    )
     scripts = paths.VENV / 'bin'
     return [
         _wsgi(
@@ -370,13 +376,13 @@ def _control() -> list[Service]:
             'nova-conductor',
             (scripts / 'nova-conductor', *nova_args),
             needs=('nova-db', 'rabbitmq', 'catalog'),
-            files=(nova / 'nova.conf',),
+            files=nova_files,
         ),
         Service(
             'nova-scheduler',
             (scripts / 'nova-rt-scheduler', *nova_args),
             needs=('nova-db', 'rabbitmq', 'catalog'),
-            files=(nova / 'nova.conf',),
+            files=nova_files,
         ),
         _wsgi(
             'nova-api',
@@ -384,10 +390,13 @@ def _control() -> list[Service]:
             port=8774,
             threads=8,
             needs=('nova-db', 'rabbitmq', 'catalog'),
-            files=(nova / 'nova.conf', nova / 'api-paste.ini'),
+            files=(*nova_files, nova / 'api-paste.ini'),
             environment=(
                 ('OS_NOVA_CONFIG_DIR', str(nova)),
-                ('OS_NOVA_CONFIG_FILES', 'api-paste.ini;nova.conf'),
+                (
+                    'OS_NOVA_CONFIG_FILES',
+                    'api-paste.ini;nova.conf;nova-database.conf',
+                ),
             ),
         ),
     ]

@@ -164,8 +164,12 @@ def nova_db() -> None:
 
 def _nova_manage(step: str, arguments: list[str]) -> None:
     manage = paths.VENV / 'bin' / 'nova-manage'
-    nova = paths.ETC / 'nova' / 'nova.conf'
-    run(step, [manage, '--config-file', nova, *arguments])
+    nova = paths.ETC / 'nova'
+    options = [
+        f'--config-file={nova}/{name}'
+        for name in ('nova.conf', 'nova-database.conf')
+    ]
+    run(step, [manage, *options, *arguments])
 
 
 def _version(package: str) -> str:
