@@ -244,9 +244,16 @@ def _response_times(connection: Connection, cast: Cast, limits: bool) -> None:
         f'{len(NOISE)} plain servers that keep CPU {cast.cpu} busy.'
     )
     client = _other_cpu(cast.cpu)
+    busy, cpus = os.getloadavg()[0], os.cpu_count() or 1
+    if busy > cpus:
+        stage.warn(
+            f'this machine is busy with other work (load {busy:.1f} on {cpus} '
+            'CPUs), which delays client and network: all response times are '
+            'longer for it.'
+        )
     series = [
-        _measure('plain', 'alone', cast.plain, client),
-        _measure('real-time', 'alone', cast.rt, client),
+        _measure('plain', distribution.ALONE, cast.plain, client),
+        _measure('real-time', distribution.ALONE, cast.rt, client),
     ]
     _noise_on(connection, cast.cpu)
     beside = f'{len(NOISE)} noisy servers'

@@ -14,6 +14,8 @@ from matplotlib import pyplot, ticker
 
 _COLOURS = {'plain': '#d1495b', 'real-time': '#00798c'}
 _PERCENTS = (50, 90, 99)
+#: Nothing runs beside it.
+ALONE = 'alone'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Series:
     """The response times of one service under one condition.
 
     :ivar server: 'plain' or 'real-time'.
-    :ivar beside: 'alone' or what runs beside it.
+    :ivar beside: ALONE or what runs beside it.
     :ivar times_us: in microseconds, ascending; those without answer left out.
     :ivar lost: requests without answer.
     """
@@ -51,19 +53,24 @@ class Series:
 
 
 def table(series: Sequence[Series]) -> str:
-    """Return a table in milliseconds; the first row is the ratios' base."""
-    base = series[0].percentile(99)
+    """Return a table in milliseconds.
+
+    The ratio is to the 99 % of the same server alone.
+    """
+    alone = {
+        row.server: row.percentile(99) for row in series if row.beside == ALONE
+    }
     lines = [
-        f'{"server":<11}{"beside it":<18}{"p50":>8}{"p90":>8}{"p99":>8}'
-        f'{"max":>8}  {"p99 against the first":<22}{"lost":>5}'
+        f'{"server":<11}{"beside it":<18}{"p50":>9}{"p90":>9}{"p99":>9}'
+        f'{"max":>9}{"p99/alone":>12}{"lost":>6}'
     ]
     for row in series:
         values = [row.percentile(percent) for percent in (*_PERCENTS, 100)]
-        numbers = ''.join(f'{value / 1000:>8.2f}' for value in values)
-        ratio = f'{row.percentile(99) / base:.1f} x'
+        numbers = ''.join(f'{value / 1000:>9.2f}' for value in values)
+        ratio = f'{row.percentile(99) / alone[row.server]:.1f}'
         lines.append(
-            f'{row.server:<11}{row.beside:<18}{numbers}  {ratio:<22}'
-            f'{row.lost:>5}'
+            f'{row.server:<11}{row.beside:<18}{numbers}{ratio:>12}'
+            f'{row.lost:>6}'
         )
     return '\n'.join(lines)
 
@@ -125,7 +132,7 @@ def picture(
 
 def _curve(axes: mpl_axes.Axes, row: Series) -> None:
     colour = _COLOURS[row.server]
-    alone = row.beside == 'alone'
+    alone = row.beside == ALONE
     times = [time / 1000 for time in row.times_us]
     shares = [(rank + 1) / len(times) for rank in range(len(times))]
     late = row.percentile(99) / 1000

@@ -171,14 +171,6 @@ class LabTestCase(unittest.TestCase):
         self.assertIsNotNone(found, 'no container runs')
         return found
 
-    def restart_compute(self):
-        """Restart nova-compute and wait until it serves again."""
-        lab('restart', 'nova-compute')
-        self.wait_for(
-            lambda: not catalog.missing_services(self.cloud),
-            'nova-compute is not back',
-        )
-
     # What is claimed
 
     def stats(self):

@@ -63,7 +63,7 @@ class ReservationTest(base.LabTestCase):
         before = self.container(server)
         first = before.first_process()
 
-        self.restart_compute()
+        base.lab('restart', 'nova-compute')
 
         self.assertEqual(first, self.container(server).first_process())
         self.assertEqual('20000/100000', str(before.held()))
@@ -84,7 +84,7 @@ class ReservationTest(base.LabTestCase):
             self.skipTest('written for the files of cgroup v1')
         (found.cgroup / 'cpu.rt_runtime_us').write_text('10000')
         self.assertEqual('10000/100000', str(found.held()))
-        self.restart_compute()
+        base.lab('restart', 'nova-compute')
         self.wait_for(
             lambda: str(found.held()) == '20000/100000', 'not repaired'
         )
