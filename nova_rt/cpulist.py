@@ -4,7 +4,8 @@
 from collections.abc import Iterable
 import re
 
-_RANGE = re.compile('([0-9]{1,5})(?:-([0-9]{1,5}))?')
+_PART = '[0-9]{1,5}(?:-[0-9]{1,5})?'
+_LIST = re.compile(f'{_PART}(?:,{_PART})*')
 
 
 def render(cpus: Iterable[int]) -> str:
@@ -25,13 +26,15 @@ def parse(text: str) -> tuple[int, ...]:
 
     :raises ValueError: if it is spelt otherwise
     """
+    if not text:
+        return ()
+    if _LIST.fullmatch(text) is None:
+        raise ValueError(f'not a CPU list: {text!r}')
     cpus: set[int] = set()
-    for part in text.split(',') if text else ():
-        match = _RANGE.fullmatch(part)
-        if match is None:
-            raise ValueError(f'not a CPU list: {text!r}')
-        low, high = int(match[1]), int(match[2] or match[1])
-        if high < low:
+    for part in text.split(','):
+        low, dash, high = part.partition('-')
+        first, last = int(low), int(high if dash else low)
+        if last < first:
             raise ValueError(f'not an ascending range: {part!r}')
-        cpus.update(range(low, high + 1))
+        cpus.update(range(first, last + 1))
     return tuple(sorted(cpus))

@@ -67,9 +67,10 @@ class RTBandwidthFilter(filters.BaseHostFilter):
     def _fitting(
         self, hosts: Iterable[Any], spec_obj: Any, asked: extra_specs.Request
     ) -> Iterator[Any]:
+        vcpus, ppm = asked.vcpus, asked.reservation.ppm
         for host in hosts:
             try:
-                refusal = _refusal(host, asked)
+                refusal = _refusal(host, vcpus, ppm)
             except ValueError as err:
                 LOG.warning(
                     '%(host)s, %(node)s publishes free RT bandwidth that '
@@ -93,23 +94,22 @@ class RTBandwidthFilter(filters.BaseHostFilter):
 
 
 def _refusal(
-    host: Any, asked: extra_specs.Request
+    host: Any, vcpus: int, ppm: int
 ) -> exception.InsufficientBandwidth | str | None:
     """Why the host cannot take the server, or None where it can.
 
+    :param ppm: bandwidth asked for on each of ``vcpus`` CPUs
     :raises ValueError: if what the host publishes cannot be read
     """
     free = host_free.of(host)
     if free is None:
         return (
-            f'It publishes no free RT bandwidth; asked '
-            f'{asked.reservation.ppm} ppm on each of {asked.vcpus} CPU(s)'
+            f'It publishes no free RT bandwidth; asked {ppm} ppm on each of '
+            f'{vcpus} CPU(s)'
         )
-    ppm = asked.reservation.ppm
     try:
-        before = host_free.placed(host)
-        free = admission.place_many(free, asked.vcpus, ppm, before)
-        admission.place(free, asked.vcpus, ppm)
+        free = admission.place_many(free, vcpus, ppm, host_free.placed(host))
+        admission.place(free, vcpus, ppm)
     except exception.InsufficientBandwidth as err:
         return err
     return None

@@ -7,7 +7,7 @@ import nova.conf
 from nova.scheduler import weights
 from oslo_log import log as logging
 
-from nova_rt import exception, extra_specs, rules
+from nova_rt import exception, rules
 import nova_rt.conf
 from nova_rt.scheduler import host_free, request
 
@@ -47,12 +47,17 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
             asked = None
         if asked is None:
             return [0.0] * len(weighed_obj_list)
-        return super().weigh_objects(weighed_obj_list, asked)
+        total_ppm = asked.total_ppm
+        return [
+            self._weigh_object(weighed.obj, total_ppm)
+            for weighed in weighed_obj_list
+        ]
 
-    def _weigh_object(
-        self, host_state: Any, asked: extra_specs.Request
-    ) -> float:
-        """Free bandwidth of one host in ppm; 0 where it cannot be read."""
+    def _weigh_object(self, host_state: Any, total_ppm: int) -> float:
+        """Free bandwidth of one host in ppm; 0 where it cannot be read.
+
+        :param total_ppm: what each server of the request takes away
+        """
         try:
             free = host_free.of(host_state)
         except ValueError:
@@ -60,6 +65,4 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
             return 0.0
         if free is None:
             return 0.0
-        return float(
-            free.total_ppm - host_free.placed(host_state) * asked.total_ppm
-        )
+        return float(free.total_ppm - host_free.placed(host_state) * total_ppm)
