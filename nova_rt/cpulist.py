@@ -33,8 +33,10 @@ def parse(text: str) -> tuple[int, ...]:
     cpus: set[int] = set()
     for part in text.split(','):
         low, dash, high = part.partition('-')
-        first, last = int(low), int(high if dash else low)
-        if last < first:
+        if not dash:
+            cpus.add(int(low))
+            continue
+        if int(high) < int(low):
             raise ValueError(f'not an ascending range: {part!r}')
-        cpus.update(range(first, last + 1))
+        cpus.update(range(int(low), int(high) + 1))
     return tuple(sorted(cpus))

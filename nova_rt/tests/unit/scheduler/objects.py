@@ -29,7 +29,10 @@ def compute_node(name, stats, **kwargs):
         'hypervisor_type': 'LXC',
         'hypervisor_version': 9000000,
         'cpu_info': '{}',
-        'supported_hv_specs': [],
+        'supported_hv_specs': [
+            objects.HVSpec.from_list([arch, 'lxc', 'exe'])
+            for arch in ('x86_64', 'i686')
+        ],
         'numa_topology': None,
         'pci_device_pools': None,
         'metrics': '[]',
