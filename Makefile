@@ -64,4 +64,5 @@ image: venv ## Build the image of the lab's containers
 clean: ## Take the lab down and remove what these commands made
 	@if [ -x $(PY) ]; then $(PY) -m lab down; fi
 	cd $(NOVA_RT_LAB) && rm -rf bin bootstrap build cache check etc \
-		images log results run var venv
+		host-before.json images lab.lock log results \
+		run var venv
