@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program gets what is reserved; its neighbours keep the rest."""
 
+import os
+
 from lab.measure import container
 from lab.measure.rtprobe import ProbeError
 from lab.tests import base
 
 SECONDS = 10
 TOLERANCE = 0.02
-# What the lab's own services may take of the CPU meanwhile.
-OTHERS = 0.1
+# Of a CPU: what a hypervisor may take, and the accounting by ticks.
+UNUSED = 0.1
 
 
 class BandwidthTest(base.LabTestCase):
     """Endless loops, and the CPU time that the kernel has counted."""
 
     def test_hog_gets_its_reservation(self):
-        rt = self.create('rt.small', network=True)
+        # The service must come before a FIFO loop, which never gives way.
+        flavor = self.rt_flavor('20000/100000', priority='10')
+        rt = self.create(flavor, network=True)
         plain = self.create(base.PLAIN, network=True)
         rt_probe, plain_probe = self.probe(rt), self.probe(plain)
         both = [self.container(rt), self.container(plain)]
@@ -24,11 +28,15 @@ class BandwidthTest(base.LabTestCase):
             with self.subTest(policy):
                 rt_probe.hog(policy, 1, seconds=SECONDS + 5)
                 plain_probe.hog('other', cpu=cpu, seconds=SECONDS + 5)
+                idle = _idle_s(cpu)
                 got, rest = container.shares(both, SECONDS)
+                idle = (_idle_s(cpu) - idle) / SECONDS
                 rt_probe.quiet()
                 plain_probe.quiet()
                 self.assertAlmostEqual(0.2, got, delta=0.2 * TOLERANCE)
-                self.assertGreater(rest, 1 - 0.2 - OTHERS)
+                # Other programs of the machine are neighbours as well.
+                self.assertLess(idle, UNUSED)
+                self.assertGreater(rest, got)
 
     def test_two_hogs_share_one_reservation(self):
         rt = self.create('rt.small', network=True)
@@ -37,6 +45,15 @@ class BandwidthTest(base.LabTestCase):
         (got,) = container.shares([self.container(rt)], SECONDS)
         probe.quiet()
         self.assertAlmostEqual(0.2, got, delta=0.2 * TOLERANCE)
+
+
+def _idle_s(cpu):
+    """The time in which a CPU had nothing to do, since the machine booted."""
+    for line in (container.PROC / 'stat').read_text().splitlines():
+        name, *ticks = line.split()
+        if name == f'cpu{cpu}':
+            return (int(ticks[3]) + int(ticks[4])) / os.sysconf('SC_CLK_TCK')
+    raise AssertionError(f'no CPU {cpu} in /proc/stat')
 
 
 class PlainServerTest(base.LabTestCase):
@@ -68,13 +85,12 @@ class IsolationTest(base.LabTestCase):
 
     def test_own_network_namespace(self):
         own = str((container.PROC / 'self' / 'ns' / 'net').readlink())
-        machine = str((container.PROC / '1' / 'ns' / 'net').readlink())
         for flavor in ('rt.tiny', base.PLAIN):
             for network in (False, True):
                 with self.subTest(flavor=flavor, network=network):
                     server = self.create(flavor, network=network)
                     found = self.container(server)
-                    self.assertNotIn(found.network(), (own, machine))
+                    self.assertNotEqual(own, found.network())
                     devices = found.network_devices()
                     self.assertEqual(
                         ['eth0', 'lo'] if network else ['lo'], devices

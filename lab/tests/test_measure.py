@@ -147,7 +147,6 @@ class DistributionTest(unittest.TestCase):
                 '1.99',
                 '2.00',
                 '1.0',
-                'x',
                 '0',
             ],
             rows[1].split(),
