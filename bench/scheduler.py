@@ -577,7 +577,7 @@ def main() -> None:
         )
         print(f'{count} hosts: select_destinations', file=sys.stderr)
         result['select_destinations'].append(
-            SelectDestinations(count, 15 if count <= 1000 else 3).result()
+            SelectDestinations(count, 15 if count <= 1000 else 5).result()
         )
     print(table(result))
     if args.output:
