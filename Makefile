@@ -25,7 +25,9 @@ check: venv ## Run every check of the project, end to end included
 	@$(CHECK)
 
 bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
-	@$(PY) bench/scheduler.py
+	@mkdir -p $(NOVA_RT_LAB)/results/bench
+	@$(PY) bench/scheduler.py \
+		--output $(NOVA_RT_LAB)/results/bench/scheduler.json
 	@$(PY) -m bench.create
 
 venv: ## Install all that is needed; nothing if it is there
