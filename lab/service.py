@@ -207,7 +207,12 @@ def _infrastructure() -> list[Service]:
         ),
         Service(
             'libvirtd',
-            ('libvirtd',),
+            (
+                paths.VENV / 'bin' / 'python',
+                '-P',
+                paths.CHECKOUT / 'lab' / 'reaper.py',
+                'libvirtd',
+            ),
             ready=_libvirt_answers,
             files=(
                 paths.ETC / 'libvirt' / 'libvirtd.conf',
