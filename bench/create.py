@@ -24,7 +24,16 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from lab import catalog, cloud, namespace, paths, preflight, service
+from lab import (
+    catalog,
+    cloud,
+    console,
+    namespace,
+    paths,
+    preflight,
+    service,
+)
+from lab.console import LabError
 
 RT = 'rt.small'
 PLAIN = 'plain.small'
@@ -38,12 +47,22 @@ AIM_MEMORY = 1.05
 
 
 def main() -> int:
-    """Measure, print a table, write JSON."""
+    """Measure, print a table, write JSON; return the exit code."""
     options = _options()
-    preflight.require_root()
-    if not namespace.inside():
-        return _go_inside()
+    try:
+        preflight.require_root()
+        if not namespace.inside():
+            return _go_inside()
+        _run(options)
+    except LabError as error:
+        console.fail(error)
+        return 1
+    return 0
+
+
+def _run(options: argparse.Namespace) -> None:
     connection = catalog.connect()
+    _refuse_company(connection)
     times = _times(connection, options.pairs)
     memory = {
         'stock': _memory(connection, stock=True),
@@ -54,7 +73,6 @@ def main() -> int:
     options.output.write_text(json.dumps(result, indent=2) + '\n')
     print(_table(result))
     print(f'\nwritten to {options.output}')
-    return 0
 
 
 def _options() -> argparse.Namespace:
@@ -84,6 +102,19 @@ def _go_inside() -> int:
     return subprocess.call(command)
 
 
+def _refuse_company(connection: Connection) -> None:
+    """Servers of a user would take part, and stock Nova has no place for RT.
+
+    :raises LabError: when there are any.
+    """
+    names = [server.name for server in connection.compute.servers()]
+    if names:
+        raise LabError(
+            f'there are servers ({", ".join(names)}): delete them first, with '
+            f'{paths.BIN}/openstack server delete'
+        )
+
+
 def _times(connection: Connection, pairs: int) -> dict[str, list[float]]:
     for flavor in (RT, PLAIN) * WARM_UP:
         _create(connection, flavor)
@@ -106,27 +137,24 @@ def _create(connection: Connection, flavor: str) -> float:
     :return: seconds from the request until it was ACTIVE.
     """
     compute = connection.compute
+    image = connection.image.find_image(catalog.IMAGE, ignore_missing=False)
+    made_of = compute.find_flavor(flavor, ignore_missing=False)
+    network = connection.network.find_network(
+        catalog.NETWORK, ignore_missing=False
+    )
     began = time.monotonic()
     server = compute.create_server(
         name=f'bench-{flavor}',
-        image_id=connection.image.find_image(
-            catalog.IMAGE, ignore_missing=False
-        ).id,
-        flavor_id=compute.find_flavor(flavor, ignore_missing=False).id,
-        networks=[
-            {
-                'uuid': connection.network.find_network(
-                    'pub', ignore_missing=False
-                ).id
-            }
-        ],
+        image_id=image.id,
+        flavor_id=made_of.id,
+        networks=[{'uuid': network.id}],
     )
     try:
         while (found := compute.get_server(server.id)).status == 'BUILD':
             time.sleep(POLL_S)
         elapsed = time.monotonic() - began
         if found.status != 'ACTIVE':
-            raise SystemExit(f'{flavor}: {found.status}, {found.fault}')
+            raise LabError(f'{flavor}: {found.status}, {found.fault}')
     finally:
         compute.delete_server(server.id)
         compute.wait_for_delete(server, interval=0.1, wait=60)
@@ -151,7 +179,7 @@ def _memory(connection: Connection, stock: bool) -> dict[str, int]:
     time.sleep(SETTLE_S)
     running = service.table(stock)['nova-compute'].running()
     if not running:
-        raise SystemExit(f'{program} has ended')
+        raise LabError(f'{program} has ended')
     statuses = pathlib.Path(f'/proc/{running.pid}/status').read_text()
     rss = statuses.partition('VmRSS:')[2].split()[0]
     return {'process_kb': int(rss), 'with_helpers_kb': running.rss_kb()}
