@@ -4,6 +4,7 @@
 import concurrent.futures
 import contextlib
 import dataclasses
+import errno
 import pathlib
 
 from lab.measure import container
@@ -217,7 +218,7 @@ class KernelRefusesTest(RefusalTestCase):
         self.addCleanup(runtime.write_text, before)
         # What its groups hold cannot be taken away.
         period = int((partition / 'cpu.rt_period_us').read_text())
-        runtime.write_text(str(-(-self.taken_ppm() * period // 10**6)))
+        self.write(runtime, -(-self.taken_ppm() * period // 10**6))
         server = self.create('rt.small')
         self.assert_agree(server, '20000/100000')
 
@@ -229,11 +230,25 @@ class KernelRefusesTest(RefusalTestCase):
         try:
             (group / 'cpu.rt_runtime_us').write_text('0')
             (group / 'cpu.rt_period_us').write_text('1000000')
-            (group / 'cpu.rt_runtime_us').write_text(str(ppm))
+            self.write(group / 'cpu.rt_runtime_us', ppm)
             yield
         finally:
             (group / 'cpu.rt_runtime_us').write_text('0')
             group.rmdir()
+
+    def write(self, path, number):
+        """Write what must fit; a group's bandwidth is back late."""
+
+        def written():
+            try:
+                path.write_text(str(number))
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                return False
+            return True
+
+        self.wait_for(written, f'EINVAL for {number} in {path}', 5)
 
     def partition(self) -> pathlib.Path:
         partition = container.hierarchies()['cpu'] / 'machine'
