@@ -398,7 +398,8 @@ def _next(seconds: float) -> None:
     openstack = f'sudo {paths.BIN}/openstack'
     lab = f'sudo {paths.VENV}/bin/python -m lab'
     stage.say(
-        f'The demonstration took {seconds:.0f} s. {RT_SERVER} still runs:'
+        f'The demonstration took {seconds:.0f} s. {RT_SERVER} and '
+        f'{PLAIN_SERVER} still run:'
     )
     stage.show(
         f'{openstack} server list\n'

@@ -36,7 +36,7 @@ def setup_once():
     if not namespace.inside():
         raise AssertionError(
             'these tests run in the lab: python -m lab up && python -m lab '
-            'exec python -m unittest discover -t . lab/tests'
+            'exec python -m unittest discover -t . -s lab/tests'
         )
 
 
