@@ -32,6 +32,13 @@ run "$hcbs" refuse 1 refuse.log
 run "$hcbs" percpu 4 percpu.log
 run "$hcbs" migrate 4 migrate.log
 run "$hcbs" pi 1 pi.log
+run "$hcbs" beside 1 beside.log
+run "$base" regress 1 regress-base.log
+run "$hcbs" regress 1 regress.log
+echo 'Nothing reserved: value, without the series, with it, ratio'
+awk '$1 == "value" && NR == FNR { old[$2] = $3; next }
+    $1 == "value" { printf "%-18s %9d %9d %6.3f\n", $2, old[$2], $3, $3 / old[$2] }' \
+    "$logs/regress-base.log" "$logs/regress.log"
 run "$hcbs" supply 1 supply2.log
 one=$(sha256sum <"$logs/supply.log") two=$(sha256sum <"$logs/supply2.log")
 if [ "$one" = "$two" ]; then

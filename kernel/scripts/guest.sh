@@ -21,7 +21,7 @@ if [ ! -e "$root.cpio.gz" ]; then
 fi
 
 args="console=ttyS0 panic=-1 nokaslr norandmaps tsc=reliable t=$test $*"
-args="$args rdinit=/init loglevel=4 "
+args="$args rdinit=/init loglevel=5 "
 # The icount clock makes time a function of the instructions executed.
 timeout "${GUEST_TIMEOUT:-1200}" nice -n "${GUEST_NICE:-10}" "$qemu" \
     -accel tcg -icount "shift=${GUEST_SHIFT:-0},sleep=off" -seed 1 \
@@ -29,4 +29,8 @@ timeout "${GUEST_TIMEOUT:-1200}" nice -n "${GUEST_NICE:-10}" "$qemu" \
     -nodefaults -no-user-config -no-reboot -display none \
     -serial "file:$log" -kernel "$kernel" -initrd "$root.cpio.gz" \
     -append "$args"
+# Whatever the kernel complains about is a failure, too.
+if grep -aE 'WARNING|BUG:|INFO: |Call Trace|suspicious RCU' "$log"; then
+    exit 1
+fi
 grep -q '^DONE .* failures 0' "$log"

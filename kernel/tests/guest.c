@@ -247,7 +247,11 @@ static void hog_main(struct hog *h, uint64_t start, uint64_t end)
 	sleep_until(start);
 	cpu0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
 	last = now_ns(CLOCK_MONOTONIC);
-	h->t0 = last;
+	/*
+	 * The server's first period begins when the task wakes up, not when it
+	 * gets the CPU: windows of P that begin later have no claim to Q.
+	 */
+	h->t0 = start;
 	h->runs[0].from = last;
 	for (;;) {
 		t = now_ns(CLOCK_MONOTONIC);
@@ -973,6 +977,158 @@ static void test_stress(int ops)
 	      get(cg("", "cpu.rt.effective")));
 }
 
+/* ---- what those who reserve nothing see; the same lines on any kernel ---- */
+
+static uint64_t ping_pong(int policy, uint64_t len)
+{
+	int a[2], b[2];
+	uint64_t n = 0, end;
+	char c = 0;
+	pid_t pid;
+
+	if (pipe(a) || pipe(b))
+		die("pipe");
+	pid = fork();
+	if (!pid) {
+		if (policy)
+			set_policy(0, policy, 10);
+		while (read(a[0], &c, 1) == 1 && write(b[1], &c, 1) == 1)
+			;
+		_exit(0);
+	}
+	if (policy)
+		set_policy(0, policy, 10);
+	usleep(10000);
+	end = now_ns(CLOCK_MONOTONIC) + len;
+	while (now_ns(CLOCK_MONOTONIC) < end) {
+		if (write(a[1], &c, 1) != 1 || read(b[0], &c, 1) != 1)
+			die("ping");
+		n++;
+	}
+	set_policy(0, SCHED_OTHER, 0);
+	end_child(pid);
+	close(a[0]);
+	close(a[1]);
+	close(b[0]);
+	close(b[1]);
+	return n;
+}
+
+/* Worst and mean lateness in ns of 1000 timer wakeups of a FIFO task. */
+static void wakeups(uint64_t *worst, uint64_t *mean)
+{
+	uint64_t t, late, sum = 0;
+	int i;
+
+	*worst = 0;
+	set_policy(0, SCHED_FIFO, 80);
+	t = now_ns(CLOCK_MONOTONIC) + MS;
+	for (i = 0; i < 1000; i++, t += 300 * US) {
+		sleep_until(t);
+		late = now_ns(CLOCK_MONOTONIC) - t;
+		sum += late;
+		if (late > *worst)
+			*worst = late;
+	}
+	*mean = sum / 1000;
+	set_policy(0, SCHED_OTHER, 0);
+}
+
+static void test_regress(void)
+{
+	uint64_t worst, mean;
+	struct verdict v;
+
+	printf("value pipe_fair %llu\n",
+	       (unsigned long long)ping_pong(SCHED_OTHER, 200 * MS));
+	printf("value pipe_fifo %llu\n",
+	       (unsigned long long)ping_pong(SCHED_FIFO, 200 * MS));
+	wakeups(&worst, &mean);
+	printf("value wakeup_worst_ns %llu\nvalue wakeup_mean_ns %llu\n",
+	       (unsigned long long)worst, (unsigned long long)mean);
+
+	/* FIFO-99 against fair: the fair server's share */
+	hogs[0] = (struct hog){ .policy = SCHED_FIFO, .prio = 99, .q = 1, .p = 1000 };
+	hogs[1] = (struct hog){ .policy = SCHED_OTHER, .q = 1, .p = 1000 };
+	run_hogs(2, 3 * SEC);
+	printf("value fifo_us %llu\nvalue fair_us %llu\n",
+	       (unsigned long long)hogs[0].cpu_ns / US,
+	       (unsigned long long)hogs[1].cpu_ns / US);
+	check(hogs[1].cpu_ns > 120 * MS && hogs[1].cpu_ns < 180 * MS,
+	      "fair has 5 %% beside FIFO-99, within 1 %%");
+
+	/* and with a deadline task */
+	hogs[0] = (struct hog){ .policy = SCHED_FIFO, .prio = 99, .q = 1, .p = 1000 };
+	hogs[1] = (struct hog){ .policy = 6, .q = 3000, .p = 10000 };
+	run_hogs(2, 1 * SEC);
+	judge(&hogs[1], 1 * SEC, &v);
+	printf("value deadline_us %llu\nvalue deadline_least_us %llu\nvalue fifo_beside_us %llu\n",
+	       (unsigned long long)hogs[1].cpu_ns / US, (unsigned long long)v.min / US,
+	       (unsigned long long)hogs[0].cpu_ns / US);
+	check(hogs[1].cpu_ns > 292 * MS && hogs[1].cpu_ns < 308 * MS,
+	      "deadline task has 30 %% within 2.5 %%");
+	check(hogs[0].cpu_ns > 682 * MS, "root FIFO has the rest within 2.5 %%");
+}
+
+/*
+ * While the group's hog runs for 1 s, change its parameters all the time. With
+ * a bandwidth that never exceeds 0.5 it must not get more than that.
+ */
+static void run_resize(void)
+{
+	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0), end, c0;
+	int i = 0;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		if (enter("r") || set_policy(0, SCHED_FIFO, 10))
+			_exit(1);
+		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		end = now_ns(CLOCK_MONOTONIC) + SEC;
+		while (now_ns(CLOCK_MONOTONIC) < end)
+			;
+		*out = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
+		_exit(0);
+	}
+	end = now_ns(CLOCK_MONOTONIC) + SEC;
+	while (now_ns(CLOCK_MONOTONIC) < end) {
+		int p = 4000 + 1000 * (i++ % 7);
+
+		if (put(cg("r", "cpu.rt.max"), "%d %d", p / 2, p))
+			failures++;
+		usleep(700);
+	}
+	waitpid(pid, NULL, 0);
+	check(*out < 510 * MS && *out > 300 * MS,
+	      "%d changes of (Q, P) at 0.5 in 1 s: %llu us", i, (unsigned long long)*out / US);
+	munmap(out, 4096);
+}
+
+/* The root's FIFO and fair tasks beside a reservation of 0.5. */
+static void test_beside(void)
+{
+	make_group("r");
+	expect(reserve("r", 5000, 10000), 0, "0.5");
+	hogs[0] = (struct hog){ .policy = SCHED_FIFO, .prio = 99, .q = 1, .p = 1000 };
+	hogs[1] = (struct hog){ .policy = SCHED_OTHER, .q = 1, .p = 1000 };
+	hogs[2] = (struct hog){ .group = "r", .policy = SCHED_FIFO, .prio = 1,
+				.q = 5000, .p = 10000 };
+	/* long, since the fair server runs once a second and late */
+	run_hogs(3, 10 * SEC);
+	check(hogs[2].cpu_ns > 4995 * MS && hogs[2].cpu_ns < 5005 * MS,
+	      "group: %llu us of 5000000", (unsigned long long)hogs[2].cpu_ns / US);
+	check(hogs[1].cpu_ns > 400 * MS && hogs[1].cpu_ns < 600 * MS,
+	      "fair server: %llu us of 500000", (unsigned long long)hogs[1].cpu_ns / US);
+	check(hogs[0].cpu_ns > 4250 * MS && hogs[0].cpu_ns < 4750 * MS,
+	      "root FIFO: %llu us of 4500000", (unsigned long long)hogs[0].cpu_ns / US);
+
+	/* A value that is written again and again gains nothing. */
+	run_resize();
+	remove_group("r");
+}
+
 int main(void)
 {
 	char *cmd, *t;
@@ -1016,6 +1172,11 @@ int main(void)
 	} else if (!strcmp(t, "migrate")) {
 		mount_cgroups(true);
 		test_migrate();
+	} else if (!strcmp(t, "regress")) {
+		test_regress();
+	} else if (!strcmp(t, "beside")) {
+		mount_cgroups(true);
+		test_beside();
 	} else if (!strcmp(t, "pi")) {
 		mount_cgroups(true);
 		test_pi();
