@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# git am of the series on a pristine tree; after each patch the scheduler and
+# the control groups are built, with RT_GROUP_SCHED and without.
+# SERIES=full links a kernel after each patch as well.
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
+base=$("$here/scripts/fetch.sh")
+key=$(cat "$here"/patches/*.patch "$here/config/test.config" | sha256sum | cut -c1-16)
+tree=$work/am-$key
+cc=gcc
+if command -v ccache >/dev/null; then
+    cc="ccache gcc"
+    export CCACHE_DIR="$work/ccache" CCACHE_BASEDIR="$tree"
+fi
+rm -rf "$tree" "$tree.o" "$tree.off"
+cp -a --reflink=auto "$base" "$tree"
+cd "$tree"
+git init -q -b base .
+git config gc.auto 0
+git config user.name nova_rt
+git config user.email nova-rt@example.org
+git add -A -f .
+git commit -q -m base
+
+configure() { # out, lines
+    mkdir -p "$1"
+    make -s O="$1" tinyconfig
+    ./scripts/kconfig/merge_config.sh -m -O "$1" "$1/.config" \
+        "$here/config/test.config" "$2" >/dev/null
+    make -s O="$1" olddefconfig
+}
+echo '# CONFIG_RT_GROUP_SCHED is not set' >"$tree.off.config"
+configure "$tree.o" /dev/null
+configure "$tree.off" "$tree.off.config"
+
+for p in "$here"/patches/*.patch; do
+    git am -q "$p"
+    target='kernel/sched/ kernel/cgroup/'
+    [ "${SERIES:-}" != full ] || target=bzImage
+    for out in "$tree.o" "$tree.off"; do
+        # shellcheck disable=SC2086
+        nice -n "${BUILD_NICE:-10}" make -s O="$out" CC="$cc" HOSTCC="$cc" \
+            -j"${JOBS:-$(nproc)}" $target >"$tree.log" 2>&1 || {
+            cat "$tree.log"
+            echo "FAILED: $(basename "$p")"
+            exit 1
+        }
+        if grep 'warning:' "$tree.log"; then
+            echo "FAILED: $(basename "$p")"
+            exit 1
+        fi
+    done
+    echo "built: $(basename "$p")"
+done
+rm -rf "$tree" "$tree.o" "$tree.off" "$tree.off.config" "$tree.log"
