@@ -6,7 +6,6 @@
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 . "$here/BASE"
 tree=$work/base-$(echo "$tarball_sha256" | cut -c1-16)
 tar=$work/download/$(basename "$tarball")
@@ -26,6 +25,14 @@ if [ ! -e "$tree/.complete" ]; then
         tar=$KERNEL_TARBALL
         say "using $tar"
     elif [ ! -e "$tar" ]; then
+        # The mirror that this machine uses, unless another one is named.
+        mirror=${DEBIAN_MIRROR:-$(apt-get indextargets \
+            --format '$(REPO_URI)' 'Origin: Debian' 'Identifier: Packages' |
+            grep -v security | head -n 1)}
+        [ -n "$mirror" ] || {
+            say "no Debian mirror: run apt-get update, or set DEBIAN_MIRROR"
+            exit 1
+        }
         apt=$work/apt
         mkdir -p "$apt/lists/partial" "$apt/archives/partial"
         echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
