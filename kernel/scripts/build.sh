@@ -17,6 +17,9 @@ configs=$here/config/test.config
 key=$(cat "$here/BASE" $series $configs | sha256sum | cut -c1-16)
 out=$work/build-$which-$flavour-$key
 image=$out/bzImage
+mkdir -p "$work/locks"
+exec 9>"$work/locks/build-$which-$flavour-$key"
+flock 9
 if [ ! -e "$image" ]; then
     tree=$work/tree-$which-$key
     rm -rf "$tree" "$out" && mkdir -p "$out"

@@ -10,14 +10,15 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
 qemu=${QEMU:-qemu-system-x86_64}
 
-hash=$(sha256sum "$here/tests/guest.c" | cut -c1-16)
-root=$work/guest-$hash
+root=$work/guest-$(cat "$here"/tests/*.[ch] | sha256sum | cut -c1-16)
 if [ ! -e "$root.cpio.gz" ]; then
-    rm -rf "$root" && mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/cg"
-    gcc -O2 -Wall -Wextra -static -o "$root/init" "$here/tests/guest.c"
-    (cd "$root" && find . | LC_ALL=C sort | cpio -o -H newc --quiet \
-        --reproducible | gzip -n) >"$root.cpio.gz.new"
-    mv "$root.cpio.gz.new" "$root.cpio.gz"
+    new=$root.$$
+    mkdir -p "$new/proc" "$new/sys" "$new/dev" "$new/cg"
+    gcc -O2 -Wall -Wextra -Werror -static -o "$new/init" "$here"/tests/*.c
+    (cd "$new" && find . | LC_ALL=C sort | cpio -o -H newc --quiet \
+        --reproducible | gzip -n) >"$new.cpio.gz"
+    mv "$new.cpio.gz" "$root.cpio.gz"
+    rm -rf "$new"
 fi
 
 args="console=ttyS0 panic=-1 nokaslr norandmaps tsc=reliable t=$test $*"

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guest's init is one static program of all the files here. A test is a
+ * function that is listed in main.c; it prints one line per result.
+ *
+ * Times are printed in microseconds. Nothing may depend on anything but the
+ * virtual clock: the log has to be the same from run to run.
+ */
+#ifndef GUEST_H
+#define GUEST_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define US 1000ULL
+#define MS 1000000ULL
+#define SEC 1000000000ULL
+#define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
+#define DEADLINE 6 /* SCHED_DEADLINE, which libc's headers do not have */
+
+/* ---- lib.c ---- */
+
+extern int failures;	/* a test passes if it leaves 0 here */
+extern bool v2;		/* /cg is the version 2 tree, with cpu.rt.max */
+
+static inline uint64_t now_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * SEC + ts.tv_nsec;
+}
+
+void sleep_until(uint64_t t);
+void die(const char *what) __attribute__((noreturn));
+
+/* 0 or the errno of the write. */
+int put(const char *path, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* What the file holds, in a buffer that the next call uses again. */
+char *get(const char *path);
+
+/* One line of the log each: ok or FAIL, and what was checked. */
+void check(bool ok, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void expect(int got, int want, const char *what);
+
+void mount_cgroups(bool want_v2);
+/* The path of a group's file; "" is the root group. Four results are kept. */
+char *cg(const char *group, const char *file);
+int make_group(const char *group);
+int remove_group(const char *group);
+int reserve(const char *group, long long q_us, long long p_us);
+int enter(const char *group);
+
+int set_policy(pid_t pid, int policy, int prio);
+void pin(int cpu);
+int set_deadline(uint64_t runtime, uint64_t period);
+
+/* A FIFO task in @group that waits; *err says what it met on its way there. */
+pid_t rt_child(const char *group, int *err);
+void end_child(pid_t pid);
+/* The CPU time in ns that FIFO hogs of @group get in @len ns. */
+uint64_t burn(const char *group, int cpu, uint64_t len);
+uint64_t burn_many(const char *group, int tasks, uint64_t len);
+/* Use that much CPU time. */
+void spin(uint64_t cpu_ns);
+
+/* ---- hog.c ---- */
+
+#define NR_HOGS 8
+#define MAX_RUNS 60000
+
+struct run {
+	uint64_t from, to;
+};
+
+struct hog {
+	/* in: */
+	const char *group;	/* NULL: the root */
+	int policy, prio;	/* SCHED_FIFO, SCHED_OTHER, DEADLINE */
+	int q, p;		/* us */
+	/* out: */
+	int err;
+	uint64_t cpu_ns;	/* accounted by the kernel */
+	uint64_t t0;
+	int nr_runs;
+	struct run runs[MAX_RUNS];
+};
+
+struct verdict {
+	int periods, shorts, overs;
+	uint64_t min, max, gap;
+	int64_t acct_ppm;	/* accounted time against Q/P, over the run */
+};
+
+extern struct hog *hogs;	/* shared with the tasks that run */
+
+void make_hogs(void);
+void run_hogs(int n, uint64_t len_ns);
+void judge(struct hog *h, uint64_t len, struct verdict *v);
+
+/* ---- the tests; @arg is what follows the name, or "" ---- */
+
+void test_supply(const char *arg);
+void test_control(const char *arg);
+void test_refuse(const char *arg);
+void test_percpu(const char *arg);
+void test_migrate(const char *arg);
+void test_pi(const char *arg);
+void test_stress(const char *arg);
+void test_regress(const char *arg);
+void test_beside(const char *arg);
+
+#endif

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What all tests use: files, control groups, tasks. */
+#include "guest.h"
+
+int failures;
+bool v2;
+
+void sleep_until(uint64_t t)
+{
+	struct timespec ts = { t / SEC, t % SEC };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+}
+
+void die(const char *what)
+{
+	printf("FATAL %s: %s\n", what, strerror(errno));
+	fflush(stdout);
+	reboot(RB_AUTOBOOT);
+	_exit(1);
+}
+
+/* 0 or the errno of the write. */
+int put(const char *path, const char *fmt, ...)
+{
+	char buf[256];
+	va_list ap;
+	int fd, n, err = 0;
+
+	va_start(ap, fmt);
+	n = vsnprintf(buf, sizeof(buf), fmt, ap);
+	va_end(ap);
+
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		return errno;
+	if (write(fd, buf, n) != n)
+		err = errno;
+	close(fd);
+	return err;
+}
+
+char *get(const char *path)
+{
+	static char buf[4096];
+	int fd = open(path, O_RDONLY), n;
+
+	if (fd < 0)
+		return "";
+	n = read(fd, buf, sizeof(buf) - 1);
+	close(fd);
+	if (n < 0)
+		n = 0;
+	buf[n] = 0;
+	while (n && buf[n - 1] == '\n')
+		buf[--n] = 0;
+	return buf;
+}
+
+void check(bool ok, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("%s ", ok ? "ok  " : "FAIL");
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	failures += !ok;
+}
+
+void expect(int got, int want, const char *what)
+{
+	check(got == want, "%s: %s%s%s", what, got ? strerror(got) : "accepted",
+	      got == want ? "" : ", wanted ", got == want ? "" :
+	      want ? strerror(want) : "accepted");
+}
+
+/* ---- control groups ---- */
+
+void mount_cgroups(bool want_v2)
+{
+	mkdir("/cg", 0755);
+	v2 = want_v2;
+	if (v2) {
+		if (mount("cgroup2", "/cg", "cgroup2", 0, NULL))
+			die("mount cgroup2");
+		if (put("/cg/cgroup.subtree_control", "+cpuset +cpu"))
+			die("subtree_control");
+	} else if (mount("cgroup", "/cg", "cgroup", 0, "cpu")) {
+		die("mount cgroup");
+	}
+}
+
+char *cg(const char *group, const char *file)
+{
+	static char buf[4][128];
+	static int i;
+
+	i = (i + 1) % 4;
+	snprintf(buf[i], sizeof(buf[i]), "/cg/%s%s%s", group, *group ? "/" : "", file);
+	return buf[i];
+}
+
+int make_group(const char *group)
+{
+	return mkdir(cg(group, ""), 0755) ? errno : 0;
+}
+
+int remove_group(const char *group)
+{
+	return rmdir(cg(group, "")) ? errno : 0;
+}
+
+/* In the order that works from any state: off, period, runtime. */
+int reserve(const char *group, long long q_us, long long p_us)
+{
+	int err;
+
+	if (v2)
+		return put(cg(group, "cpu.rt.max"), "%lld %lld", q_us, p_us);
+
+	err = put(cg(group, "cpu.rt_runtime_us"), "0");
+	if (!err)
+		err = put(cg(group, "cpu.rt_period_us"), "%lld", p_us);
+	if (!err)
+		err = put(cg(group, "cpu.rt_runtime_us"), "%lld", q_us);
+	return err;
+}
+
+int enter(const char *group)
+{
+	return put(cg(group, v2 ? "cgroup.procs" : "tasks"), "%d", getpid());
+}
+
+int set_policy(pid_t pid, int policy, int prio)
+{
+	struct sched_param sp = { .sched_priority = prio };
+
+	return sched_setscheduler(pid, policy, &sp) ? errno : 0;
+}
+
+void pin(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		die("setaffinity");
+}
+
+struct dl_attr {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t prio;
+	uint64_t runtime, deadline, period;
+};
+
+int set_deadline(uint64_t runtime, uint64_t period)
+{
+	struct dl_attr a = {
+		.size = sizeof(a), .policy = DEADLINE,
+		.runtime = runtime, .deadline = period, .period = period,
+	};
+
+	return syscall(SYS_sched_setattr, 0, &a, 0) ? errno : 0;
+}
+
+/* ---- tasks ---- */
+
+pid_t rt_child(const char *group, int *err)
+{
+	int p[2];
+	pid_t pid;
+
+	if (pipe(p))
+		die("pipe");
+	pid = fork();
+	if (!pid) {
+		int e = enter(group);
+
+		if (!e)
+			e = set_policy(0, SCHED_FIFO, 10);
+		if (write(p[1], &e, sizeof(e)) != sizeof(e))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	if (read(p[0], err, sizeof(*err)) != sizeof(*err))
+		die("read");
+	close(p[0]);
+	close(p[1]);
+	return pid;
+}
+
+void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+uint64_t burn(const char *group, int cpu, uint64_t len)
+{
+	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t end, c0, got;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		if (cpu >= 0)
+			pin(cpu);
+		if (enter(group) || set_policy(0, SCHED_FIFO, 10))
+			_exit(1);
+		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		end = now_ns(CLOCK_MONOTONIC) + len;
+		while (now_ns(CLOCK_MONOTONIC) < end)
+			;
+		*out = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+	got = *out;
+	munmap(out, 4096);
+	return got;
+}
+
+/*
+ * @tasks hogs of the group for @len, in all so much CPU time as comes back.
+ * They may go where the group's cpuset lets them.
+ */
+uint64_t burn_many(const char *group, int tasks, uint64_t len)
+{
+	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t start = now_ns(CLOCK_MONOTONIC) + 20 * MS, c0, sum = 0;
+	int i;
+
+	for (i = 0; i < tasks; i++) {
+		if (fork())
+			continue;
+		if (enter(group) || set_policy(0, SCHED_FIFO, 10))
+			_exit(1);
+		sleep_until(start);
+		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		while (now_ns(CLOCK_MONOTONIC) < start + len)
+			;
+		out[i] = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
+		_exit(0);
+	}
+	while (wait(NULL) > 0)
+		;
+	for (i = 0; i < tasks; i++)
+		sum += out[i];
+	munmap(out, 4096);
+	return sum;
+}
+
+void spin(uint64_t cpu_ns)
+{
+	uint64_t c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	while (now_ns(CLOCK_THREAD_CPUTIME_ID) - c0 < cpu_ns)
+		;
+}

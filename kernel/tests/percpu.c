@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sums per CPU, cpusets and hotplug: version 2, 4 CPUs. */
+#include "guest.h"
+
+void test_percpu(__attribute__((unused)) const char *arg)
+{
+	char name[16], file[8];
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		snprintf(file, sizeof(file), "%d", i % 4);
+		make_group(name);
+		expect(put(cg(name, "cpuset.cpus"), file), 0, "cpuset");
+		printf("group %s on CPU %d, 0.9: ", name, i % 4);
+		expect(reserve(name, 9000, 10000), i < 4 ? 0 : EBUSY, "reserve");
+	}
+	make_group("wide");
+	expect(reserve("wide", 200, 1000), EBUSY, "0.2 on all CPUs");
+	expect(reserve("wide", 40, 1000), 0, "0.04 on all CPUs");
+	expect(put(cg("wide", "cpu.rt.max"), "max"), 0, "and back");
+	/* moves */
+	expect(put(cg("p1", "cpuset.cpus"), "0"), EBUSY, "cpuset to a full CPU");
+	check(!strcmp(get(cg("p1", "cpuset.cpus")), "1"), "stays on CPU %s",
+	      get(cg("p1", "cpuset.cpus")));
+	expect(put(cg("p1", "cpuset.cpus"), "0-1"), EBUSY, "cpuset grows to a full CPU");
+	expect(reserve("p2", 0, 10000), 0, "CPU 2 is emptied");
+	expect(put(cg("p1", "cpuset.cpus"), "1-2"), 0, "cpuset grows to a free CPU");
+	expect(reserve("p2", 1000, 10000), EBUSY, "which is full now");
+	expect(put(cg("p1", "cpuset.cpus"), "2"), 0, "cpuset moves");
+	expect(put(cg("p4", "cpuset.cpus"), "1"), 0, "another group's cpuset");
+	expect(reserve("p4", 9000, 10000), 0, "takes the CPU that was left");
+	expect(put("/sys/devices/system/cpu/cpu3/online", "0"), EBUSY, "offline a reserved CPU");
+	for (i = 0; i < 5; i++) {
+		uint64_t got;
+
+		if (i == 2)
+			continue;
+		snprintf(name, sizeof(name), "p%d", i);
+		got = burn(name, -1, 500 * MS);
+		/* whole periods only; the last one may be cut */
+		check(got > 449 * MS && got < 460 * MS, "%s: %llu us of 500000", name,
+		      (unsigned long long)got / US);
+	}
+	for (i = 0; i < 5; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		expect(remove_group(name), 0, "rmdir");
+	}
+	remove_group("wide");
+	usleep(50000);
+	expect(put("/sys/devices/system/cpu/cpu3/online", "0"), 0, "offline a free CPU");
+	make_group("q");
+	expect(reserve("q", 9, 10), EINVAL, "period too short");
+	expect(reserve("q", 900, 1000), 0, "0.9 on three CPUs");
+	expect(put("/sys/devices/system/cpu/cpu3/online", "1"), 0, "CPU 3 comes back");
+	check(burn("q", 3, 200 * MS) > 178 * MS, "and serves the group as well");
+	remove_group("q");
+}
