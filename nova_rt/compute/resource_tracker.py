@@ -32,7 +32,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
 
     def rt_free(self) -> admission.Capacity:
         """What can still be promised on this host, in ppm of a CPU."""
-        return self.driver.rt_capacity().free(self.rt_claims.values())
+        return self.driver.rt_free(self.rt_claims.values())
 
     def _set_instance_host_and_node(self, instance: Any, node: Any) -> None:
         """Claim CPUs in the step of instance_claim() that saves the server.

@@ -16,7 +16,7 @@ from nova_rt import exception
 from nova_rt.admission import Capacity, Scope
 from nova_rt.extra_specs import Enforcement
 from nova_rt.reservation import PPM
-from nova_rt.virt import cgroup, interfaces, topology
+from nova_rt.virt import cgroup, interfaces, supply, topology
 from nova_rt.virt.files import Files
 from nova_rt.virt.interfaces import Interface
 
@@ -85,6 +85,10 @@ def find(files: Files) -> Interface:
             raise exception.NoRTInterface(
                 f'cannot read {err.filename}: {err.strerror}'
             ) from err
+        if interface.reports:
+            if _reports(files, root, interface):
+                return interface
+            continue
         several = len(texts[interface.runtime_file].split()) > 1
         if interface is interfaces.V2_HCBS_MULTI and not several:
             # The same files as V2_HCBS_SCALAR; they differ by a number for
@@ -96,6 +100,23 @@ def find(files: Files) -> Interface:
     )
 
 
+def _reports(files: Files, root: pathlib.Path, interface: Interface) -> bool:
+    """Whether the kernel says what each CPU has, in words that we know.
+
+    :raises NoRTInterface: if it says something else: nobody knows what
+    """
+    try:
+        cgroup.Tree(files, interface).supply()
+    except OSError as err:
+        if err.errno in (errno.ENOENT, errno.ENOTDIR):
+            return False
+        raise exception.NoRTInterface(
+            f'{root / str(interface.effective_file)} is not understood: '
+            f'{err.strerror}'
+        ) from err
+    return True
+
+
 def look(files: Files, interface: Interface, partition: str) -> Capability:
     """Read what the kernel can promise to a partition.
 
@@ -104,6 +125,8 @@ def look(files: Files, interface: Interface, partition: str) -> Capability:
     """
     tree = cgroup.Tree(files, interface)
     path = _partition(tree, partition)
+    if interface.reports:
+        return _look_at_reports(tree, path)
     try:
         cpus = topology.online(files)
         above = tree.read(path.parent)
@@ -137,10 +160,44 @@ def look(files: Files, interface: Interface, partition: str) -> Capability:
     return _as_held(found, held)
 
 
+def _look_at_reports(tree: cgroup.Tree, partition: pathlib.Path) -> Capability:
+    try:
+        now = supply.read(tree, partition)
+        prepared = partition.is_dir() and all(
+            'cpu' in tree.files.read(control).split()
+            for control in _controls(partition)
+        )
+    except OSError as err:
+        raise _not_prepared(err) from err
+    found = as_reported(tree.interface, partition, now, prepared)
+    if not found.ceiling.total_ppm:
+        raise exception.HostNotPrepared(
+            f'nothing is left for the partition {partition}: {now.source} has '
+            f'{max(now.total.values(), default=0)} ppm of a CPU, other '
+            f'groups hold {_listed(found.others)}; look at '
+            f'{tree.root / str(tree.interface.effective_file)}'
+        )
+    return found
+
+
+def as_reported(
+    interface: Interface,
+    partition: pathlib.Path,
+    now: supply.Supply,
+    prepared: bool = True,
+) -> Capability:
+    """The capability of a host whose kernel reports what it has."""
+    others = {name: max(held.values()) for name, held in now.others.items()}
+    return Capability(
+        interface, Capacity(now.ceiling), partition, others, prepared
+    )
+
+
 def prepare(files: Files, found: Capability) -> Capability:
     """Give the partition all that can be promised.
 
-    A host forgets this when it boots.
+    A host forgets this when it boots. Where the kernel reports what it has,
+    the partition needs nothing: what is in it lives on what is above it.
 
     :returns: the capability as it is now
     :raises HostNotPrepared: with the numbers, if the kernel refuses
@@ -149,6 +206,8 @@ def prepare(files: Files, found: Capability) -> Capability:
     partition = found.partition
     try:
         _make(tree, partition)
+        if found.interface.reports:
+            return dataclasses.replace(found, prepared=True)
         held = tree.read(partition)
         wish = _share(found, held)
         if held != wish:
@@ -177,25 +236,48 @@ def try_out(files: Files, found: Capability) -> None:
     cpus = [cpu for cpu, ppm in found.ceiling.cpus.items() if ppm][:1]
     wish = found.interface.wish(interfaces.SMALLEST_US, _PERIOD_US, cpus)
     probe = found.partition / f'nova-rt-probe-{os.getpid()}'
+    differs = None
     try:
-        inside = tree.held_inside(found.partition).values()
-        used = sum(held.cost_on(cpus[0]) for held in inside)
-        if used + wish.cost_ppm > found.ceiling.cpus[cpus[0]]:
+        if not _has_room(tree, found, wish, cpus[0]):
             return
         files.make_group(probe)
         try:
             tree.write(probe, found.interface.raise_to(wish))
             held = tree.read(probe)
+            if found.interface.reports:
+                differs = tree.differs(probe, wish, tree.cpus_in(probe))
             tree.write(probe, found.interface.nothing(held))
         finally:
             files.remove_probe(probe)
     except OSError as err:
         raise _not_prepared(err, found) from err
+    if differs is not None:
+        raise exception.NoRTInterface(
+            f'this kernel has the files of {found.name} and does not hold '
+            f'what is written: {differs}'
+        )
     if held != wish:
         raise exception.NoRTInterface(
             f'this kernel has the files of {found.name} and does not hold '
             f'what is written: {wish} became {held} in {probe}'
         )
+
+
+def _has_room(
+    tree: cgroup.Tree, found: Capability, wish: interfaces.Held, cpu: int
+) -> bool:
+    """Whether the partition has room for a trial.
+
+    :raises OSError: with the kernel's errno
+    """
+    if tree.interface.reports:
+        # A group without a cpuset of its own reserves on all CPUs.
+        left = supply.read(tree, found.partition).left
+        cpus = tree.cpus_in(found.partition)
+        return all(left.get(each, 0) >= wish.cost_ppm for each in cpus)
+    inside = tree.held_inside(found.partition).values()
+    used = sum(held.cost_on(cpu) for held in inside)
+    return used + wish.cost_ppm <= found.ceiling.cpus[cpu]
 
 
 def _partition(tree: cgroup.Tree, name: str) -> pathlib.Path:
@@ -218,10 +300,17 @@ def _make(tree: cgroup.Tree, partition: pathlib.Path) -> None:
         return
     # On cgroup v2 a group has the files of those controllers only that the
     # group above enables.
-    for group in (partition.parent, partition):
-        control = group / 'cgroup.subtree_control'
+    for control in _controls(partition):
         if 'cpu' not in tree.files.read(control).split():
             tree.files.write(control, '+cpu')
+
+
+def _controls(partition: pathlib.Path) -> list[pathlib.Path]:
+    """Where cgroup v2 enables controllers for containers."""
+    return [
+        group / 'cgroup.subtree_control'
+        for group in (partition.parent, partition)
+    ]
 
 
 def _as_held(found: Capability, held: interfaces.Held) -> Capability:

@@ -5,22 +5,26 @@ Errors are OSError with the kernel's errno and a text that names the file and
 what was to be written: whoever calls knows what the errno means there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 import errno
 import itertools
 import os
 import pathlib
 import time
+from typing import TypeVar
 
 from nova_rt import cpulist
+from nova_rt.virt import interfaces, policy
 from nova_rt.virt.files import Files
 from nova_rt.virt.interfaces import Held, Interface
+
+_Report = TypeVar('_Report')
 
 #: The kernel gives the bandwidth of a removed group back after a grace period
 #: of RCU (kernel/sched/core.c, sched_unregister_group_rcu()): what is refused
 #: now may be accepted a little later. Seconds.
 PATIENCE_S = 2.0
-_PAUSE_S = 0.05
+PAUSE_S = 0.05
 
 #: Answers that bandwidth on its way back can explain.
 _MAY_PASS = (errno.EINVAL, errno.EBUSY)
@@ -82,11 +86,28 @@ class Tree:
             group = self.files.cgroup / 'cpuset'
             path = group / self._below_root(pid, 'cpuset') / 'cpuset.cpus'
         else:
-            path = self.of_process(pid) / 'cpuset.cpus.effective'
+            return self.cpus_in(self.of_process(pid))
         try:
             return cpulist.parse(self.files.read(path))
         except OSError as err:
             raise told(err, f'cannot read {path}') from err
+
+    def cpus_in(self, group: pathlib.Path) -> tuple[int, ...]:
+        """The CPUs that a group of cgroup v2 may use.
+
+        Without a cpuset of its own, those of the group above.
+
+        :raises OSError: ENOENT if there is no such group
+        """
+        path = group / 'cpuset.cpus.effective'
+        try:
+            return cpulist.parse(self.files.read(path))
+        except FileNotFoundError as err:
+            if group == self.root or not group.is_dir():
+                raise told(err, f'cannot read {path}') from err
+        except OSError as err:
+            raise told(err, f'cannot read {path}') from err
+        return self.cpus_in(group.parent)
 
     def _below_root(self, pid: int, controller: str) -> str:
         path = self.files.proc / str(pid) / 'cgroup'
@@ -152,6 +173,136 @@ class Tree:
                     raise
         return inside
 
+    # What a kernel reports, where it does (Interface.reports)
+
+    def _report(
+        self,
+        group: pathlib.Path,
+        name: str | None,
+        parse: Callable[[str], dict[int, _Report]],
+    ) -> dict[int, _Report]:
+        assert name is not None
+        try:
+            text = self.files.read(group / name)
+        except OSError as err:
+            raise told(err, f'cannot read {group / name}') from err
+        try:
+            return parse(text)
+        except ValueError as err:
+            raise OSError(errno.EIO, f'{group / name} reads {text!r}') from err
+
+    def supply(self) -> dict[int, interfaces.Supply]:
+        """CPU -> what the kernel has for reservations on it.
+
+        :raises OSError: with the kernel's errno
+        """
+        return self._report(
+            self.root,
+            self.interface.effective_file,
+            interfaces.parse_supply,
+        )
+
+    def servers(self, group: pathlib.Path) -> dict[int, interfaces.Server]:
+        """CPU -> what the kernel gives the tasks of a group on it.
+
+        That is without what groups in the group have reserved of it.
+
+        :raises OSError: with the kernel's errno
+        """
+        return self._report(
+            group, self.interface.effective_file, interfaces.parse_servers
+        )
+
+    def differs(
+        self, group: pathlib.Path, wish: Held, cpus: Sequence[int]
+    ) -> str | None:
+        """Whether a group has a share on these CPUs and on no other.
+
+        What groups in the group have reserved of it counts: it is theirs to
+        divide.
+
+        :returns: None if so, else what differs, as a sentence
+        :raises OSError: with the kernel's errno
+        """
+        assert wish.every is not None and wish.every.runtime_us is not None
+        share = interfaces.Server(
+            wish.every.runtime_us * 1000, wish.every.period_us * 1000
+        )
+        found = self.servers(group)
+        if found == dict.fromkeys(cpus, share):
+            return None
+        inside: dict[int, int] = {}
+        levels = 1
+        for path, held in self.reservations(group):
+            levels += 1
+            assert held.every is not None
+            for cpu in self.cpus_in(path):
+                bw = inside.get(cpu, 0) + held.every.kernel_bw
+                inside[cpu] = bw
+        for cpu in sorted({*cpus, *found}):
+            server = found.get(cpu)
+            if cpu not in cpus:
+                return f'{group} has {server} on CPU {cpu}, to have none there'
+            if server == share:
+                continue
+            own = server.kernel_bw if server else 0
+            # Each of them is rounded down.
+            if own + inside.get(cpu, 0) + levels < wish.every.kernel_bw:
+                return (
+                    f'{group} was to have {share} on CPU {cpu} and has '
+                    f'{server or "nothing"}'
+                )
+        return None
+
+    def usage(self, group: pathlib.Path) -> dict[int, interfaces.Usage]:
+        """CPU -> what a group did with its reservation on it.
+
+        :raises OSError: with the kernel's errno
+        """
+        return self._report(
+            group, self.interface.stat_file, interfaces.parse_usage
+        )
+
+    def reservations(
+        self, group: pathlib.Path, but: pathlib.Path | None = None
+    ) -> Iterator[tuple[pathlib.Path, Held]]:
+        """The groups below a group that reserve, and what.
+
+        Groups without a reservation are looked through; what is in one with a
+        reservation is part of it. A group without the files is being removed,
+        or nothing in it can have them.
+
+        :param but: leave out this one and what is in it
+        :raises OSError: with the kernel's errno
+        """
+        try:
+            inside = self.held_inside(group)
+        except FileNotFoundError:
+            return
+        for name, held in inside.items():
+            path = group / name
+            if path == but:
+                continue
+            if held.without_bound:
+                yield from self.reservations(path, but)
+            elif held.cost_ppm:
+                yield path, held
+
+    def tasks_inside(self, group: pathlib.Path) -> set[int]:
+        """The tasks of a group and of all groups in it.
+
+        :raises OSError: with the kernel's errno
+        """
+        tasks = self.tasks(group)
+        for path in self.files.groups(group):
+            try:
+                tasks |= self.tasks_inside(path)
+            except OSError as err:
+                # Removed since it was listed.
+                if err.errno not in (errno.ENOENT, errno.ENODEV):
+                    raise
+        return tasks
+
     def tasks(self, group: pathlib.Path) -> set[int]:
         """The tasks of a group, without those of the groups in it.
 
@@ -182,28 +333,78 @@ class Tree:
         for group, _ in change:
             self.write(group, self.interface.raise_to(wish))
 
-    def write(
+    def hold_in(
+        self, groups: Sequence[pathlib.Path], one: pathlib.Path, wish: Held
+    ) -> None:
+        """Make one of nested groups hold a share and all others none.
+
+        For kernels on which a group without a reservation lives on that of
+        the group above. They refuse to move real-time tasks from one
+        reservation to another, so such tasks are set aside for the moment: a
+        program may have made itself real-time before it had a reservation.
+
+        :param groups: each in the one before it
+        :raises OSError: with the errno of the write that was refused
+        """
+        for group in groups:
+            self.enable(group)
+        held = {group: self.read(group) for group in groups}
+        for group in groups:
+            if group != one and not held[group].without_bound:
+                self._move(group, self.interface.unbound(held[group]))
+        if held[one] == wish:
+            return
+        writes = self.interface.raise_to(wish)
+        if held[one].without_bound:
+            self._move(one, writes)
+        else:
+            self.write(one, writes)
+
+    def enable(self, group: pathlib.Path) -> None:
+        """See that a group of cgroup v2 has the files of the interface.
+
+        :raises OSError: with the kernel's errno
+        """
+        control = group.parent / 'cgroup.subtree_control'
+        if 'cpu' not in self.files.read(control).split():
+            self.files.write(control, '+cpu')
+
+    def _move(
         self, group: pathlib.Path, writes: Sequence[tuple[str, str]]
+    ) -> None:
+        self.write(group, writes, moves=True)
+
+    def write(
+        self,
+        group: pathlib.Path,
+        writes: Sequence[tuple[str, str]],
+        moves: bool = False,
     ) -> None:
         """Write to files of a group, in order.
 
         What the kernel refuses for want of bandwidth is repeated for
         ``PATIENCE_S``.
 
+        :param moves: whether it takes the tasks in it to another reservation
         :raises OSError: with the errno of the write that was refused
         """
         deadline = time.monotonic() + PATIENCE_S
         for name, text in writes:
             while True:
                 try:
-                    self.files.write(group / name, text)
+                    if moves and policy.any_real_time(
+                        self.files, self.tasks_inside(group)
+                    ):
+                        self.files.write_aside(group / name, text)
+                    else:
+                        self.files.write(group / name, text)
                     break
                 except OSError as err:
                     late = time.monotonic() >= deadline
                     if err.errno not in _MAY_PASS or late:
                         what = f'cannot write {text!r} to {group / name}'
                         raise told(err, what) from err
-                time.sleep(_PAUSE_S)
+                time.sleep(PAUSE_S)
 
 
 def root_of(files: Files, version: int) -> pathlib.Path:

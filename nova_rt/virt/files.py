@@ -58,6 +58,13 @@ class Files:
         """
         _call(nova_rt.privsep.cgroup.write, str(path), text)
 
+    def write_aside(self, path: pathlib.Path, text: str) -> None:
+        """Write to a file of a group whose real-time tasks are in the way.
+
+        :raises OSError: with the kernel's errno
+        """
+        _call(nova_rt.privsep.cgroup.write_aside, str(path), text)
+
     def make_group(self, path: pathlib.Path) -> None:
         """Make a group.
 
@@ -73,10 +80,16 @@ class Files:
         _call(nova_rt.privsep.cgroup.remove_probe, str(path))
 
     def set_policy(
-        self, group: pathlib.Path, controller: int, policy: int, priority: int
+        self,
+        group: pathlib.Path,
+        controller: int,
+        policy: int,
+        priority: int,
+        inside: bool = False,
     ) -> None:
         """Give all tasks of a group but its controller's a policy.
 
+        :param inside: whether tasks of the groups in it get it, too
         :raises OSError: with the kernel's errno
         """
         _call(
@@ -85,6 +98,7 @@ class Files:
             controller,
             policy,
             priority,
+            inside,
         )
 
 

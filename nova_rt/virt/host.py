@@ -4,16 +4,17 @@
 The one module of the host layer that others call.
 """
 
+from collections.abc import Iterable, Mapping
 import logging
 import pathlib
 import threading
 
 from nova_rt import admission, cpulist, exception, record
 from nova_rt.extra_specs import Policy
-from nova_rt.virt import capability, cgroup, policy, topology
+from nova_rt.virt import capability, cgroup, policy, supply, topology
 from nova_rt.virt.capability import Capability
 from nova_rt.virt.files import Files
-from nova_rt.virt.interfaces import Held
+from nova_rt.virt.interfaces import Held, Usage
 
 LOG = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class Host:
         found = self.look()
         if not found.prepared:
             found = capability.prepare(self._files, found)
-            LOG.info('Gave the partition %s its bandwidth', found.partition)
+            LOG.info('Prepared the partition %s', found.partition)
         capability.try_out(self._files, found)
         self.capability = found
         capacity = self.capacity()
@@ -93,10 +94,53 @@ class Host:
         return found
 
     def capacity(self) -> admission.Capacity:
-        """What servers can be promised on the CPUs that are offered."""
-        ceiling = self.capability.ceiling
+        """What servers can be promised on the CPUs that are offered.
+
+        Read anew where the kernel reports it: others reserve bandwidth, too.
+
+        :raises HostNotPrepared: if it cannot be read
+        """
+        self._refresh()
+        return self._offered(self.capability.ceiling)
+
+    def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
+        """What can still be promised beside these claims.
+
+        Where the kernel reports what it has left, not more than that:
+        something may hold bandwidth in the partition that claims nothing.
+
+        :raises HostNotPrepared: if it cannot be read
+        """
+        now = self._refresh()
+        free = self._offered(self.capability.ceiling).free(claims)
+        if now is None:
+            return free
+        left = self._offered(admission.Capacity(now.left)).cpus
+        return admission.Capacity(
+            {cpu: min(ppm, left[cpu]) for cpu, ppm in free.cpus.items()}
+        )
+
+    def _refresh(self) -> supply.Supply | None:
+        """Read what the kernel reports; None where it does not."""
+        found = self.capability
+        if not found.interface.reports:
+            return None
+        try:
+            with self._lock:
+                now = supply.read(self._tree, found.partition)
+        except OSError as err:
+            raise exception.HostNotPrepared(
+                f'cannot read what the kernel has: {err.strerror}'
+            ) from err
+        self.capability = capability.as_reported(
+            found.interface, found.partition, now, found.prepared
+        )
+        return now
+
+    def _offered(self, ceiling: admission.Capacity) -> admission.Capacity:
+        """What is left of a ceiling for servers, on the CPUs offered."""
         cpus = {
-            cpu: max(0, ceiling.cpus[cpu] - self._reserved_ppm)
+            cpu: max(0, ceiling.cpus.get(cpu, 0) - self._reserved_ppm)
             for cpu in self._cpus
         }
         host = ceiling.host_ppm
@@ -143,12 +187,61 @@ class Host:
         group = self._tree.of_process(pid)
         return self._tree.read(group), self._tree.cpus_of(pid)
 
+    def usage(self, pid: int) -> Mapping[int, Usage] | None:
+        """CPU -> what a container did with its reservation on it.
+
+        :param pid: the container's libvirt_lxc process, the domain's ID
+        :returns: None where the kernel does not say
+        :raises OSError: with the kernel's errno
+        """
+        if not self._tree.interface.reports:
+            return None
+        group = self._tree.of_process(pid)
+        levels = self._tree.levels(group, self.capability.partition)
+        for level in levels:
+            if not self._tree.read(level).without_bound:
+                return self._tree.usage(level)
+        return {}
+
     def _hold(self, pid: int, rec: record.Record) -> pathlib.Path:
         group = self._tree.of_process(pid)
         levels = self._tree.levels(group, self.capability.partition)
+        if self._tree.interface.reports:
+            self._tree.enable(self.capability.partition)
+            one = self._one_level(levels, rec)
+            self._tree.hold_in(levels, one, self._wish(rec))
+            return group
         self._keep_prepared()
         self._tree.hold(levels, self._wish(rec))
         return group
+
+    def _one_level(
+        self, levels: list[pathlib.Path], rec: record.Record
+    ) -> pathlib.Path:
+        """The group to reserve for, where those in it live on it.
+
+        The outermost one that is confined to the server's CPUs, which are
+        then those of the reservation. Below systemd libvirt confines a group
+        in the scope, not the scope itself.
+
+        :raises ReservationNotApplied: if none is
+        :raises OSError: with the kernel's errno
+        """
+        for level in levels:
+            if self._tree.cpus_in(level) == rec.cpus:
+                return level
+        raise exception.ReservationNotApplied(
+            self._other_cpus(levels[-1], rec, self._tree.cpus_in(levels[-1]))
+        )
+
+    @staticmethod
+    def _other_cpus(
+        group: pathlib.Path, rec: record.Record, cpus: tuple[int, ...]
+    ) -> str:
+        return (
+            f'{group.name} was to run on CPUs {cpulist.render(rec.cpus)} '
+            f'and may run on {cpulist.render(cpus)}'
+        )
 
     def _keep_prepared(self) -> None:
         """Give the partition its bandwidth again, should it have lost it.
@@ -180,7 +273,13 @@ class Host:
         if request.policy is not Policy.OTHER:
             number = policy.NUMBERS[request.policy]
             try:
-                self._files.set_policy(group, pid, number, request.priority)
+                self._files.set_policy(
+                    group,
+                    pid,
+                    number,
+                    request.priority,
+                    self._tree.interface.reports,
+                )
             except OSError as err:
                 what = f'cannot give the tasks of {group} the policy '
                 what += f'{request.policy} {request.priority}'
@@ -189,17 +288,34 @@ class Host:
     def _differs(self, pid: int, rec: record.Record) -> str | None:
         group = self._tree.of_process(pid)
         wish = self._wish(rec)
-        for level in self._tree.levels(group, self.capability.partition):
+        levels = self._tree.levels(group, self.capability.partition)
+        if self._tree.interface.reports:
+            differs = self._differs_in_reports(levels, wish, rec)
+            return differs or self._differs_in_policy(group, pid, rec)
+        for level in levels:
             held = self._tree.read(level)
             if held != wish:
                 return f'{level} was to hold {wish} and holds {held}'
         cpus = self._tree.cpus_of(pid)
         if cpus != rec.cpus:
-            return (
-                f'{group.name} was to run on CPUs {cpulist.render(rec.cpus)} '
-                f'and may run on {cpulist.render(cpus)}'
-            )
+            return self._other_cpus(group, rec, cpus)
         return self._differs_in_policy(group, pid, rec)
+
+    def _differs_in_reports(
+        self, levels: list[pathlib.Path], wish: Held, rec: record.Record
+    ) -> str | None:
+        """Whether one level holds the share, and has it on the CPUs."""
+        try:
+            one = self._one_level(levels, rec)
+        except exception.ReservationNotApplied as err:
+            return str(err)
+        for level in levels:
+            held = self._tree.read(level)
+            if level == one and held != wish:
+                return f'{level} was to hold {wish} and holds {held}'
+            if level != one and not held.without_bound:
+                return f'{level} was to hold nothing and holds {held}'
+        return self._tree.differs(one, wish, rec.cpus)
 
     def _differs_in_policy(
         self, group: pathlib.Path, pid: int, rec: record.Record
@@ -210,7 +326,10 @@ class Host:
         has a real-time policy is enough.
         """
         request = rec.request
-        tasks = self._tree.tasks(group) - self._threads(pid)
+        tasks = self._tree.tasks(group)
+        if self._tree.interface.reports:
+            tasks = self._tree.tasks_inside(group)
+        tasks -= self._threads(pid)
         if request.policy is Policy.OTHER or not tasks:
             return None
         if policy.any_real_time(self._files, tasks):
@@ -239,15 +358,23 @@ class Host:
             f'{cpulist.render(rec.cpus)} is not held: {err.strerror}'
         )
         advice = cgroup.ADVICE.get(err.errno or 0)
-        numbers = self._numbers()
+        numbers = self._numbers(rec)
         if numbers:
             advice = f'{advice}; {numbers}' if advice else numbers
         return exception.ReservationNotApplied(what, err.errno or 0, advice)
 
-    def _numbers(self) -> str:
+    def _numbers(self, rec: record.Record) -> str:
         """What is held in the partition now, for a refusal."""
         partition = self.capability.partition
         try:
+            if self._tree.interface.reports:
+                now = supply.read(self._tree, partition)
+                return '; '.join(
+                    f'CPU {cpu} has {now.total.get(cpu, 0)} ppm, groups in '
+                    f'{partition} hold {now.inside.get(cpu, 0)}, others '
+                    f'{now.of_others(cpu)}'
+                    for cpu in rec.cpus
+                )
             held = self._tree.read(partition)
             inside = self._tree.held_inside(partition).values()
         except OSError as err:

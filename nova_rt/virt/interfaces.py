@@ -2,8 +2,9 @@
 """Every cgroup interface that a kernel may offer for RT bandwidth, as data.
 
 The only place that knows names and formats of the files. Sources: Linux
-kernel/sched/core.c, cpu_legacy_files[] (``v1-throttle``); the patches of
-hierarchical constant bandwidth servers, HCBS (the others).
+kernel/sched/core.c, cpu_legacy_files[] (``v1-throttle``); this project's
+kernel/patches (``v2-rt-max-cpu``); the patches of hierarchical constant
+bandwidth servers, HCBS, that others publish (the rest).
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,9 @@ from nova_rt.reservation import MAX_PERIOD_US, PPM
 
 #: The smallest runtime that every interface takes, in microseconds.
 SMALLEST_US = 2
+
+#: Bandwidth in these kernels is a fraction of 2^20.
+BW_SHIFT = 20
 
 
 class Form(enum.Enum):
@@ -61,6 +65,17 @@ class Share:
             return 0  # Its tasks live on what the group above holds.
         return -(-self.runtime_us * PPM // max(1, self.period_us))
 
+    @property
+    def kernel_bw(self) -> int:
+        """Bandwidth as the kernel counts it: kernel/sched/core.c, to_ratio().
+
+        A sum of these, and nothing else, is comparable with a sum that the
+        kernel reports.
+        """
+        if self.runtime_us is None:
+            return 0
+        return (self.runtime_us << BW_SHIFT) // max(1, self.period_us)
+
     def __str__(self) -> str:
         runtime = 'max' if self.runtime_us is None else self.runtime_us
         return f'{runtime}/{self.period_us} us'
@@ -90,6 +105,11 @@ class Held:
         return self.cpus[cpu].cost_ppm if cpu in self.cpus else 0
 
     @property
+    def without_bound(self) -> bool:
+        """Whether the group lives on what the group above holds."""
+        return self.every is not None and self.every.runtime_us is None
+
+    @property
     def cost_ppm(self) -> int:
         """Bandwidth taken from others, on the CPU with the most, in ppm."""
         if self.every is not None:
@@ -110,12 +130,69 @@ class Held:
 
 
 @dataclasses.dataclass(frozen=True)
+class Supply:
+    """What a CPU of the host has for reservations, as the kernel reports it.
+
+    :ivar ceiling_ppm: what groups can hold on it in all
+    :ivar reserved_ppm: what they hold now, whoever made them
+    """
+
+    ceiling_ppm: int
+    reserved_ppm: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """What a group has on a CPU, as the kernel reports it."""
+
+    runtime_ns: int
+    period_ns: int
+
+    @property
+    def kernel_bw(self) -> int:
+        """Bandwidth as the kernel counts it."""
+        return (self.runtime_ns << BW_SHIFT) // max(1, self.period_ns)
+
+    def __str__(self) -> str:
+        return f'{self.runtime_ns}/{self.period_ns} ns'
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What a group did with its reservation on a CPU, since it was made.
+
+    :ivar periods: budgets that it was given
+    :ivar throttled: budgets that it used up
+    :ivar used_us: microseconds for which its real-time tasks ran
+    """
+
+    periods: int
+    throttled: int
+    used_us: int
+
+
+def to_ppm(kernel_bw: int) -> int:
+    """Bandwidth in ppm as the kernel prints it, rounded down."""
+    return kernel_bw * PPM >> BW_SHIFT
+
+
+def to_kernel_bw(ppm: int) -> int:
+    """Bandwidth as the kernel counts it, rounded up."""
+    return -(-(ppm << BW_SHIFT) // PPM)
+
+
+@dataclasses.dataclass(frozen=True)
 class Interface:
     """One kernel's way to reserve RT bandwidth for a group.
 
     :ivar version: of the control groups, 1 or 2
     :ivar runtime_file: has the runtime; with ``Form.PAIR``, the period too
     :ivar period_file: has the period; None with ``Form.PAIR``
+    :ivar effective_file: says for each CPU what the kernel made of it; in the
+        host's own group, what there is and what is reserved. Where it is, a
+        group reserves on the CPUs of its cpuset, and one without a
+        reservation lives on that of the group above
+    :ivar stat_file: says for each CPU what was used
     """
 
     name: str
@@ -126,6 +203,13 @@ class Interface:
     runtime_form: Form
     period_file: str | None = None
     period_form: Form = Form.SCALAR
+    effective_file: str | None = None
+    stat_file: str | None = None
+
+    @property
+    def reports(self) -> bool:
+        """Whether the kernel says what it has and what it made of a wish."""
+        return self.effective_file is not None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -229,6 +313,14 @@ class Interface:
             *self._writes(self.runtime_file, self.runtime_form, runtimes),
         ]
 
+    def unbound(self, held: Held) -> list[tuple[str, str]]:
+        """Writes that end a reservation of ``Form.PAIR``: no bound.
+
+        :returns: file and text, in order
+        """
+        assert self.runtime_form is Form.PAIR and held.every is not None
+        return [(self.runtime_file, f'max {held.every.period_us}')]
+
     def nothing(self, held: Held) -> list[tuple[str, str]]:
         """Writes that give everything back.
 
@@ -262,6 +354,52 @@ class Interface:
         return [(name, pairs)]
 
 
+def parse_supply(text: str) -> dict[int, Supply]:
+    """CPU -> what it has, from the effective file of the host's own group.
+
+    :raises ValueError: if it is anything else
+    """
+    rows = _by_cpu(text, 'ceiling_ppm', 'reserved_ppm')
+    if not rows:
+        raise ValueError('no CPU')
+    return {cpu: Supply(*numbers) for cpu, numbers in rows.items()}
+
+
+def parse_servers(text: str) -> dict[int, Server]:
+    """CPU -> what a group has there, from its effective file.
+
+    :raises ValueError: if it is anything else
+    """
+    rows = _by_cpu(text, 'runtime_ns', 'period_ns')
+    return {cpu: Server(*numbers) for cpu, numbers in rows.items()}
+
+
+def parse_usage(text: str) -> dict[int, Usage]:
+    """CPU -> what a group did there, from its statistics file.
+
+    :raises ValueError: if it is anything else
+    """
+    rows = _by_cpu(text, 'periods', 'throttled', 'used_usec')
+    return {cpu: Usage(*numbers) for cpu, numbers in rows.items()}
+
+
+def _by_cpu(text: str, *keys: str) -> dict[int, list[int]]:
+    """The numbers of a file with lines ``<cpu> <key>=<number> ...``.
+
+    A kernel may say more some day; what is asked for must be there.
+
+    :raises ValueError: if it is not
+    """
+    rows = {}
+    for line in text.splitlines():
+        cpu, *pairs = line.split()
+        numbers = dict(pair.split('=', 1) for pair in pairs)
+        if not numbers.keys() >= set(keys):
+            raise ValueError(f'no {", ".join(keys)} in {line!r}')
+        rows[int(cpu)] = [int(numbers[key]) for key in keys]
+    return rows
+
+
 def _number(word: str) -> int | None:
     """Microseconds; None for ``max``, which cgroup v1 calls -1."""
     return None if word in ('max', '-1') else int(word)
@@ -290,9 +428,15 @@ V2_RT_MAX = Interface(
     'v2-rt-max', 2, Enforcement.GUARANTEE, Scope.HOST,
     'cpu.rt.max', Form.PAIR,
 )  # fmt: skip
+V2_RT_MAX_CPU = Interface(
+    'v2-rt-max-cpu', 2, Enforcement.GUARANTEE, Scope.CPU,
+    'cpu.rt.max', Form.PAIR,
+    effective_file='cpu.rt.effective', stat_file='cpu.rt.stat',
+)  # fmt: skip
 
 #: All of them; of two with the same files, the one that says more of them.
 ALL = (
-    V1_HCBS_MULTI, V1_THROTTLE, V2_RT_MAX, V2_HCBS_MULTI, V2_HCBS_SCALAR,
+    V1_HCBS_MULTI, V1_THROTTLE, V2_RT_MAX_CPU, V2_RT_MAX, V2_HCBS_MULTI,
+    V2_HCBS_SCALAR,
 )  # fmt: skip
 BY_NAME = {interface.name: interface for interface in ALL}

@@ -13,9 +13,9 @@ from oslotest import base
 
 from nova_rt import exception
 import nova_rt.privsep
-from nova_rt.virt import capability, files, interfaces
+from nova_rt.virt import capability, cgroup, files, interfaces
 
-#: Little: a lab with servers may run beside. Of 1 s.
+#: Little: a lab with servers may run beside. Of 1 s, on cgroup v2 of each CPU.
 SHARE_US = 40_000
 
 #: Groups that may have bandwidth to spare: the host's own, libvirt's.
@@ -28,9 +28,12 @@ class Machine(fixtures.Fixture):
     :ivar top: that group
     """
 
+    def __init__(self, interface):
+        self.interface = interface
+
     def _setUp(self):
         self.files = files.Files()
-        self.root = self.files.cgroup / 'cpu'
+        self.root = cgroup.root_of(self.files, self.interface.version)
         self.name = f'nova-rt-test-{os.getpid()}'
         self._processes = {}
         self.useFixture(
@@ -38,7 +41,12 @@ class Machine(fixtures.Fixture):
                 nova_rt.privsep.rt_pctxt, 'client_mode', False
             )
         )
-        self.top = self._make_top()
+        if self.interface.version == 1:
+            self.top = self._make_top()
+        else:
+            self.top = self._make_delegated() / 'top'
+            self.make_group(self.top)
+            self.files.write(self.top / 'cpu.rt.max', f'{SHARE_US} 1000000')
         self.addCleanup(self._remove, self.top)
         self.addCleanup(self._end_all)
 
@@ -59,8 +67,46 @@ class Machine(fixtures.Fixture):
             f'no group has {SHARE_US} ppm to spare for this test'
         )
 
-    def add_task(self, group):
-        process = subprocess.Popen(['sleep', '600'])
+    def _make_delegated(self):
+        """A group of cgroup v2 that is ours: systemd's leave, where it is."""
+        if pathlib.Path('/run/systemd/system').is_dir():
+            return self._make_service()
+        group = self.root / self.name
+        self.enable(self.root)
+        self.files.make_group(group)
+        self.addCleanup(self._remove, group)
+        return group
+
+    def _make_service(self):
+        unit = f'{self.name}.service'
+        _run('systemd-run', '--quiet', '--collect', f'--unit={unit}',
+             '--property=Delegate=yes', 'sleep', '600')  # fmt: skip
+        self.addCleanup(_run, 'systemctl', 'stop', unit)
+        show = 'systemctl', 'show', '--value', '--property'
+        group = self.root / _run(*show, 'ControlGroup', unit).lstrip('/')
+        # Only groups without processes of their own have groups with
+        # controllers in them.
+        keeper = group / 'keeper'
+        keeper.mkdir()
+        self.move(int(_run(*show, 'MainPID', unit)), keeper)
+        return group
+
+    def make_group(self, group):
+        """As libvirt makes them: with the controllers that it needs."""
+        if self.interface.version == 2:
+            self.enable(group.parent)
+        self.files.make_group(group)
+
+    @staticmethod
+    def enable(group):
+        """Give the groups in a group of cgroup v2 the files that it takes."""
+        (group / 'cgroup.subtree_control').write_text('+cpu +cpuset')
+
+    def set_cpus(self, group, cpus):
+        (group / 'cpuset.cpus').write_text(cpus)
+
+    def add_task(self, group, *command):
+        process = subprocess.Popen(command or ['sleep', '600'])
         self._processes[process.pid] = process
         self.move(process.pid, group)
         return process.pid
@@ -106,6 +152,12 @@ class Machine(fixtures.Fixture):
         _remove_one(path)
 
 
+def _run(*command):
+    return subprocess.run(
+        command, check=True, text=True, stdout=subprocess.PIPE
+    ).stdout.strip()
+
+
 def _remove_one(path):
     # The kernel removes the last task a little after its parent has heard.
     deadline = time.monotonic() + 5
@@ -121,6 +173,8 @@ def _remove_one(path):
 class MachineTestCase(base.BaseTestCase):
     """Skipped where there is nothing to test on."""
 
+    INTERFACE = interfaces.V1_THROTTLE
+
     def setUp(self):
         super().setUp()
         if os.geteuid() != 0:
@@ -128,5 +182,8 @@ class MachineTestCase(base.BaseTestCase):
         found = None
         with contextlib.suppress(exception.NoRTInterface):
             found = capability.find(files.Files())
-        if found is not interfaces.V1_THROTTLE:
-            self.skipTest('needs a kernel with the interface v1-throttle')
+        if found is not self.INTERFACE:
+            self.skipTest(
+                f'needs a kernel with the interface {self.INTERFACE.name}'
+            )
+        self.machine = self.useFixture(Machine(self.INTERFACE))

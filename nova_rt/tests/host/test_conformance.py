@@ -3,10 +3,12 @@
 
 import errno
 import os
+import time
 
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.host import machine
 from nova_rt.virt import cgroup, interfaces
+from nova_rt.virt import policy as policies
 
 RUNTIME = 'cpu.rt_runtime_us'
 PERIOD = 'cpu.rt_period_us'
@@ -73,13 +75,163 @@ SCENARIO = (
 )
 
 
+MAX = 'cpu.rt.max'
+EFFECTIVE = 'cpu.rt.effective'
+STAT = 'cpu.rt.stat'
+
+#: The same for the kernel of this repository, on each CPU.
+SCENARIO_V2 = (
+    # A new group lives on what the group above holds.
+    ('make', 'a'),
+    ('make', 'a'),
+    ('read', 'a', MAX),
+    ('read', 'a', EFFECTIVE),
+    ('read', 'a', STAT),
+    ('read', '.', MAX),
+    ('read', '.', EFFECTIVE),
+    # What is no number or no share.
+    ('write', 'a', MAX, 'x'),
+    ('write', 'a', MAX, '-1'),
+    ('write', 'a', MAX, 'min 1000000'),
+    ('write', 'a', MAX, '1 1000000'),
+    ('write', 'a', MAX, '2 1000000'),
+    ('write', 'a', MAX, '20 2'),
+    ('write', 'a', MAX, '2 99'),
+    ('write', 'a', MAX, '2 100'),
+    ('write', 'a', MAX, '2 4194304'),
+    ('write', 'a', MAX, '2 4194305'),
+    ('write', 'a', MAX, '0 99'),
+    ('write', 'a', MAX, 'max 99'),
+    ('write', 'a', MAX, '3'),
+    ('read', 'a', MAX),
+    ('write', 'a', MAX, '300 x'),
+    ('read', 'a', MAX),
+    ('write', 'no-such-group', MAX, '1'),
+    # More than the group above has.
+    ('write', 'a', MAX, '40001 1000000'),
+    ('write', 'a', MAX, '40000 1000000'),
+    ('read', 'a', MAX),
+    ('read', 'a', EFFECTIVE),
+    ('read', '.', EFFECTIVE),
+    ('write', '.', MAX, '39999 1000000'),
+    ('write', '.', MAX, '0'),
+    # Siblings share it; the kernel rounds in their favour.
+    ('make', 'b'),
+    ('write', 'b', MAX, '2 1000000'),
+    ('write', 'a', MAX, '20000 1000000'),
+    ('write', 'b', MAX, '20000 1000000'),
+    ('write', 'b', MAX, '20001 1000000'),
+    ('write', 'b', MAX, '20002 1000000'),
+    ('write', 'b', MAX, '200 10000'),
+    ('read', 'a', EFFECTIVE),
+    ('read', 'b', EFFECTIVE),
+    # Real-time tasks stay in the reservation that they are in.
+    ('task', 'a', 'first'),
+    ('policy', 'a', os.SCHED_RR, 1),
+    ('write', 'a', MAX, '0'),
+    ('write', 'a', MAX, 'max'),
+    ('write', 'a', MAX, '10000 1000000'),
+    ('aside', 'a', MAX, 'max'),
+    ('read', 'a', MAX),
+    ('write', 'a', MAX, '10000 1000000'),
+    ('aside', 'a', MAX, '50000 1000000'),
+    ('aside', 'a', MAX, '10000 1000000'),
+    ('policies', 'first'),
+    ('remove', 'a'),
+    # Groups in a group: it keeps something for its own tasks.
+    ('make', 'a/c'),
+    ('write', 'a/c', MAX, '10001 1000000'),
+    ('write', 'a/c', MAX, '10000 1000000'),
+    ('write', 'a/c', MAX, '4000 1000000'),
+    ('read', 'a', EFFECTIVE),
+    ('read', 'a/c', EFFECTIVE),
+    ('write', 'a', MAX, '3900 1000000'),
+    ('write', 'a', MAX, '4001 1000000'),
+    ('write', 'a', MAX, '10000 1000000'),
+    ('write', 'a/c', MAX, 'max'),
+    ('removed', 'a/c'),
+    ('read', 'a', EFFECTIVE),
+    # Tasks in groups in a group live on its reservation, or are kept out.
+    ('make', 'e'),
+    ('write', 'e', MAX, '10000 1000000'),
+    ('make', 'e/c'),
+    ('make', 'e/c/d'),
+    ('task', 'e/c/d', 'second'),
+    ('inside', 'e', os.SCHED_FIFO, 7),
+    ('policies', 'second'),
+    ('write', 'e', MAX, '0'),
+    ('write', 'e', MAX, 'max'),
+    ('write', 'e/c', MAX, '5000 1000000'),
+    ('write', 'e/c', MAX, '0'),
+    ('aside', 'e/c', MAX, '5000 1000000'),
+    ('policies', 'second'),
+    ('read', 'e', EFFECTIVE),
+    ('read', 'e/c', EFFECTIVE),
+    ('read', 'e/c/d', EFFECTIVE),
+    ('write', 'e/c', MAX, '0'),
+    ('end', 'second'),
+    ('soon', 'e/c', MAX, '0'),
+    ('task', 'e/c/d', 'third'),
+    ('policy', 'e/c/d', os.SCHED_FIFO, 7),
+    ('inside', 'e', os.SCHED_FIFO, 7),
+    ('policies', 'third'),
+    ('end', 'third'),
+    ('removed', 'e/c/d'),
+    ('removed', 'e/c'),
+    ('removed', 'e'),
+    # Of a group that is gone, the bandwidth comes back.
+    ('remove', 'b'),
+    ('soon', 'a', MAX, '40000 1000000'),
+    ('end', 'first'),
+    ('soon', 'a', MAX, '0'),
+    ('task', 'a', 'fourth'),
+    ('policy', 'a', os.SCHED_RR, 1),
+)
+
+#: On two CPUs: the sum is one for each.
+SCENARIO_CPUS = (
+    ('make', 'a'),
+    ('make', 'b'),
+    ('cpus', 'a', '0'),
+    ('cpus', 'b', '1'),
+    ('write', 'a', MAX, '40000 1000000'),
+    ('write', 'b', MAX, '40000 1000000'),
+    ('read', 'a', EFFECTIVE),
+    ('read', 'b', EFFECTIVE),
+    ('read', '.', EFFECTIVE),
+    # Reservations follow their cpusets, or the cpuset is refused.
+    ('cpus', 'b', '0-1'),
+    ('cpus', 'b', '0'),
+    ('read', 'b', EFFECTIVE),
+    ('write', 'b', MAX, '10000 1000000'),
+    ('cpus', 'b', '0'),
+    ('write', 'a', MAX, '30000 1000000'),
+    ('cpus', 'b', '0'),
+    ('read', 'b', EFFECTIVE),
+    ('cpus', 'b', '0-1'),
+    ('read', 'b', EFFECTIVE),
+    ('read', '.', EFFECTIVE),
+    # On each of several CPUs.
+    ('write', 'b', MAX, '10001 1000000'),
+    ('write', 'b', MAX, '10002 1000000'),
+    ('cpus', 'b', '1'),
+    ('write', 'b', MAX, '40000 1000000'),
+    # What is in a group is on the CPUs of the group.
+    ('make', 'b/c'),
+    ('write', 'b/c', MAX, '20000 1000000'),
+    ('read', 'b/c', EFFECTIVE),
+    ('read', 'b', EFFECTIVE),
+    ('cpus', 'b', '0'),
+)
+
+
 class Player:
     """Plays a scenario on a machine and notes the answers."""
 
     def __init__(self, machine, top):
         self._machine = machine
         self._top = top
-        self._tree = cgroup.Tree(machine.files, interfaces.V1_THROTTLE)
+        self._tree = cgroup.Tree(machine.files, machine.interface)
         self._tasks = {}
 
     def play(self, scenario):
@@ -93,7 +245,10 @@ class Player:
         return answers
 
     def _make(self, name):
-        self._machine.files.make_group(self._top / name)
+        group = self._top / name
+        if self._machine.interface.version == 2:
+            self._machine.enable(group.parent)
+        self._machine.files.make_group(group)
 
     def _remove(self, name):
         self._machine.remove_group(self._top / name)
@@ -113,13 +268,36 @@ class Player:
     def _end(self, task):
         self._machine.remove_task(self._tasks[task])
 
-    def _policy(self, name, policy, priority):
+    def _removed(self, name):
+        """Its tasks have ended, which the kernel may see a little later."""
+        for _ in range(100):
+            try:
+                return self._machine.remove_group(self._top / name)
+            except OSError as err:
+                if err.errno != errno.EBUSY:
+                    raise
+            time.sleep(0.05)
+        raise OSError(errno.EBUSY, name)
+
+    def _policy(self, name, policy, priority, inside=False):
         self._machine.files.set_policy(
-            self._top / name, os.getpid(), policy, priority
+            self._top / name, os.getpid(), policy, priority, inside
         )
 
+    def _inside(self, name, policy, priority):
+        self._policy(name, policy, priority, True)
 
-class ConformanceTest(machine.MachineTestCase):
+    def _policies(self, task):
+        return policies.of_task(self._machine.files, self._tasks[task])
+
+    def _aside(self, name, file, text):
+        self._machine.files.write_aside(self._top / name / file, text)
+
+    def _cpus(self, name, text):
+        self._machine.set_cpus(self._top / name, text)
+
+
+class V1ThrottleTest(machine.MachineTestCase):
     def _play_on_fake(self):
         fake = self.useFixture(kernel.FakeKernel())
         top = fake.root / 'top'
@@ -128,8 +306,7 @@ class ConformanceTest(machine.MachineTestCase):
         return Player(fake, top).play(SCENARIO)
 
     def test_same_answers(self):
-        real = self.useFixture(machine.Machine())
-        expected = Player(real, real.top).play(SCENARIO)
+        expected = Player(self.machine, self.machine.top).play(SCENARIO)
         self.assertEqual(expected, self._play_on_fake())
         # Each kind of answer has occurred.
         answers = {answer for *_, answer in expected}
@@ -138,3 +315,35 @@ class ConformanceTest(machine.MachineTestCase):
              errno.EEXIST},
             answers,
         )  # fmt: skip
+
+
+class V2RtMaxCpuTest(machine.MachineTestCase):
+    INTERFACE = interfaces.V2_RT_MAX_CPU
+
+    def _test(self, scenario, answers):
+        real = Player(self.machine, self.machine.top).play(scenario)
+        fake = self.useFixture(
+            kernel.FakeKernel(self.INTERFACE.name, cpus=os.cpu_count())
+        )
+        top = fake.root / 'top'
+        fake.enable(fake.root)
+        fake.make_group(top)
+        fake.write(top / MAX, f'{machine.SHARE_US} 1000000')
+        for expected, answer in zip(
+            real, Player(fake, top).play(scenario), strict=True
+        ):
+            self.assertEqual(expected, answer)
+        # Each kind of answer has occurred.
+        self.assertLessEqual(answers, {answer for *_, answer in real})
+
+    def test_same_answers(self):
+        self._test(
+            SCENARIO_V2,
+            {None, errno.EINVAL, errno.EBUSY, errno.EPERM, errno.ENOENT,
+             errno.EEXIST},
+        )  # fmt: skip
+
+    def test_same_answers_on_two_cpus(self):
+        if os.cpu_count() < 2:
+            self.skipTest('needs two CPUs')
+        self._test(SCENARIO_CPUS, {None, errno.EINVAL, errno.EBUSY})

@@ -19,7 +19,6 @@ _HELPER = pathlib.Path(sys.executable).parent / 'privsep-helper'
 class DaemonTest(machine.MachineTestCase):
     def setUp(self):
         super().setUp()
-        self.machine = self.useFixture(machine.Machine())
         self.group = self.machine.top / 'web'
         self.machine.files.make_group(self.group)
         self.file = self.group / 'cpu.rt_runtime_us'
@@ -52,7 +51,7 @@ class DaemonTest(machine.MachineTestCase):
         task = self.machine.add_task(self.group)
         daemon = self._daemon()
         daemon.write(str(self.file), '10000')
-        daemon.set_policy(str(self.group), os.getpid(), os.SCHED_RR, 2)
+        daemon.set_policy(str(self.group), os.getpid(), os.SCHED_RR, 2, False)
         self.assertEqual(os.SCHED_RR, os.sched_getscheduler(task))
         probe = f'{self.machine.top}/nova-rt-probe-1'
         daemon.make_group(probe)
@@ -61,7 +60,7 @@ class DaemonTest(machine.MachineTestCase):
     def test_errors_keep_their_errno(self):
         self.machine.add_task(self.group)
         daemon = self._daemon()
-        policy = str(self.group), os.getpid(), os.SCHED_RR, 2
+        policy = str(self.group), os.getpid(), os.SCHED_RR, 2, False
         self._fails(errno.EPERM, daemon.set_policy, *policy)
         self._fails(errno.EINVAL, daemon.write, str(self.file), '900000')
         self._fails(errno.EEXIST, daemon.make_group, str(self.group))
@@ -84,7 +83,21 @@ class DaemonTest(machine.MachineTestCase):
             os.getpid(),
             os.SCHED_RR,
             2,
+            False,
         )
+
+    def test_aside(self):
+        """It keeps the policy, and is an ordinary task in between."""
+        daemon = self._daemon()
+        daemon.write(str(self.file), '10000')
+        task = self.machine.add_task(self.group)
+        os.sched_setscheduler(task, os.SCHED_FIFO, os.sched_param(7))
+        self._fails(errno.EBUSY, daemon.write, str(self.file), '0')
+        daemon.write_aside(str(self.file), '9000')
+        self.assertEqual(os.SCHED_FIFO, os.sched_getscheduler(task))
+        self.assertEqual(7, os.sched_getparam(task).sched_priority)
+        self._fails(errno.EINVAL, daemon.write_aside, str(self.file), '90000')
+        self.assertEqual(os.SCHED_FIFO, os.sched_getscheduler(task))
 
     def test_partition_needs_dac_override(self):
         daemon = self._daemon('capabilities = CAP_SYS_NICE')

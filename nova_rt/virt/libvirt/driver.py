@@ -5,6 +5,7 @@ Servers of ordinary flavors take Nova's own path everywhere, but for one
 thing: every container gets a network namespace of its own.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from nova import exception as nova_exception
@@ -49,6 +50,10 @@ class RTLibvirtDriver(driver.LibvirtDriver):
     def rt_capacity(self) -> admission.Capacity:
         """What this host can promise, in ppm of a CPU, before any claim."""
         return self._rt_host.capacity()
+
+    def rt_free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
+        """What this host can still promise beside these claims."""
+        return self._rt_host.free(claims)
 
     def init_host(self, host):
         """Probe the kernel first: without an interface nothing starts."""

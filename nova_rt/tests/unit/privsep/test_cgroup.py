@@ -182,14 +182,16 @@ class PolicyTest(PrivilegedTest):
             path = self.top / 'proc' / str(tids[0]) / 'task' / str(tid)
             path.mkdir(parents=True)
 
-    def _tasks(self, *tids, name='tasks'):
+    def _tasks(self, *tids, name='tasks', group=None):
         text = ''.join(f'{tid}\n' for tid in tids)
-        (self.group / name).write_text(text)
+        ((group or self.group) / name).write_text(text)
         for tid in tids:
             self.policies.setdefault(tid, os.SCHED_OTHER)
 
-    def _give(self, policy=os.SCHED_RR, priority=3, group=None):
-        cgroup.set_policy(str(group or self.group), 5, policy, priority)
+    def _give(self, policy=os.SCHED_RR, priority=3, group=None, inside=False):
+        cgroup.set_policy(
+            str(group or self.group), 5, policy, priority, inside
+        )
 
     def test_tasks_but_not_the_controller(self):
         self._give()
@@ -247,7 +249,171 @@ class PolicyTest(PrivilegedTest):
             self._refused(self._give, policy, priority, number=errno.EINVAL)
         self.assertEqual([], self.set)
 
+    def _nested(self, *tids):
+        group = self._group('cpu', 'machine', 'web', 'init.scope')
+        self._tasks(*tids, group=group)
+        return group
+
+    def test_groups_inside(self):
+        self._nested(80)
+        self._give()
+        self.assertEqual({70, 71}, set(self.set))
+        self._give(inside=True)
+        self.assertEqual((os.SCHED_RR, 3), self.policies[80])
+
+    def test_group_inside_that_keeps_real_time_tasks_out(self):
+        self._nested(80)
+
+        def refuse(tid, policy, param):
+            if tid == 80:
+                raise PermissionError(errno.EPERM, 'no')
+            self.sched_setscheduler(tid, policy, param)
+
+        self.useFixture(fixtures.MonkeyPatch('os.sched_setscheduler', refuse))
+        self._give(inside=True)
+        self.assertEqual({70, 71}, set(self.set))
+
+    def test_group_inside_that_is_removed(self):
+        self._nested(80)
+        tasks = cgroup._tasks
+
+        def gone(group):
+            if group.endswith('init.scope'):
+                raise OSError(errno.ENODEV, 'gone')
+            return tasks(group)
+
+        with fixtures.MockPatchObject(cgroup, '_tasks', gone):
+            self._give(inside=True)
+        self.assertEqual({70, 71}, set(self.set))
+
     def test_controller_gone(self):
         for path in sorted((self.top / 'proc').rglob('*'), reverse=True):
             path.rmdir()
         self._refused(self._give, number=errno.ENOENT)
+
+
+class WriteAsideTest(PrivilegedTest):
+    """Real-time tasks are ordinary ones while it is written."""
+
+    def setUp(self):
+        super().setUp()
+        #: Policy and priority.
+        self.policies = {
+            70: (os.SCHED_FIFO, 9),
+            71: (os.SCHED_OTHER, 0),
+            80: (os.SCHED_RR | os.SCHED_RESET_ON_FORK, 4),
+        }
+        for name in ('getscheduler', 'getparam', 'setscheduler'):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'os.sched_{name}', getattr(self, name))
+            )
+        inside = self._group('cpu', 'machine', 'web', 'init.scope')
+        for group, tids in ((self.group, '70\n71\n'), (inside, '80\n')):
+            (group / 'cgroup.threads').write_text(tids)
+            (group / 'cpu.rt.max').touch()
+        self.path = self.group / 'cpu.rt.max'
+        self.before = dict(self.policies)
+        #: Answers of the kernel, the first one first; then it accepts.
+        self.answers = []
+        #: What the policies were at each write.
+        self.seen = []
+        write = cgroup._write
+
+        def answer(real, text):
+            self.seen.append({tid: p for tid, (p, _) in
+                              self.policies.items()})  # fmt: skip
+            if self.answers:
+                number = self.answers.pop(0)
+                if number:
+                    raise OSError(number, 'refused')
+            write(real, text)
+
+        self.useFixture(fixtures.MockPatchObject(cgroup, '_write', answer))
+
+    def _known(self, tid):
+        if tid not in self.policies:
+            raise ProcessLookupError(errno.ESRCH, 'gone')
+        return self.policies[tid]
+
+    def getscheduler(self, tid):
+        return self._known(tid)[0]
+
+    def getparam(self, tid):
+        return os.sched_param(self._known(tid)[1])
+
+    def setscheduler(self, tid, policy, param):
+        self._known(tid)
+        self.policies[tid] = policy, param.sched_priority
+
+    def test_aside(self):
+        cgroup.write_aside(str(self.path), '600 1000')
+        self.assertEqual('600 1000', self.path.read_text())
+        self.assertEqual([dict.fromkeys((70, 71, 80), os.SCHED_OTHER)],
+                         self.seen)  # fmt: skip
+        self.assertEqual(self.before, self.policies)
+
+    def test_refused(self):
+        for number in (errno.EBUSY, errno.EPERM):
+            self.answers = [number]
+            self._refused(
+                cgroup.write_aside, str(self.path), '6 10', number=number
+            )
+            self.assertEqual(self.before, self.policies)
+
+    def test_real_time_meanwhile(self):
+        """It is tried again while there are any."""
+        get = cgroup._tasks_inside
+
+        def another(group):
+            if len(self.seen) == 1:
+                self.policies[71] = (os.SCHED_RR, 2)
+            return get(group)
+
+        self.answers = [errno.EINVAL]
+        with fixtures.MockPatchObject(cgroup, '_tasks_inside', another):
+            cgroup.write_aside(str(self.path), '600 1000')
+        self.assertEqual(2, len(self.seen))
+        self.assertEqual((os.SCHED_RR, 2), self.policies[71])
+        self.assertEqual((os.SCHED_FIFO, 9), self.policies[70])
+
+    def test_numbers_refused(self):
+        """Without tasks in the way, EINVAL is the answer."""
+        self.answers = [errno.EINVAL] * 3
+        self._refused(
+            cgroup.write_aside, str(self.path), '6 1', number=errno.EINVAL
+        )
+        self.assertEqual(2, len(self.seen))
+        self.assertEqual(self.before, self.policies)
+
+    def test_without_end(self):
+        def again(group):
+            self.policies[71] = (os.SCHED_RR, 2)
+            return {71}
+
+        self.answers = [errno.EINVAL] * 1000
+        with fixtures.MockPatchObject(cgroup, '_tasks_inside', again):
+            self._refused(
+                cgroup.write_aside, str(self.path), '6 10',
+                number=errno.EAGAIN,
+            )  # fmt: skip
+
+    def test_ends_meanwhile(self):
+        self.answers = [0]
+        write = cgroup._write
+
+        def end(real, text):
+            write(real, text)
+            del self.policies[70]
+
+        with fixtures.MockPatchObject(cgroup, '_write', end):
+            cgroup.write_aside(str(self.path), '600 1000')
+        self.assertEqual(self.before, {70: self.before[70], **self.policies})
+
+    def test_other_paths(self):
+        for path in (
+            self.group / 'cgroup.threads', self.top / 'cpu.rt.max',
+            self.group.parent / 'cpu.rt.max', self.root / 'cpu.rt.max',
+        ):  # fmt: skip
+            path.touch()
+            self._refused(cgroup.write_aside, str(path), '1 2')
+        self.assertEqual([], self.seen)

@@ -48,6 +48,22 @@ class FindTest(CapabilityTest):
         for help_ in ('CONFIG_RT_GROUP_SCHED', 'rt_group_sched=1', 'HCBS'):
             self.assertIn(help_, str(err))
 
+    def test_words_that_are_not_known(self):
+        """Another kernel with a file of that name: nobody knows what."""
+        for text in ('0 ceiling=900000', '', 'x ceiling_ppm=1 reserved_ppm=0'):
+            files = self._kernel('v2-rt-max-cpu')
+            (files.cgroup / 'cpu.rt.effective').write_text(text)
+            err = self.assertRaises(
+                exception.NoRTInterface, capability.find, files
+            )
+            self.assertIn('is not understood', str(err))
+
+    def test_without_reports(self):
+        """The same file of another series: it sums over the host."""
+        files = self._kernel('v2-rt-max-cpu')
+        (files.cgroup / 'cpu.rt.effective').unlink()
+        self.assertEqual('v2-rt-max', capability.find(files).name)
+
     def test_v1_without_the_files(self):
         files = self._kernel()
         (files.cgroup / 'cpu' / 'cpu.rt_runtime_us').unlink()
@@ -169,6 +185,17 @@ class LookTest(CapabilityTest):
         err = self.assertRaises(exception.HostNotPrepared, self._look, files)
         self.assertIn('user 950000 ppm', str(err))
 
+    def test_others_hold_all_of_each_cpu(self):
+        files = self._kernel('v2-rt-max-cpu')
+        self.kernel.enable(self.kernel.root)
+        self.kernel.make_group(self.kernel.root / 'user')
+        max_ = self.kernel.root / 'user' / 'cpu.rt.max'
+        self.kernel.write(max_, '900000 1000000')
+        err = self.assertRaises(exception.HostNotPrepared, self._look, files)
+        # The kernel has some of 2^20 more than is reserved: less than 1 ppm.
+        self.assertIn('has 900000 ppm of a CPU', str(err))
+        self.assertIn('user 900000 ppm', str(err))
+
     def test_partition_in_a_group(self):
         files = self._kernel()
         self._share(self.kernel.root / 'cloud', 400_000)
@@ -196,9 +223,15 @@ class PrepareTest(CapabilityTest):
             files = self._kernel(interface.name)
             found = self._prepare(files)
             self.assertTrue(found.prepared)
-            self.assertEqual(950_000, found.ceiling.cpus[3])
             tree = cgroup.Tree(files, interface)
-            self.assertEqual(950_000, tree.read(found.partition).on(3))
+            held = tree.read(found.partition)
+            if interface.reports:
+                # Less the fair server; and the partition needs nothing.
+                self.assertEqual(900_000, found.ceiling.cpus[3])
+                self.assertTrue(held.without_bound)
+            else:
+                self.assertEqual(950_000, found.ceiling.cpus[3])
+                self.assertEqual(950_000, held.on(3))
             # The trial has left nothing.
             self.assertEqual([], list(files.groups(found.partition)))
             self.assertEqual(found, self._look(files))

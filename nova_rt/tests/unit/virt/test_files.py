@@ -22,7 +22,8 @@ class HelperTest(base.BaseTestCase):
             patch = mock.patch.object(self.context, name, value)
             patch.start()
             self.addCleanup(patch.stop)
-        for name in ('write', 'make_group', 'remove_probe', 'set_policy'):
+        for name in ('write', 'write_aside', 'make_group', 'remove_probe',
+                     'set_policy'):  # fmt: skip
             self.useFixture(
                 fixtures.MockPatch(
                     f'nova_rt.privsep.cgroup.{name}',
@@ -42,12 +43,16 @@ class HelperTest(base.BaseTestCase):
         self._start()
         path = pathlib.Path('/a')
         files.Files().write(path, '1')
+        files.Files().write_aside(path, '2')
         files.Files().make_group(path)
         files.Files().remove_probe(path)
         files.Files().set_policy(path, 5, 2, 1)
+        files.Files().set_policy(path, 5, 2, 1, True)
         self.assertEqual(
-            [('write', '/a', '1'), ('make_group', '/a'),
-             ('remove_probe', '/a'), ('set_policy', '/a', 5, 2, 1)],
+            [('write', '/a', '1'), ('write_aside', '/a', '2'),
+             ('make_group', '/a'), ('remove_probe', '/a'),
+             ('set_policy', '/a', 5, 2, 1, False),
+             ('set_policy', '/a', 5, 2, 1, True)],
             [call for call in self.calls if call != 'start'],
         )  # fmt: skip
         self.assertEqual('start', self.calls[0])

@@ -3,6 +3,7 @@
 
 import errno
 import os
+import time
 
 import fixtures
 from oslotest import base
@@ -14,6 +15,7 @@ from nova_rt.record import Record
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.virt import host
+from nova_rt.virt.interfaces import Usage
 
 PID = 7
 
@@ -27,6 +29,8 @@ def _record(text='600/1000', cpus=(1,), policy=Policy.RR, priority=5):
 
 class HostTestCase(base.BaseTestCase):
     INTERFACE = 'v1-throttle'
+    #: What the kernel answers to more than there is.
+    FULL = errno.EINVAL
 
     def setUp(self):
         super().setUp()
@@ -136,33 +140,16 @@ class EveryInterface:
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
 
-    def test_partition_lost_its_bandwidth(self):
-        rec = self._start()
-        self.host.apply(PID, rec)
-        self.kernel.reset_partition()
-        self.assertIsNotNone(self.host.check(PID, rec))
-        self.host.apply(PID, rec)
-        self.assertIn('not the 950000 ppm it was given', self.log.output)
-        self.assertIsNone(self.host.check(PID, rec))
-
-    def test_partition_lost_its_bandwidth_to_another(self):
-        rec = self._start()
-        self.kernel.reset_partition()
-        other = self.kernel.root / 'user'
-        self.kernel.make_group(other)
-        share = self.host._tree.interface.wish(500_000, 1_000_000, range(4))
-        self.host._tree.hold([other], share)
-        text = self._not_applied(rec)
-        self.assertIn('the partition lost its bandwidth', text)
-        self.assertIn('EINVAL', text)
-
     def test_over_committed(self):
         self._start()
         self.kernel.add_container(8, 'other', (1,))
         self.host.apply(8, _record('900/1000'))
         rec = _record('100/1000')
-        text = self._not_applied(rec, errno.EINVAL)
+        text = self._not_applied(rec, self.FULL)
         self.assertIn('reservation 100/1000 us on CPUs 1', text)
+        self.assert_numbers(text)
+
+    def assert_numbers(self, text):
         self.assertIn('the groups in it 900000 ppm', text)
         self.assertIn('holds 950000/1000000 us', text)
 
@@ -251,7 +238,31 @@ class EveryInterface:
         self.assertEqual([], self.kernel.writes)
 
 
-class V1ThrottleTest(EveryInterface, HostTestCase):
+class PartitionHolds:
+    """Where the partition has to hold what is in it."""
+
+    def test_partition_lost_its_bandwidth(self):
+        rec = self._start()
+        self.host.apply(PID, rec)
+        self.kernel.reset_partition()
+        self.assertIsNotNone(self.host.check(PID, rec))
+        self.host.apply(PID, rec)
+        self.assertIn('not the 950000 ppm it was given', self.log.output)
+        self.assertIsNone(self.host.check(PID, rec))
+
+    def test_partition_lost_its_bandwidth_to_another(self):
+        rec = self._start()
+        self.kernel.reset_partition()
+        other = self.kernel.root / 'user'
+        self.kernel.make_group(other)
+        share = self.host._tree.interface.wish(500_000, 1_000_000, range(4))
+        self.host._tree.hold([other], share)
+        text = self._not_applied(rec)
+        self.assertIn('the partition lost its bandwidth', text)
+        self.assertIn('EINVAL', text)
+
+
+class V1ThrottleTest(PartitionHolds, EveryInterface, HostTestCase):
     INTERFACE = 'v1-throttle'
 
     def test_capacity(self):
@@ -288,7 +299,7 @@ class V1ThrottleTest(EveryInterface, HostTestCase):
         self.assertRaises(exception.NoRTInterface, self.host.start)
 
 
-class V1HcbsMultiTest(EveryInterface, HostTestCase):
+class V1HcbsMultiTest(PartitionHolds, EveryInterface, HostTestCase):
     INTERFACE = 'v1-hcbs-multi'
 
     def test_capacity(self):
@@ -306,7 +317,7 @@ class V1HcbsMultiTest(EveryInterface, HostTestCase):
         self.assertIsNone(self.host.check(PID, rec))
 
 
-class V2HcbsScalarTest(EveryInterface, HostTestCase):
+class V2HcbsScalarTest(PartitionHolds, EveryInterface, HostTestCase):
     INTERFACE = 'v2-hcbs-scalar'
 
 
@@ -314,5 +325,279 @@ class V2HcbsMultiTest(V1HcbsMultiTest):
     INTERFACE = 'v2-hcbs-multi'
 
 
-class V2RtMaxTest(EveryInterface, HostTestCase):
+class V2RtMaxTest(PartitionHolds, EveryInterface, HostTestCase):
     INTERFACE = 'v2-rt-max'
+
+
+class V2RtMaxCpuTest(EveryInterface, HostTestCase):
+    """The kernel that says what it has; see kernel/ in this repository."""
+
+    INTERFACE = 'v2-rt-max-cpu'
+    FULL = errno.EBUSY
+
+    def assert_numbers(self, text):
+        self.assertIn(
+            f'CPU 1 has 900000 ppm, groups in {self.kernel.partition} hold '
+            '900000, others 0',
+            text,
+        )
+
+    def _read(self, group, name='cpu.rt.max'):
+        return (group / name).read_text().strip()
+
+    def _share(self, name, text, cpus):
+        """Somebody else's group."""
+        group = self.kernel.root / name
+        self.kernel.make_group(group)
+        self.kernel.set_cpus(group, cpus)
+        self.kernel.write(group / 'cpu.rt.max', text)
+        return group
+
+    def test_capacity(self):
+        self.host = self._host(reserved_ppm=50_000)
+        self.host.start()
+        self.assertEqual(
+            Capacity(dict.fromkeys(range(4), 850_000)), self.host.capacity()
+        )
+
+    def test_ceiling_is_the_kernels(self):
+        other = self.useFixture(
+            kernel.FakeKernel(self.INTERFACE, limit_us=850_000)
+        )
+        self.host = self._host(files=other.files)
+        self.assertEqual(800_000, self.host.start().ceiling.cpus[2])
+
+    def test_capacity_follows_others(self):
+        """They reserve, and their deadline tasks count on every CPU."""
+        self.host.start()
+        self._share('user', '300000 1000000', (2, 3))
+        self.assertEqual(
+            {0: 900_000, 1: 900_000, 2: 600_000, 3: 600_000},
+            self.host.capacity().cpus,
+        )
+        self.assertEqual({'user': 300_000}, self.host.capability.others)
+        self.kernel.run_deadline_tasks(100_000)
+        # The kernel rounds the tasks' bandwidth down.
+        self.assertEqual(800_001, self.host.capacity().cpus[0])
+        self.assertEqual(500_001, self.host.capacity().cpus[3])
+
+    def test_others_take_everything(self):
+        """No capacity, which is no error while the service runs."""
+        self.host.start()
+        self.kernel.run_deadline_tasks(900_000)
+        self.assertEqual(0, self.host.capacity().total_ppm)
+        self.assertEqual(0, self.host.free([]).total_ppm)
+
+    def test_cpu_goes_off(self):
+        self.host.start()
+        self.kernel.reservations.cpus -= {3}
+        self.kernel._show_all()
+        self.assertEqual(0, self.host.capacity().cpus[3])
+
+    def test_own_containers_are_no_others(self):
+        rec = self._start(nested=('libvirt',))
+        self.host.apply(PID, rec)
+        self.assertEqual(900_000, self.host.capacity().cpus[1])
+        self.assertEqual(
+            {0: 900_000, 1: 300_000, 2: 900_000, 3: 900_000},
+            self.host.free([rec.claim]).cpus,
+        )
+
+    def test_free_is_no_more_than_the_kernel_has(self):
+        """Something in the partition holds what nobody claims."""
+        self.host.start()
+        group = self.kernel.add_container(8, 'plain', (1,))
+        self.kernel.write(group / 'cpu.rt.max', '200 1000')
+        self.assertEqual(700_000, self.host.free([]).cpus[1])
+        # Claimed, but not started.
+        claim = _record('600/1000', (2,)).claim
+        self.assertEqual(300_000, self.host.free([claim]).cpus[2])
+
+    def test_removed_group_is_waited_for(self):
+        """The kernel gives its bandwidth back a little later."""
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.virt.cgroup.PATIENCE_S', 5)
+        )
+        rec = self._start()
+        self.host.apply(PID, rec)
+        self.kernel.return_late(0.2)
+        self.kernel.remove_container(PID)
+        pauses = []
+
+        def pause(seconds):
+            pauses.append(seconds)
+            time.sleep(seconds)
+            self.kernel._show_all()
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.virt.supply.sleep', pause)
+        )
+        self.assertIn('reserved_ppm=599999', self._read(
+            self.kernel.root, 'cpu.rt.effective'))  # fmt: skip
+        self.assertEqual(900_000, self.host.capacity().cpus[1])
+        self.assertEqual({}, self.host.capability.others)
+        self.assertLess(1, len(pauses))
+
+    def test_what_is_nowhere_to_be_found_counts(self):
+        rec = self._start()
+        self.host.apply(PID, rec)
+        self.kernel.return_late(60)
+        self.kernel.remove_container(PID)
+        # Rounded up.
+        self.assertEqual(299_999, self.host.capacity().cpus[1])
+        self.assertEqual({'(no group)': 600_001}, self.host.capability.others)
+
+    def test_cannot_read_what_is_left(self):
+        self.host.start()
+        (self.kernel.root / 'cpu.rt.effective').unlink()
+        self.assertRaises(exception.HostNotPrepared, self.host.capacity)
+
+    def test_partition_needs_nothing(self):
+        rec = self._start()
+        self.host.apply(PID, rec)
+        self.assertEqual('max 1000000', self._read(self.kernel.partition))
+
+    def test_partition_with_a_reservation(self):
+        """Set aside by the operator: a bound, on the CPUs it is on."""
+        self.kernel.enable(self.kernel.root)
+        self.kernel.make_group(self.kernel.partition)
+        self.kernel.set_cpus(self.kernel.partition, (1, 2))
+        max_ = self.kernel.partition / 'cpu.rt.max'
+        self.kernel.write(max_, '400000 1000000')
+        self._share('user', '500000 1000000', (1,))
+        rec = self._start(_record('300/1000'))
+        self.host.apply(PID, rec)
+        self.assertEqual(
+            {0: 0, 1: 400_000, 2: 400_000, 3: 0}, self.host.capacity().cpus
+        )
+        self.assertEqual(100_000, self.host.free([rec.claim]).cpus[1])
+        self.kernel.add_container(8, 'other', (1,))
+        err = self.assertRaises(
+            exception.ReservationNotApplied,
+            self.host.apply, 8, _record('200/1000'),
+        )  # fmt: skip
+        self.assertEqual(errno.EINVAL, err.errno)
+        self.assertIn('CPU 1 has 400000 ppm', str(err))
+
+    def test_reserved_where_the_cpus_are(self):
+        """With systemd, libvirt confines the group in the scope."""
+        rec = self._start(_record(cpus=(1, 3)), nested=('libvirt',))
+        self.host.apply(PID, rec)
+        self.assertEqual('600 1000', self._read(self.group))
+        self.assertEqual('max 1000000', self._read(self.group.parent))
+        self.assertEqual(
+            '1 runtime_ns=600000 period_ns=1000000\n'
+            '3 runtime_ns=600000 period_ns=1000000',
+            self._read(self.group, 'cpu.rt.effective'),
+        )
+
+    def test_scope_that_is_confined(self):
+        """Then all that is in the scope lives on its reservation."""
+        rec = self._start(nested=('libvirt',))
+        self.kernel.set_cpus(self.group.parent, rec.cpus)
+        self.host.apply(PID, rec)
+        self.assertEqual('600 1000', self._read(self.group.parent))
+        self.assertEqual('max 1000000', self._read(self.group))
+
+    def test_reservation_on_the_wrong_level(self):
+        rec = self._start(nested=('libvirt',))
+        self.kernel.write(self.group.parent / 'cpu.rt.max', '600 1000')
+        self.kernel.set_policy(self.group, PID, os.SCHED_RR, 5)
+        self.kernel.write_aside(self.group / 'cpu.rt.max', '600 1000')
+        self.assertIn('was to hold nothing', self.host.check(PID, rec))
+        self.host.apply(PID, rec)
+        self.assertIsNone(self.host.check(PID, rec))
+        self.assertEqual(
+            '0 ceiling_ppm=900000 reserved_ppm=0',
+            self._read(self.kernel.root, 'cpu.rt.effective').splitlines()[0],
+        )
+
+    def test_real_time_before_its_reservation(self):
+        """A program that is faster than we are; its policy is kept."""
+        rec = self._start()
+        first, _ = sorted(self.kernel.tasks_of(PID))
+        self.kernel._tasks[first].policy = os.SCHED_FIFO
+        self.kernel._tasks[first].priority = 40
+        self.kernel._show_task(first)
+        err = self.assertRaises(
+            OSError, self.kernel.write, self.group / 'cpu.rt.max', '600 1000'
+        )
+        self.assertEqual(errno.EINVAL, err.errno)
+        self.host.apply(PID, rec)
+        self.assertIsNone(self.host.check(PID, rec))
+        self.assertEqual((os.SCHED_FIFO, 40), self.kernel.policy_of(first))
+
+    def test_groups_in_the_container_live_on_it(self):
+        rec = self._start()
+        inside = self.group / 'init.scope'
+        self.kernel.enable(self.group)
+        self.kernel.make_group(inside)
+        task = self.kernel.add_task(inside)
+        self.host.apply(PID, rec)
+        self.assertIsNone(self.host.check(PID, rec))
+        self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(task))
+
+    def test_container_divides_its_reservation(self):
+        rec = self._start()
+        self.host.apply(PID, rec)
+        self.kernel.enable(self.group)
+        inside = self.group / 'control'
+        self.kernel.make_group(inside)
+        self.kernel.write(inside / 'cpu.rt.max', '333 1111')
+        self.assertIn('runtime_ns=300', self._read(
+            self.group, 'cpu.rt.effective'))  # fmt: skip
+        self.assertIsNone(self.host.check(PID, rec))
+
+    def _report(self, text):
+        (self.group / 'cpu.rt.effective').write_text(text)
+
+    def test_kernel_has_less_than_was_asked_for(self):
+        rec = self._start(_record(cpus=(1, 3)))
+        self.host.apply(PID, rec)
+        line = '1 runtime_ns=600000 period_ns=1000000\n'
+        self._report(line)
+        self.assertIn('was to have 600000/1000000 ns on CPU 3 and has nothing',
+                      self.host.check(PID, rec))  # fmt: skip
+        self._report(line + '3 runtime_ns=599999 period_ns=1000000\n')
+        self.assertIsNone(self.host.check(PID, rec))  # A rounding.
+        self._report(line + '3 runtime_ns=590000 period_ns=1000000\n')
+        self.assertIn('on CPU 3 and has 590000/1000000 ns',
+                      self.host.check(PID, rec))  # fmt: skip
+        self._report(line + line.replace('1', '3', 1) + line.replace(
+            '1', '2', 1))  # fmt: skip
+        self.assertIn('on CPU 2, to have none there',
+                      self.host.check(PID, rec))  # fmt: skip
+
+    def test_report_that_is_not_understood(self):
+        rec = self._start()
+        self.host.apply(PID, rec)
+        self._report('1 budget=3\n')
+        self.assertIn('EIO', self.host.check(PID, rec))
+
+    def test_usage(self):
+        rec = self._start(_record(cpus=(1, 3)), nested=('libvirt',))
+        self.assertEqual({}, self.host.usage(PID))
+        self.host.apply(PID, rec)
+        self.kernel.use(self.group, 3, 10, 4, 5500)
+        self.assertEqual(
+            {1: Usage(0, 0, 0), 3: Usage(10, 4, 5500)}, self.host.usage(PID)
+        )
+
+    def test_controller_is_enabled_again(self):
+        """systemd may take it away where nothing needs it."""
+        rec = self._start(nested=('libvirt',))
+        for group in (self.group.parent, self.group):
+            (group.parent / 'cgroup.subtree_control').write_text('\n')
+            for name in ('max', 'effective', 'stat'):
+                (group / f'cpu.rt.{name}').unlink()
+        self.host.apply(PID, rec)
+        self.assertIsNone(self.host.check(PID, rec))
+
+    def test_the_probe_needs_every_cpu(self):
+        """It has no cpuset: where one is full, nothing is tried."""
+        self.host.start()
+        self.kernel.add_container(8, 'full', (2,))
+        self.host.apply(8, _record('900/1000', (2,)))
+        self.kernel.writes.clear()
+        self._host().start()
+        self.assertEqual([], self.kernel.writes)

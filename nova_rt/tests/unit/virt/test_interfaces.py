@@ -23,6 +23,7 @@ class TableTest(base.BaseTestCase):
                 'v2-hcbs-scalar': ('guarantee', 'host'),
                 'v2-hcbs-multi': ('guarantee', 'cpu'),
                 'v2-rt-max': ('guarantee', 'host'),
+                'v2-rt-max-cpu': ('guarantee', 'cpu'),
             },
             {each.name: (each.enforcement, each.scope)
              for each in interfaces.ALL},
@@ -193,3 +194,60 @@ class WriteTest(base.BaseTestCase):
             [(MAX, '0 9')], interfaces.V2_RT_MAX.nothing(Held(Share(5, 9)))
         )
         self.assertEqual([], interfaces.V2_HCBS_MULTI.nothing(Held()))
+
+    def test_unbound(self):
+        self.assertEqual(
+            [(MAX, 'max 9')],
+            interfaces.V2_RT_MAX_CPU.unbound(Held(Share(5, 9))),
+        )
+
+
+class ReportTest(base.BaseTestCase):
+    """Files of a kernel that says what it has; texts as it prints them."""
+
+    def test_supply(self):
+        self.assertEqual(
+            {0: interfaces.Supply(900_000, 0),
+             3: interfaces.Supply(900_000, 599_999)},
+            interfaces.parse_supply(
+                '0 ceiling_ppm=900000 reserved_ppm=0\n'
+                '3 ceiling_ppm=900000 reserved_ppm=599999\n'
+            ),
+        )  # fmt: skip
+
+    def test_servers(self):
+        found = interfaces.parse_servers(
+            '1 runtime_ns=600000 period_ns=1000000\n'
+        )
+        self.assertEqual({1: interfaces.Server(600_000, 1_000_000)}, found)
+        self.assertEqual('600000/1000000 ns', str(found[1]))
+        self.assertEqual(Share(600, 1000).kernel_bw, found[1].kernel_bw)
+        self.assertEqual({}, interfaces.parse_servers(''))
+
+    def test_usage(self):
+        self.assertEqual(
+            {2: interfaces.Usage(10, 4, 5500)},
+            interfaces.parse_usage('2 periods=10 throttled=4 used_usec=5500'),
+        )
+
+    def test_more_than_is_known(self):
+        self.assertEqual(
+            {2: interfaces.Usage(10, 4, 5500)},
+            interfaces.parse_usage(
+                '2 periods=10 throttled=4 late=7 used_usec=5500'
+            ),
+        )
+
+    def test_what_is_no_report(self):
+        for text in ('', '0', '0 ceiling_ppm=1', 'a ceiling_ppm=1 '
+                     'reserved_ppm=1', '0 ceiling_ppm=x reserved_ppm=1',
+                     '0 ceiling_ppm 1 reserved_ppm 1'):  # fmt: skip
+            self.assertRaises(ValueError, interfaces.parse_supply, text)
+
+    def test_ppm_and_back(self):
+        """Rounded so that nothing is promised that is not there."""
+        for ppm in (0, 1, 50_000, 599_999, 900_000, 1_000_000):
+            self.assertEqual(ppm, interfaces.to_ppm(
+                interfaces.to_kernel_bw(ppm)))  # fmt: skip
+        self.assertEqual(599_999, interfaces.to_ppm(Share(3, 5).kernel_bw))
+        self.assertEqual(0, Share(None, 5).kernel_bw)
