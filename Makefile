@@ -10,7 +10,7 @@ CHECK := $(PY) tools/check.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check bench venv style unit functional host e2e \
+.PHONY: help demo check bench venv style unit functional host kernel e2e \
 	tempest docs lab lab-down image clean
 
 help: ## Show this list
@@ -44,6 +44,9 @@ functional: venv ## Run Nova's services in one process, with threads and eventle
 
 host: venv ## Run the tests on this machine's own kernel files
 	@$(CHECK) host
+
+kernel: venv ## Build the HCBS kernel and run some of every group of its tests
+	@$(CHECK) kernel
 
 e2e: venv ## Run the end-to-end tests on the lab
 	@$(CHECK) e2e

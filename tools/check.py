@@ -223,6 +223,17 @@ def host() -> Iterator[Step]:
     )
 
 
+def kernel() -> Iterator[Step]:
+    """The HCBS kernel: builds, and some of every group of its tests.
+
+    In QEMU under a virtual clock, so that no other load matters. What was
+    built is kept under /var/lib/nova-rt-kernel.
+    """
+    make = ['make', '-C', 'kernel']
+    yield Step([*make, 'packages'])
+    yield Step([*make, 'check'], tests=True)
+
+
 def beside_the_checkout() -> pathlib.Path:
     """A directory that has lab/ of the checkout, and not nova_rt/."""
     where = RUN / 'lab'
@@ -284,6 +295,7 @@ PARTS = {
     ),
     'docs': Part('manual and release notes', 600, docs),
     'host': Part("this machine's kernel", 300, host),
+    'kernel': Part('the HCBS kernel', 2400, kernel),
     'e2e': Part('the whole cloud', 1800, e2e),
     'tempest': Part('ordinary servers, by Tempest', 1800, tempest),
     'lab-down': Part('the lab leaves nothing behind', 300, lab_down),

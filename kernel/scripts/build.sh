@@ -21,38 +21,48 @@ mkdir -p "$work/locks"
 exec 9>"$work/locks/build-$which-$flavour-$key"
 flock 9
 if [ ! -e "$image" ]; then
-    tree=$work/tree-$which-$key
+    # Built inside a tree of its own, so that no path says where that is: an
+    # object that the series does not touch comes out of ccache.
+    tree=$work/tree-$which-$flavour-$key
     rm -rf "$tree" "$out" && mkdir -p "$out"
-    cp -a --reflink=auto "$base" "$tree"
+    # Hard links: patch and make replace files, and never write into them.
+    cp -al "$base" "$tree"
     if [ "$which" != base ]; then
         for p in $series; do
             patch -d "$tree" -p1 --quiet --forward --fuzz=0 <"$p"
         done
     fi
+    cd "$tree"
     {
-        make -C "$tree" O="$out/o" tinyconfig
+        make tinyconfig
         # shellcheck disable=SC2086
-        (cd "$tree" && ./scripts/kconfig/merge_config.sh -m -O "$out/o" \
-            "$out/o/.config" $configs)
-        make -C "$tree" O="$out/o" olddefconfig
+        ./scripts/kconfig/merge_config.sh -m .config $configs
+        make olddefconfig
     } >"$out/log" 2>&1
-    # A line that Kconfig dropped would be a test of something else.
+    # A line that Kconfig dropped would be a test of something else. What a
+    # later fragment says again is the later one's.
     # shellcheck disable=SC2086
-    grep -h '^CONFIG' $configs | while read -r line; do
-        grep -qx "$line" "$out/o/.config" || {
-            echo "build: $line is not in the configuration" >&2
+    sed -n 's/^\(# \)\{0,1\}\(CONFIG_[A-Z0-9_]*\)[= ].*/\2/p' $configs |
+        sort -u | while read -r option; do
+        line=$(grep -hE "^(# )?$option[= ]" $configs | tail -n 1)
+        case $line in
+            '#'*) ! grep -q "^$option=" .config ;;
+            *) grep -qxF "$line" .config ;;
+        esac || {
+            echo "build: '$line' is not in the configuration" >&2
             exit 1
         }
     done
     cc=gcc
     if command -v ccache >/dev/null; then
         cc="ccache gcc"
-        export CCACHE_DIR="$work/ccache" CCACHE_BASEDIR="$tree"
+        export CCACHE_DIR="$work/ccache" CCACHE_BASEDIR="$tree" \
+            CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=10G
     fi
     export KBUILD_BUILD_TIMESTAMP='2026-01-01' KBUILD_BUILD_USER=nova-rt \
         KBUILD_BUILD_HOST=nova-rt
-    nice -n "${BUILD_NICE:-10}" make -C "$tree" O="$out/o" CC="$cc" \
-        HOSTCC="$cc" -j"${JOBS:-$(nproc)}" bzImage >>"$out/log" 2>&1 || {
+    nice -n "${BUILD_NICE:-10}" make CC="$cc" HOSTCC="$cc" \
+        -j"${JOBS:-$(nproc)}" bzImage >>"$out/log" 2>&1 || {
         tail -30 "$out/log" >&2
         exit 1
     }
@@ -60,8 +70,9 @@ if [ ! -e "$image" ]; then
         echo "build: the compiler warned" >&2
         exit 1
     fi
-    cp "$out/o/arch/x86/boot/bzImage" "$image.new"
-    rm -rf "$tree" "$out/o"
+    cp .config "$out/config"
+    cp arch/x86/boot/bzImage "$image.new"
+    cd / && rm -rf "$tree"
     mv "$image.new" "$image"
 fi
 echo "$image"

@@ -129,5 +129,8 @@ void test_pi(const char *arg);
 void test_stress(const char *arg);
 void test_regress(const char *arg);
 void test_beside(const char *arg);
+void test_beside_control(const char *arg);
+void test_trace(const char *arg);
+void test_script(const char *arg);
 
 #endif

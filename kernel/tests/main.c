@@ -23,6 +23,10 @@ static const struct test {
 	{ "stress", V2, test_stress },
 	{ "regress", NONE, test_regress },
 	{ "beside", V2, test_beside },
+	{ "beside-control", V1, test_beside_control },
+	{ "trace", V2, test_trace },
+	{ "trace-control", V1, test_trace },
+	{ "script", NONE, test_script },
 };
 
 static char *command_line(void)

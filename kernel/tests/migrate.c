@@ -2,6 +2,86 @@
 /* Tasks of one group on several CPUs: version 2, 4 CPUs. */
 #include "guest.h"
 
+#define TASKS 5
+
+static uint64_t cpu_of(const pid_t *pid)
+{
+	uint64_t sum = 0;
+	clockid_t clock;
+	int i;
+
+	for (i = 0; i < TASKS; i++) {
+		if (clock_getcpuclockid(pid[i], &clock))
+			die("clock_getcpuclockid");
+		sum += now_ns(clock);
+	}
+	return sum;
+}
+
+/* What the tasks get together, in us; from one period's start to another's. */
+static uint64_t together(const pid_t *pid, uint64_t len)
+{
+	uint64_t start = now_ns(CLOCK_MONOTONIC) + 50 * MS, before;
+
+	sleep_until(start);
+	before = cpu_of(pid);
+	sleep_until(start + len);
+	return (cpu_of(pid) - before) / US;
+}
+
+/*
+ * Hogs that run all the time, while their affinity and the group's cpuset
+ * change: they get what the servers of the CPUs have that they may use.
+ */
+static void moving(void)
+{
+	static const struct {
+		const char *cpus;	/* of the cpuset, NULL: unchanged */
+		unsigned int mask;	/* of the tasks */
+		int servers;		/* that they can reach */
+	} steps[] = {
+		{ "0-3", 0xf, 4 }, { NULL, 0x1, 1 }, { NULL, 0x3, 2 }, { NULL, 0xc, 2 },
+		{ NULL, 0xe, 3 }, { NULL, 0x8, 1 }, { NULL, 0xf, 4 }, { "0-1", 0, 2 },
+		{ "1-3", 0, 3 }, { "2", 0, 1 }, { "0-3", 0, 4 },
+	};
+	uint64_t got, want;
+	pid_t pid[TASKS];
+	unsigned int s;
+	cpu_set_t set;
+	int i, cpu;
+
+	for (i = 0; i < TASKS; i++) {
+		pid[i] = fork();
+		if (pid[i])
+			continue;
+		if (enter("m") || set_policy(0, SCHED_FIFO, 10 + i / 2))
+			_exit(1);
+		for (;;)
+			;
+	}
+	for (s = 0; s < ARRAY(steps); s++) {
+		if (steps[s].cpus)
+			expect(put(cg("m", "cpuset.cpus"), "%s", steps[s].cpus), 0, steps[s].cpus);
+		CPU_ZERO(&set);
+		for (cpu = 0; cpu < 4; cpu++) {
+			if (steps[s].mask & 1U << cpu)
+				CPU_SET(cpu, &set);
+		}
+		for (i = 0; steps[s].mask && i < TASKS; i++) {
+			if (sched_setaffinity(pid[i], sizeof(set), &set))
+				die("setaffinity");
+		}
+		got = together(pid, 400 * MS);
+		want = steps[s].servers * 120000;
+		check(got + 4000 > want && got < want + 4000,
+		      "cpuset %s, affinity %x: %llu us, sum of the servers %llu",
+		      get(cg("m", "cpuset.cpus")), steps[s].mask, (unsigned long long)got,
+		      (unsigned long long)want);
+	}
+	for (i = 0; i < TASKS; i++)
+		end_child(pid[i]);
+}
+
 void test_migrate(__attribute__((unused)) const char *arg)
 {
 	static const char * const cpus[] = { "0", "0-1", "0-2", "0-3" };
@@ -12,16 +92,17 @@ void test_migrate(__attribute__((unused)) const char *arg)
 	for (n = 1; n <= 4; n++) {
 		expect(put(cg("m", "cpuset.cpus"), "%s", cpus[n - 1]), 0, cpus[n - 1]);
 		expect(reserve("m", 3000, 10000), 0, "0.3 on each");
-		got = burn_many("m", 5, len);
+		got = burn_many("m", TASKS, len);
 		want = n * len * 3 / 10;
-		/* 0.01 of a CPU, and the budgets that the end cuts */
-		check(got + 4 * MS > want && got < want + 4 * MS + n * 3 * MS,
+		/* 0.01 of a CPU */
+		check(got + 4 * MS > want && got < want + 4 * MS,
 		      "5 tasks on %d servers: %llu us, sum of the servers %llu",
 		      n, (unsigned long long)got / US, (unsigned long long)want / US);
 	}
 	got = burn_many("m", 1, len);
 	check(got > len / 2, "1 task on 4 servers of 0.3: %llu us of %llu",
 	      (unsigned long long)got / US, (unsigned long long)len / US);
+	moving();
 	printf("stat:\n%s\n", get(cg("m", "cpu.rt.stat")));
 	expect(remove_group("m"), 0, "rmdir");
 }

@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run the tests of kernel/ and sum them up.
+
+    check.py [--full] [GROUP ...]
+
+Builds the kernels, runs the guests as many at a time as there are CPUs, and
+prints the tables and a summary. Logs and tables lie in $KERNEL_LOGS, which is
+logs/ of the work directory if not set. The exit code is 0 if all passed.
+"""
+
+import argparse
+from collections.abc import Callable
+import concurrent.futures
+import dataclasses
+import fcntl
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import table
+
+KERNEL = pathlib.Path(__file__).resolve().parent.parent
+SCRIPTS = KERNEL / 'scripts'
+WORK = pathlib.Path(
+    os.environ.get('NOVA_RT_KERNEL', '/var/lib/nova-rt-kernel')
+)
+LOGS = pathlib.Path(os.environ.get('KERNEL_LOGS', WORK / 'logs'))
+SLOTS = int(os.environ.get('JOBS', os.cpu_count() or 1))
+COMPLAINTS = re.compile(
+    r'FAIL|WARNING|BUG:|INFO: |Oops|Call Trace|suspicious RCU|FATAL'
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A kernel to be built.
+
+    :ivar arguments: of build.sh
+    """
+
+    arguments: tuple[str, ...]
+
+
+KERNELS = {
+    'base': Kernel(('base',)),
+    'hcbs': Kernel(('hcbs',)),
+    'debug': Kernel(('hcbs', 'debug')),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Something that runs by itself.
+
+    :ivar group: what the issue calls it
+    :ivar log: its log, without the extension; unique
+    :ivar kernel: the kernel of the guest, or None for a command
+    :ivar test: the guest's test with its argument, or the command
+    :ivar cpus: of the guest
+    :ivar when: 'brief', 'full' or 'both'
+    :ivar slots: how many CPUs of this machine it uses
+    """
+
+    group: str
+    log: str
+    kernel: str | None
+    test: str
+    cpus: str = '1'
+    when: str = 'both'
+    slots: int = 1
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Something that is read from two logs."""
+
+    group: str
+    name: str
+    logs: tuple[str, str]
+    judge: Callable[[list[str], list[str]], tuple[list[str], bool]]
+
+
+def same(one: list[str], two: list[str]) -> tuple[list[str], bool]:
+    """Whether two logs are the same, byte by byte."""
+    first, second = (
+        hashlib.sha256('\n'.join(log).encode()).hexdigest()
+        for log in (one, two)
+    )
+    ok = first == second and len(one) > 10
+    return [
+        f'first run:  {len(one)} lines, sha256 {first}',
+        f'second run: {len(two)} lines, sha256 {second}',
+        f'verdict: {"passed" if ok else "FAILED"}',
+    ], ok
+
+
+TOOLS = (('GUEST_TOOLS', 'yes'),)
+SMT = '8,sockets=1,cores=4,threads=2'
+RUNS = [
+    Run(
+        'harness', 'tables', None, 'python3 -B -m unittest discover -s scripts'
+    ),
+    # The long ones first, so that two of them run side by side.
+    *(
+        Run(
+            'selftests',
+            log,
+            kernel,
+            test,
+            cpus=SMT,
+            when=when,
+            environment=(*TOOLS, ('GUEST_MB', '1024'), *more),
+        )
+        for log, kernel in (('selftests-base', 'base'), ('selftests', 'hcbs'))
+        for when, test, more in (
+            ('brief', 'script:selftests:brief', ()),
+            ('full', 'script:selftests', (('GUEST_TIMEOUT', '3600'),)),
+        )
+    ),
+    Run('supply', 'control', 'base', 'control:brief', when='brief'),
+    Run('supply', 'supply', 'hcbs', 'supply:brief', when='brief'),
+    Run('supply', 'supply-again', 'hcbs', 'supply:brief', when='brief'),
+    Run('supply', 'control', 'base', 'control', when='full'),
+    Run('supply', 'supply', 'hcbs', 'supply', when='full'),
+    Run('supply', 'supply-again', 'hcbs', 'supply', when='full'),
+    Run('supply', 'supply1', 'hcbs', 'supply1:brief'),
+    Run('refusals', 'refuse', 'hcbs', 'refuse'),
+    Run('refusals', 'refuse1', 'hcbs', 'refuse1'),
+    Run('per-CPU sums', 'percpu', 'hcbs', 'percpu', cpus='4'),
+    Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
+    Run('inheritance', 'pi', 'hcbs', 'pi'),
+    Run('regression', 'regress-base', 'base', 'regress'),
+    Run('regression', 'regress', 'hcbs', 'regress'),
+    Run('regression', 'beside-base', 'base', 'beside-control'),
+    Run('regression', 'beside', 'hcbs', 'beside'),
+    Run('regression', 'bench-base', 'base', 'script:bench', environment=TOOLS),
+    Run('regression', 'bench', 'hcbs', 'script:bench', environment=TOOLS),
+    Run('traces', 'trace', 'hcbs', 'trace', when='full'),
+    Run('traces', 'trace-control', 'base', 'trace-control', when='full'),
+    Run('traces', 'trace-cpus', 'hcbs', 'trace:cpus', cpus='4', when='full'),
+    Run(
+        'stress',
+        'stress',
+        'hcbs',
+        'stress:2000',
+        cpus='4',
+        when='brief',
+        environment=(('GUEST_SHIFT', '2'),),
+    ),
+    Run(
+        'stress',
+        'stress',
+        'debug',
+        'stress',
+        cpus='4',
+        when='full',
+        environment=(('GUEST_SHIFT', '2'), ('GUEST_TIMEOUT', '3600')),
+    ),
+]
+COMPARISONS = [
+    Comparison('supply', 'table', ('control', 'supply'), table.supply),
+    Comparison('supply', 'log hash', ('supply', 'supply-again'), same),
+    Comparison(
+        'regression', 'values', ('regress-base', 'regress'), table.values
+    ),
+    Comparison(
+        'regression', 'beside', ('beside-base', 'beside'), table.values
+    ),
+    Comparison(
+        'regression', 'perf bench', ('bench-base', 'bench'), table.values
+    ),
+    Comparison(
+        'selftests',
+        'comparison',
+        ('selftests-base', 'selftests'),
+        table.selftests,
+    ),
+]
+
+
+@dataclasses.dataclass
+class Line:
+    """A line of the summary."""
+
+    group: str
+    name: str
+    ok: bool
+    seconds: float
+    note: str = ''
+
+
+def say(text: str) -> None:
+    """Print what goes on."""
+    print(text, flush=True)
+
+
+def build(name: str) -> tuple[Line, str]:
+    """Build a kernel; return the path of its image as well."""
+    begin = time.monotonic()
+    done = subprocess.run(
+        [SCRIPTS / 'build.sh', *KERNELS[name].arguments],
+        check=False,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    image = done.stdout.strip()
+    seconds = time.monotonic() - begin
+    line = Line('build', name, done.returncode == 0, seconds, image)
+    return line, image
+
+
+def log_of(run: Run) -> pathlib.Path:
+    """Where a run's log is."""
+    return LOGS / f'{run.log}.log'
+
+
+def lines_of(name: str) -> list[str]:
+    """A log by name; empty if it is not there."""
+    path = LOGS / f'{name}.log'
+    return table.read(str(path)) if path.exists() else []
+
+
+class Slots:
+    """CPUs of this machine; who needs several waits until they are free."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.free = number
+        self.change = threading.Condition()
+
+    def take(self, slots: int) -> int:
+        """Wait for so many slots, or for all that there are."""
+        slots = min(slots, self.number)
+        with self.change:
+            self.change.wait_for(lambda: self.free >= slots)
+            self.free -= slots
+        return slots
+
+    def give(self, slots: int) -> None:
+        """Give them back."""
+        with self.change:
+            self.free += slots
+            self.change.notify_all()
+
+
+def execute(run: Run, images: dict[str, str], slots: Slots) -> Line:
+    """Run one thing, and look at what it says."""
+    log = log_of(run)
+    log.unlink(missing_ok=True)
+    taken = slots.take(run.slots)
+    begin = time.monotonic()
+    try:
+        if run.kernel is None:
+            command = run.test.split()
+            out = log.open('wb')
+        else:
+            command = [
+                str(SCRIPTS / 'guest.sh'),
+                images[run.kernel],
+                run.test,
+                run.cpus,
+                str(log),
+            ]
+            out = (LOGS / f'{run.log}.err').open('wb')
+        with out:
+            code = subprocess.run(
+                command,
+                cwd=KERNEL,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=os.environ | dict(run.environment),
+            ).returncode
+    finally:
+        slots.give(taken)
+    seconds = time.monotonic() - begin
+    said = table.read(str(log)) if log.exists() else []
+    if code:
+        where = f'ended with {code}, see {log}'
+        for text in [t for t in said if COMPLAINTS.search(t)][:20]:
+            say(f'    | {text[:150]}')
+    else:
+        good = sum(text.startswith('ok ') for text in said)
+        where = f'{good} checks' if run.kernel and good else ''
+    return Line(run.group, run.log, code == 0, seconds, where)
+
+
+def compare(comparison: Comparison) -> Line:
+    """Compare two logs; keep the table, and show it if it is short."""
+    out, ok = comparison.judge(*(lines_of(log) for log in comparison.logs))
+    name = f'{comparison.group}-{comparison.name}'.replace(' ', '-')
+    path = LOGS / f'{name}.txt'
+    path.write_text('\n'.join(out) + '\n')
+    say(f'\n{comparison.group}: {comparison.name} ({path})')
+    shown = (
+        out if len(out) <= 100 else [t for t in out if '<--' in t] + out[-3:]
+    )
+    for text in shown:
+        say(f'  {text}')
+    return Line(
+        comparison.group,
+        comparison.name,
+        ok,
+        0.0,
+        'of ' + ' and '.join(comparison.logs),
+    )
+
+
+def summary(lines: list[Line], seconds: float) -> str:
+    """The table at the end."""
+    out = [f'{"group":<14} {"run":<16} {"verdict":<7} {"time":>7}  note']
+    for line in lines:
+        out.append(
+            f'{line.group:<14} {line.name:<16} '
+            f'{"passed" if line.ok else "FAILED":<7} {line.seconds:>6.0f}s  '
+            f'{line.note}'.rstrip()
+        )
+    bad = sum(not line.ok for line in lines)
+    out += [
+        '',
+        f'{len(lines)} runs and comparisons in {seconds:.0f} s on '
+        f'{SLOTS} CPUs: {"all passed" if not bad else f"{bad} FAILED"}',
+        f' - Passed: {len(lines) - bad}',
+        f' - Failed: {bad}',
+        ' - Skipped: 0',
+    ]
+    return '\n'.join(out)
+
+
+def selected(full: bool, groups: list[str]) -> list[Run]:
+    """The runs of this call."""
+    when = ('both', 'full') if full else ('both', 'brief')
+    return [
+        run
+        for run in RUNS
+        if run.when in when and (not groups or run.group in groups)
+    ]
+
+
+def main() -> int:
+    """Build, run, compare, sum up."""
+    known = sorted({run.group for run in RUNS})
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--full', action='store_true')
+    parser.add_argument('groups', nargs='*', metavar='GROUP', help=str(known))
+    options = parser.parse_args()
+    unknown = set(options.groups) - set(known)
+    if unknown:
+        parser.error(f'no such group: {sorted(unknown)}; there are {known}')
+    runs = selected(options.full, options.groups)
+
+    begin = time.monotonic()
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with (LOGS / 'lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lines = []
+        images = {}
+        for name in KERNELS:
+            if any(run.kernel == name for run in runs):
+                line, images[name] = build(name)
+                lines.append(line)
+                say(f'built {name} in {line.seconds:.0f} s: {line.note}')
+                if not line.ok:
+                    say('a kernel could not be built')
+                    return 1
+        if any(run.environment[:1] == TOOLS for run in runs):
+            tools_begin = time.monotonic()
+            done = subprocess.run([SCRIPTS / 'tools.sh'], check=False)
+            spent = time.monotonic() - tools_begin
+            lines.append(Line('build', 'tools', done.returncode == 0, spent))
+
+        slots = Slots(SLOTS)
+        with concurrent.futures.ThreadPoolExecutor(SLOTS) as pool:
+            waiting = [
+                pool.submit(execute, run, images, slots) for run in runs
+            ]
+            for future in concurrent.futures.as_completed(waiting):
+                line = future.result()
+                word = 'passed' if line.ok else 'FAILED'
+                say(f'{word} in {line.seconds:.0f} s: {line.name} {line.note}')
+        lines += [future.result() for future in waiting]
+
+        there = {run.log for run in runs}
+        for comparison in COMPARISONS:
+            if there.issuperset(comparison.logs):
+                lines.append(compare(comparison))
+        text = summary(lines, time.monotonic() - begin)
+        (LOGS / 'summary.txt').write_text(text + '\n')
+    say('\n' + text)
+    return any(not line.ok for line in lines)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

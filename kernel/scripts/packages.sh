@@ -1,0 +1,94 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Install the Debian packages that kernel/ needs; what is there stays as it is.
+# QEMU has to be 10 or later: where the release's own is older, it comes from
+# the release's backports, through an apt configuration of its own.
+set -eu
+work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+
+packages="
+    gcc libc6-dev make flex bison bc libelf-dev libssl-dev cpio rsync patch
+    git perl-base pkg-config python3 ccache xz-utils bzip2 gzip
+    busybox-static
+    ca-certificates debian-archive-keyring util-linux
+"
+
+say() { echo "packages: $*" >&2; }
+
+installed() {
+    case $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null) in
+        *' installed') return 0 ;;
+        *) return 1 ;;
+    esac
+}
+
+mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' \
+        'Identifier: Packages' | grep -v security | head -n 1
+}
+
+updated=
+update() {
+    [ -n "$updated" ] || apt-get -qq update
+    updated=yes
+}
+
+missing=
+for p in $packages; do
+    installed "$p" || missing="$missing $p"
+done
+if [ -n "$missing" ]; then
+    say "installing$missing"
+    update
+    # shellcheck disable=SC2086
+    apt-get install -qq -y --no-install-recommends $missing
+fi
+
+recent() { # version of QEMU
+    [ -n "$1" ] && dpkg --compare-versions "$1" ge 1:10
+}
+
+qemu=qemu-system-x86
+if [ -n "${QEMU:-}" ]; then
+    say "QEMU is $QEMU, as told"
+    exit 0
+fi
+version=
+if installed "$qemu"; then
+    version=$(dpkg-query -W -f '${Version}' "$qemu")
+fi
+if ! recent "$version"; then
+    update
+    version=$(apt-cache policy "$qemu" | sed -n 's/^ *Candidate: //p')
+    if recent "$version"; then
+        apt-get install -qq -y --no-install-recommends "$qemu"
+    else
+        codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+        mirror=${DEBIAN_MIRROR:-$(mirror)}
+        [ -n "$mirror" ] || {
+            say "no Debian mirror: set DEBIAN_MIRROR"
+            exit 1
+        }
+        say "QEMU ${version:-(none)} is too old: taking $codename-backports"
+        apt=$work/apt-qemu
+        mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+        key=/usr/share/keyrings/debian-archive-keyring.gpg
+        for suite in "$codename" "$codename-updates" "$codename-backports"; do
+            echo "deb [signed-by=$key] $mirror $suite main"
+        done >"$apt/sources.list"
+        set -- -qq -o "Dir::Etc::sourcelist=$apt/sources.list" \
+            -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$apt/lists" \
+            -o "Dir::Cache=$apt" -o APT::Sandbox::User=root
+        apt-get "$@" update
+        apt-get "$@" install -y --no-install-recommends \
+            -t "$codename-backports" "$qemu"
+        rm -rf "$apt"
+    fi
+    version=$(dpkg-query -W -f '${Version}' "$qemu")
+    recent "$version" || {
+        say "QEMU $version is too old: 10 or later is needed"
+        exit 1
+    }
+fi
+say "all there, QEMU $version"
