@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``nova-rt-status``: can this host hold reservations, can it be upgraded.
 
-``host check`` reads nova.conf where there is one, and works without.
+``host check`` and ``host usage`` read nova.conf where there is one, and work
+without.
 """
 
 from importlib import metadata
@@ -73,6 +74,17 @@ def _table(rows: list[tuple[str, str]]) -> None:
         print(f'{name:<{width}}  {value}')
 
 
+def _host(conf: cfg.ConfigOpts, files: Files) -> Host:
+    options = conf.nova_rt
+    return Host(
+        cpu_set=options.cpu_set,
+        smt=options.smt,
+        reserved_ppm=options.reserved_ppm,
+        partition=options.partition,
+        files=files,
+    )
+
+
 def check_host(
     conf: cfg.ConfigOpts, prepare: bool, files: Files | None = None
 ) -> int:
@@ -84,13 +96,7 @@ def check_host(
     """
     files = files or Files()
     options = conf.nova_rt
-    host = Host(
-        cpu_set=options.cpu_set,
-        smt=options.smt,
-        reserved_ppm=options.reserved_ppm,
-        partition=options.partition,
-        files=files,
-    )
+    host = _host(conf, files)
     try:
         found = host.look()
         if prepare or found.prepared:
@@ -127,6 +133,30 @@ def check_host(
     return 0
 
 
+def show_usage(conf: cfg.ConfigOpts, files: Files | None = None) -> int:
+    """Say what the servers of this host use of their reservations.
+
+    :returns: the exit code, 0 if the kernel says it
+    """
+    host = _host(conf, files or Files())
+    try:
+        found = host.look()
+    except exception.HostError as err:
+        print(f'This host cannot hold reservations: {err}')
+        return 1
+    if not found.interface.reports:
+        print(f'The kernel does not count this with {found.name}.')
+        return 1
+    print('CPU  periods  throttled  used ms  reservation  group')
+    for name, held, usages in host.usages():
+        for cpu, usage in sorted(usages.items()):
+            print(
+                f'{cpu:>3}  {usage.periods:>7}  {usage.throttled:>9}  '
+                f'{usage.used_us // 1000:>7}  {held}  {name}'
+            )
+    return 0
+
+
 def _parsers(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
     def add(subparsers: Any) -> None:
         upgrade = subparsers.add_parser(
@@ -135,16 +165,20 @@ def _parsers(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
         upgrade.add_argument('check', choices=['check'])
         upgrade.set_defaults(action_fn=Checks().check)
         host = subparsers.add_parser(
-            'host', help='what the kernel of this host offers'
+            'host', help='what the kernel of this host offers, what is used'
         )
-        host.add_argument('check', choices=['check'])
+        host.add_argument('what', choices=['check', 'usage'])
         host.add_argument(
             '--prepare',
             action='store_true',
-            help='give the partition its bandwidth',
+            help='check: give the partition its bandwidth',
         )
         host.set_defaults(
-            action_fn=lambda: check_host(conf, conf.command.prepare)
+            action_fn=lambda: (
+                show_usage(conf)
+                if conf.command.what == 'usage'
+                else check_host(conf, conf.command.prepare)
+            )
         )
 
     return cfg.SubCommandOpt('command', handler=add)

@@ -23,9 +23,10 @@ from nova_rt.virt.interfaces import Interface
 NO_INTERFACE = (
     'boot a kernel with CONFIG_RT_GROUP_SCHED=y (and, from Linux 6.16 on, '
     'rt_group_sched=1 where it is off by default) and the cpu controller on '
-    'cgroup v1, which limits real-time tasks; or a kernel with the patches '
-    'of hierarchical constant bandwidth servers (HCBS), which guarantees '
-    'their bandwidth. A mainline kernel has no RT bandwidth on cgroup v2.'
+    'cgroup v1, which limits real-time tasks; or the kernel of this project '
+    'or another with hierarchical constant bandwidth servers (HCBS), which '
+    'guarantees their bandwidth. A mainline kernel has no RT bandwidth on '
+    'cgroup v2.'
 )
 
 #: What the fair server of a kernel with HCBS takes of each CPU where its files
@@ -211,7 +212,14 @@ def prepare(files: Files, found: Capability) -> Capability:
         held = tree.read(partition)
         wish = _share(found, held)
         if held != wish:
-            tree.write(partition, found.interface.raise_to(wish))
+            try:
+                tree.write(partition, found.interface.raise_to(wish))
+            except OSError as err:
+                if err.errno != errno.EBUSY or not _may_have_servers(found):
+                    raise
+                found = _without_fair_servers(files, found)
+                wish = _share(found, held)
+                tree.write(partition, found.interface.raise_to(wish))
             held = tree.read(partition)
     except OSError as err:
         raise _not_prepared(err, found) from err
@@ -383,6 +391,25 @@ def _fair_server(files: Files, cpu: int) -> int:
     except (FileNotFoundError, PermissionError):
         return _FAIR_SERVER_PPM
     return -(-runtime * PPM // max(1, period))
+
+
+def _may_have_servers(found: Capability) -> bool:
+    """Whether there may be servers behind the files of the mainline kernel.
+
+    With kernel/patches of this repository there are, on cgroup v1 as well, and
+    nothing says so: the kernel only takes the fair server into account. What
+    is there is then taken for a limit, which is less than it is.
+    """
+    return found.interface is interfaces.V1_THROTTLE
+
+
+def _without_fair_servers(files: Files, found: Capability) -> Capability:
+    """The capability less what ordinary tasks are guaranteed."""
+    free = {
+        cpu: ppm - _fair_server(files, cpu)
+        for cpu, ppm in found.ceiling.cpus.items()
+    }
+    return dataclasses.replace(found, ceiling=_ceiling(found.interface, free))
 
 
 def _listed(taken: Mapping[str, int]) -> str:

@@ -203,6 +203,21 @@ class Host:
                 return self._tree.usage(level)
         return {}
 
+    def usages(self) -> list[tuple[str, Held, Mapping[int, Usage]]]:
+        """What is used of each reservation in the partition.
+
+        :returns: the name of a group in the partition, what it holds, and CPU
+            -> what it did with it; nothing where the kernel does not say
+        :raises OSError: with the kernel's errno
+        """
+        if not self._tree.interface.reports:
+            return []
+        partition = self.capability.partition
+        return [
+            (str(group.relative_to(partition)), held, self._tree.usage(group))
+            for group, held in self._tree.reservations(partition)
+        ]
+
     def _hold(self, pid: int, rec: record.Record) -> pathlib.Path:
         group = self._tree.of_process(pid)
         levels = self._tree.levels(group, self.capability.partition)

@@ -12,16 +12,20 @@ from oslo_config import cfg
 import nova_rt.privsep
 import nova_rt.privsep.cgroup
 from nova_rt.tests.host import machine
+from nova_rt.virt import interfaces
 
 _HELPER = pathlib.Path(sys.executable).parent / 'privsep-helper'
 
 
-class DaemonTest(machine.MachineTestCase):
+class EveryMachine:
+    #: What gives a group 1 % of a CPU, 0.9 %, more than there is, nothing.
+    LITTLE, LESS, TOO_MUCH, NOTHING = '10000', '9000', '900000', '0'
+
     def setUp(self):
         super().setUp()
         self.group = self.machine.top / 'web'
-        self.machine.files.make_group(self.group)
-        self.file = self.group / 'cpu.rt_runtime_us'
+        self.machine.make_group(self.group)
+        self.file = self.group / self.INTERFACE.runtime_file
 
     def _daemon(self, *settings):
         """Run the functions in a helper with these settings."""
@@ -50,7 +54,7 @@ class DaemonTest(machine.MachineTestCase):
     def test_enough(self):
         task = self.machine.add_task(self.group)
         daemon = self._daemon()
-        daemon.write(str(self.file), '10000')
+        daemon.write(str(self.file), self.LITTLE)
         daemon.set_policy(str(self.group), os.getpid(), os.SCHED_RR, 2, False)
         self.assertEqual(os.SCHED_RR, os.sched_getscheduler(task))
         probe = f'{self.machine.top}/nova-rt-probe-1'
@@ -60,22 +64,23 @@ class DaemonTest(machine.MachineTestCase):
     def test_errors_keep_their_errno(self):
         self.machine.add_task(self.group)
         daemon = self._daemon()
+        daemon.write(str(self.file), self.NOTHING)
         policy = str(self.group), os.getpid(), os.SCHED_RR, 2, False
         self._fails(errno.EPERM, daemon.set_policy, *policy)
-        self._fails(errno.EINVAL, daemon.write, str(self.file), '900000')
+        self._fails(errno.EINVAL, daemon.write, str(self.file), self.TOO_MUCH)
         self._fails(errno.EEXIST, daemon.make_group, str(self.group))
         self._fails(
             errno.ENOENT, daemon.write, f'{self.group}/gone/cpu.rt.max', ''
         )
         self._fails(errno.EACCES, daemon.write, '/etc/passwd', '')
-        daemon.write(str(self.file), '10000')
+        daemon.write(str(self.file), self.LITTLE)
         daemon.set_policy(*policy)
-        self._fails(errno.EBUSY, daemon.write, str(self.file), '0')
+        self._fails(errno.EBUSY, daemon.write, str(self.file), self.NOTHING)
 
     def test_policy_needs_sys_nice(self):
         self.machine.add_task(self.group)
         daemon = self._daemon('capabilities = CAP_DAC_OVERRIDE')
-        daemon.write(str(self.file), '10000')
+        daemon.write(str(self.file), self.LITTLE)
         self._fails(
             errno.EPERM,
             daemon.set_policy,
@@ -89,14 +94,16 @@ class DaemonTest(machine.MachineTestCase):
     def test_aside(self):
         """It keeps the policy, and is an ordinary task in between."""
         daemon = self._daemon()
-        daemon.write(str(self.file), '10000')
+        daemon.write(str(self.file), self.LITTLE)
         task = self.machine.add_task(self.group)
         os.sched_setscheduler(task, os.SCHED_FIFO, os.sched_param(7))
-        self._fails(errno.EBUSY, daemon.write, str(self.file), '0')
-        daemon.write_aside(str(self.file), '9000')
+        self._fails(errno.EBUSY, daemon.write, str(self.file), self.NOTHING)
+        daemon.write_aside(str(self.file), self.LESS)
         self.assertEqual(os.SCHED_FIFO, os.sched_getscheduler(task))
         self.assertEqual(7, os.sched_getparam(task).sched_priority)
-        self._fails(errno.EINVAL, daemon.write_aside, str(self.file), '90000')
+        self._fails(
+            errno.EINVAL, daemon.write_aside, str(self.file), self.TOO_MUCH
+        )
         self.assertEqual(os.SCHED_FIFO, os.sched_getscheduler(task))
 
     def test_partition_needs_dac_override(self):
@@ -104,3 +111,11 @@ class DaemonTest(machine.MachineTestCase):
         path = self.machine.root / f'{self.machine.name}-partition'
         self.addCleanup(lambda: path.exists() and path.rmdir())
         self._fails(errno.EACCES, daemon.make_group, str(path))
+
+
+class V1ThrottleTest(EveryMachine, machine.MachineTestCase):
+    pass
+
+
+class V2RtMaxCpuTest(EveryMachine, machine.MachineTestCase):
+    INTERFACE = interfaces.V2_RT_MAX_CPU

@@ -13,7 +13,7 @@ from nova_rt.cmd import status
 from nova_rt.tests.fixtures import kernel
 
 
-class HostCheckTest(base.BaseTestCase):
+class HostTestCase(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.useFixture(fixtures.FakeLogger())
@@ -34,6 +34,8 @@ class HostCheckTest(base.BaseTestCase):
         self.out.seek(0)
         return code, self.out.read()
 
+
+class HostCheckTest(HostTestCase):
     def test_looks_only(self):
         code, text = self._check('v1-throttle')
         self.assertEqual(0, code)
@@ -76,6 +78,44 @@ class HostCheckTest(base.BaseTestCase):
         code, text = self._check('v1-throttle', limit_us=-1)
         self.assertEqual(1, code)
         self.assertIn('sched_rt_runtime_us', text)
+
+
+class HostUsageTest(HostTestCase):
+    def _usage(self):
+        self.out.seek(0)
+        self.out.truncate()
+        code = status.show_usage(self.conf, self.kernel.files)
+        self.out.seek(0)
+        return code, self.out.read()
+
+    def test_usage(self):
+        self._check('v2-rt-max-cpu', prepare=True)
+        group = self.kernel.add_container(7, 'web', (1, 3), nested=['libvirt'])
+        self.kernel.write(group / 'cpu.rt.max', '600 1000')
+        self.kernel.use(group, 3, 10, 4, 5500)
+        code, text = self._usage()
+        self.assertEqual(0, code)
+        rows = [line.split() for line in text.splitlines()[1:]]
+        self.assertEqual(
+            [['1', '0', '0', '0'], ['3', '10', '4', '5']],
+            [row[:4] for row in rows],
+        )
+        self.assertIn('600/1000 us  lxc-7-web.libvirt-lxc/libvirt', text)
+
+    def test_usage_of_nothing(self):
+        self._check('v2-rt-max-cpu')
+        code, text = self._usage()
+        self.assertEqual((0, 1), (code, len(text.splitlines())))
+
+    def test_usage_that_is_not_counted(self):
+        self._check('v1-throttle')
+        code, text = self._usage()
+        self.assertEqual(1, code)
+        self.assertIn('does not count this with v1-throttle', text)
+
+    def test_usage_without_an_interface(self):
+        self._check('none')
+        self.assertEqual(1, self._usage()[0])
 
 
 class UpgradeCheckTest(base.BaseTestCase):

@@ -236,6 +236,28 @@ class PrepareTest(CapabilityTest):
             self.assertEqual([], list(files.groups(found.partition)))
             self.assertEqual(found, self._look(files))
 
+    def test_servers_behind_the_files_of_v1(self):
+        """They leave the fair server its bandwidth, and nothing says so."""
+        files = self._kernel(servers=True)
+        found = self._prepare(files)
+        self.assertEqual(900_000, found.ceiling.host_ppm)
+        self.assertEqual('limit', found.enforcement)
+        # A restart finds it as it is.
+        self.assertEqual(found, self._prepare(files))
+
+    def test_busy_for_another_reason(self):
+        files = self._kernel('v2-rt-max')
+        found = self._look(files)
+
+        def refuse(path, text):
+            raise OSError(errno.EBUSY, 'refused')
+
+        self.useFixture(fixtures.MockPatchObject(files, 'write', refuse))
+        self.kernel.enable(self.kernel.root)
+        self.assertRaises(
+            exception.HostNotPrepared, capability.prepare, files, found
+        )
+
     def test_an_own_period_is_kept(self):
         """It cannot be changed while groups in it hold bandwidth."""
         files = self._kernel()
