@@ -16,19 +16,34 @@ static pthread_mutex_t *pi_lock(void)
 	return m;
 }
 
+/* Wait for the lock, but no longer than a second: it may never come. */
+static void lock_in_time(pthread_mutex_t *m)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_sec++;
+	if (!pthread_mutex_timedlock(m, &ts))
+		pthread_mutex_unlock(m);
+}
+
 /*
  * A low task of @holder takes the lock for 5 ms of CPU time, a FIFO-50 task of
- * @waiter wants it 1 ms later, a FIFO-20 hog of the root is in between. Prints
- * how long the waiter waits, in us.
+ * @waiter wants it 1 ms later, a FIFO-20 hog of the root is in between. While
+ * the holder is boosted, @change is called with its pid. Returns how long the
+ * waiter waits, in us.
  */
-static uint64_t inversion(const char *holder, bool rt_holder, const char *waiter)
+static uint64_t inversion_with(const char *holder, bool rt_holder, const char *waiter,
+			       void (*change)(pid_t holder))
 {
 	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0), waited;
 	uint64_t start = now_ns(CLOCK_MONOTONIC) + 20 * MS;
 	pthread_mutex_t *m = pi_lock();
+	pid_t pid;
 
-	if (!fork()) {
+	pid = fork();
+	if (!pid) {
 		if (enter(holder) || (rt_holder && set_policy(0, SCHED_FIFO, 5)))
 			_exit(1);
 		sleep_until(start);
@@ -42,9 +57,8 @@ static uint64_t inversion(const char *holder, bool rt_holder, const char *waiter
 			_exit(1);
 		sleep_until(start + 1 * MS);
 		out[0] = now_ns(CLOCK_MONOTONIC);
-		pthread_mutex_lock(m);
+		lock_in_time(m);
 		out[1] = now_ns(CLOCK_MONOTONIC);
-		pthread_mutex_unlock(m);
 		_exit(0);
 	}
 	if (!fork()) {
@@ -55,11 +69,85 @@ static uint64_t inversion(const char *holder, bool rt_holder, const char *waiter
 			;
 		_exit(0);
 	}
+	if (change) {
+		set_policy(0, SCHED_FIFO, 99);
+		sleep_until(start + 2500 * US);
+		change(pid);
+		set_policy(0, SCHED_OTHER, 0);
+	}
 	while (wait(NULL) > 0)
 		;
 	waited = out[1] - out[0];
 	munmap(out, 4096);
 	return waited / US;
+}
+
+static uint64_t inversion(const char *holder, bool rt_holder, const char *waiter)
+{
+	return inversion_with(holder, rt_holder, waiter, NULL);
+}
+
+/* ---- what can happen to the group of a boosted task ---- */
+
+static void runtime_to_0(__attribute__((unused)) pid_t holder)
+{
+	expect(reserve("h", 0, 10000), 0, "runtime of the holder's group to 0");
+}
+
+static void runtime_to_max(__attribute__((unused)) pid_t holder)
+{
+	expect(put(cg("h", "cpu.rt.max"), "max"), 0, "the holder's group to max");
+}
+
+static void child_takes_all(__attribute__((unused)) pid_t holder)
+{
+	expect(reserve("h/c", 1000, 10000), 0, "all of it to a group below");
+}
+
+static void move_holder(pid_t holder)
+{
+	expect(put(cg("z", "cgroup.procs"), "%d", holder), 0, "the holder to a group with 0");
+}
+
+static void runtime_again(__attribute__((unused)) pid_t holder)
+{
+	expect(reserve("h", 0, 10000), 0, "runtime of the holder's group to 0");
+	expect(reserve("h", 4000, 10000), 0, "and to 0.4");
+}
+
+static void test_changes(void)
+{
+	static const struct {
+		const char *what;
+		void (*change)(pid_t holder);
+		uint64_t most_us;
+	} changes[] = {
+		{ "its group has nothing any more", runtime_to_0, 20000 },
+		{ "its group is max", runtime_to_max, 20000 },
+		{ "a group below has it all", child_takes_all, 20000 },
+		/* the move itself waits for a grace period of RCU */
+		{ "it is in another group", move_holder, 70000 },
+		{ "its group has something again", runtime_again, 20000 },
+	};
+	static const char * const waiters[] = { "", "w" };
+	unsigned int i, j;
+	uint64_t us;
+
+	make_group("z");
+	make_group("h/c");
+	expect(reserve("z", 0, 10000), 0, "a group with nothing");
+	expect(put(cg("h", "cgroup.subtree_control"), "+cpu"), 0, "a group below");
+	for (i = 0; i < ARRAY(changes); i++) {
+		for (j = 0; j < ARRAY(waiters); j++) {
+			expect(reserve("h/c", 0, 10000), 0, "the group below has nothing");
+			expect(reserve("h", 1000, 10000), 0, "the holder's group has 0.1");
+			us = inversion_with("h", false, waiters[j], changes[i].change);
+			check(us < changes[i].most_us, "boosted, and %s, waiter in '%s': %llu us",
+			      changes[i].what, waiters[j], (unsigned long long)us);
+		}
+	}
+	remove_group("h/c");
+	remove_group("z");
 }
 
 void test_pi(__attribute__((unused)) const char *arg)
@@ -89,6 +177,15 @@ void test_pi(__attribute__((unused)) const char *arg)
 	us = inversion("h", false, "w");
 	check(us < 70000, "fair holder beside 0.1, waiter in a group: %llu us",
 	      (unsigned long long)us);
+
+	/* A lock is no way out: what the holder uses is the waiter's. */
+	expect(reserve("h", 0, 10000), 0, "the holder's group has nothing");
+	expect(reserve("w", 1000, 10000), 0, "the waiter's group has 0.1");
+	us = inversion("h", false, "w");
+	check(us > 30000 && us < 70000, "fair holder without budget, waiter with 0.1: %llu us",
+	      (unsigned long long)us);
+	expect(reserve("w", 5000, 10000), 0, "the waiter's group has 0.5");
+	test_changes();
 	remove_group("h");
 	remove_group("w");
 }

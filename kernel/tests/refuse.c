@@ -2,6 +2,47 @@
 /* Refusals: what may not be reserved, and who may not come in. */
 #include "guest.h"
 
+/* An RT task that comes from elsewhere, by a move or as a child. */
+static void test_rt_arrivals(void)
+{
+	struct {
+		uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack,
+			stack_size, tls, set_tid, set_tid_size, cgroup;
+	} args = { .exit_signal = SIGCHLD };
+	int status;
+	pid_t pid;
+
+	make_group("e");
+	expect(reserve("e", 0, 1000), 0, "a group with nothing");
+	pid = fork();
+	if (!pid) {
+		set_policy(0, SCHED_FIFO, 10);
+		_exit(enter("e"));
+	}
+	waitpid(pid, &status, 0);
+	expect(WEXITSTATUS(status), EINVAL, "RT task moves to runtime 0");
+	if (v2) {
+		set_policy(0, SCHED_FIFO, 10);
+		args.flags = 0x200000000ULL;	/* CLONE_INTO_CGROUP */
+		args.cgroup = open("/cg/e", O_RDONLY | O_DIRECTORY);
+		pid = syscall(SYS_clone3, &args, sizeof(args));
+		if (!pid)
+			_exit(0);
+		expect(pid < 0 ? errno : 0, EINVAL, "RT task has its child in runtime 0");
+		if (pid > 0)
+			waitpid(pid, NULL, 0);
+		set_policy(0, SCHED_OTHER, 0);
+		pid = syscall(SYS_clone3, &args, sizeof(args));
+		if (!pid)
+			_exit(0);
+		expect(pid < 0 ? errno : 0, 0, "fair task has its child there");
+		if (pid > 0)
+			waitpid(pid, NULL, 0);
+		close(args.cgroup);
+	}
+	expect(remove_group("e"), 0, "rmdir e");
+}
+
 void test_refuse(__attribute__((unused)) const char *arg)
 {
 	pid_t pid;
@@ -36,6 +77,15 @@ void test_refuse(__attribute__((unused)) const char *arg)
 		       "reservation to max with an RT task inside");
 	}
 	end_child(pid);
+	expect(reserve("a/c", 500, 1000), 0, "the child has all of its parent");
+	pid = rt_child("a", &err);
+	expect(err, EPERM, "RT task into the parent");
+	end_child(pid);
+	expect(reserve("a/c", 300, 1000), 0, "the parent has something again");
+	pid = rt_child("a", &err);
+	expect(err, 0, "RT task into the parent");
+	expect(reserve("a/c", 500, 1000), EBUSY, "all to the child with an RT task in the parent");
+	end_child(pid);
 	expect(reserve("a/c", 0, 1000), 0, "runtime to 0 when it has left");
 	pid = rt_child("a/c", &err);
 	expect(err, EPERM, "RT task into runtime 0");
@@ -57,6 +107,7 @@ void test_refuse(__attribute__((unused)) const char *arg)
 		expect(reserve("b", 420, 1000), EBUSY, "group above the root's value");
 		expect(put(cg("", "cpu.rt.max"), "1000000 1000000"), 0, "root back");
 	}
+	test_rt_arrivals();
 	expect(remove_group("a/c"), 0, "rmdir child");
 	expect(remove_group("a"), 0, "rmdir a");
 	expect(remove_group("b"), 0, "rmdir b");
