@@ -74,6 +74,25 @@ class ReportsTest(base.RTServersTestBase):
         self.assertIn('500000', base.fault_of(server))
         self.assert_nothing_left(of=[server])
 
+    def test_others_take_what_is_left_of_everything(self):
+        """What runs goes on; there is nothing for new servers."""
+        server = self.create(self.rt_flavor('500/1000'))
+        self.kernel.run_deadline_tasks(900_000)
+        self._run_periodics(raise_on_error=True)
+        self.assertEqual(dict.fromkeys(range(4), 0), self.published())
+        inventory = self._get_provider_inventory(
+            self.compute_rp_uuids['compute1']
+        )['CUSTOM_RT_BANDWIDTH']
+        self.assertEqual((1, 1), (inventory['total'], inventory['reserved']))
+        self.assert_held(server)
+        refused = self.create(self.rt_flavor('2/1000'), state='ERROR')
+        self.assert_nothing_left(of=[refused])
+        self.kernel.run_deadline_tasks(0)
+        self._run_periodics()
+        self.assertEqual(3_600_000, self._inventory())
+        self._delete_server(server)
+        self.assertEqual(0, self.used())
+
     def _diagnostics(self, server):
         # As libvirt-lxc: it has no virtual CPUs to tell of.
         def vcpus(domain):

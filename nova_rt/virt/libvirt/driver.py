@@ -70,13 +70,19 @@ class RTLibvirtDriver(driver.LibvirtDriver):
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         """Add the bandwidth and what the kernel does for it."""
+        known = provider_tree.data(nodename).inventory
+        had = extra_specs.RESOURCE_CLASS in known
         super().update_provider_tree(provider_tree, nodename, allocations)
         inventory = dict(provider_tree.data(nodename).inventory)
         total = self.rt_capacity().total_ppm
-        if total:
+        if total or had:
+            # If others have taken all, there may be allocations still, with
+            # which an inventory cannot go; and its total is not 0.
+            reserved = 0 if total else 1
+            total = max(1, total)
             inventory[extra_specs.RESOURCE_CLASS] = {
                 'total': total,
-                'reserved': 0,
+                'reserved': reserved,
                 'min_unit': 1,
                 'max_unit': total,
                 'step_size': 1,
