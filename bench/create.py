@@ -31,7 +31,7 @@ from lab import (
     namespace,
     paths,
     preflight,
-    service,
+    services,
 )
 from lab.console import LabError
 
@@ -52,7 +52,7 @@ def main() -> int:
     try:
         preflight.require_root()
         if not namespace.inside():
-            return _go_inside()
+            return cloud.up_and_run('bench.create', sys.argv[1:])
         _run(options)
     except LabError as error:
         console.fail(error)
@@ -89,17 +89,6 @@ def _options() -> argparse.Namespace:
         default=paths.RESULTS / 'bench' / 'create.json',
     )
     return parser.parse_args()
-
-
-def _go_inside() -> int:
-    code = cloud.up([])
-    kept = namespace.holder()
-    if code or not kept:
-        return code or 1
-    command = namespace.enter_command(kept)
-    command += ['env', f'--chdir={paths.CHECKOUT}']
-    command += [sys.executable, '-m', 'bench.create', *sys.argv[1:]]
-    return subprocess.call(command)
 
 
 def _refuse_company(connection: Connection) -> None:
@@ -177,7 +166,7 @@ def _memory(connection: Connection, stock: bool) -> dict[str, int]:
     for _ in range(MEMORY_SERVERS):
         _create(connection, PLAIN)
     time.sleep(SETTLE_S)
-    running = service.table(stock)['nova-compute'].running()
+    running = services.table(stock)['nova-compute'].running()
     if not running:
         raise LabError(f'{program} has ended')
     statuses = pathlib.Path(f'/proc/{running.pid}/status').read_text()

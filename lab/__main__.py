@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Callable
 import os
+import signal
 import sys
 
 from lab import (
@@ -26,10 +27,16 @@ def main() -> int:
     options = _parser().parse_args()
     try:
         preflight.require_root()
-        return options.run(options)
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
     except LabError as error:
         console.fail(error)
         return 1
+    except BrokenPipeError:
+        if not console.let_go_of_output():
+            raise
+        return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         print('lab: interrupted; "up" goes on, "down" cleans up')
         return 130
@@ -129,7 +136,7 @@ def _status(options: argparse.Namespace) -> int:
     if not kept:
         print('the lab is down')
         return 3
-    return namespace.reexec(kept, ['_status'])
+    return namespace.run_module(kept, 'lab', ['_status'])
 
 
 def _status_inside(options: argparse.Namespace) -> int:
@@ -143,8 +150,8 @@ def _restart(options: argparse.Namespace) -> int:
 
     stock = ['--stock'] if options.stock else []
     with cloud.lock():
-        return namespace.reexec(
-            _up_or_fail(), ['_restart', *stock, *options.names]
+        return namespace.run_module(
+            _up_or_fail(), 'lab', ['_restart', *stock, *options.names]
         )
 
 
@@ -216,7 +223,7 @@ def _tempest(options: argparse.Namespace) -> int:
         if value is not None:
             given.append(f'--{name.replace("_", "-")}={value}')
     with cloud.lock():
-        return namespace.reexec(_up_or_fail(), ['_tempest', *given])
+        return namespace.run_module(_up_or_fail(), 'lab', ['_tempest', *given])
 
 
 def _tempest_inside(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab as a whole: everything up, parts restarted, everything down."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import concurrent.futures
 import contextlib
 import fcntl
@@ -22,6 +22,7 @@ from lab import (
     preflight,
     process,
     service,
+    services,
     setup_steps,
 )
 from lab.console import LabError, say, warn
@@ -52,7 +53,19 @@ def up(arguments: list[str]) -> int:
         if not kept:
             preflight.check()
             kept = _new_namespaces()
-        return namespace.reexec(kept, ['_up', *arguments])
+        return namespace.run_module(kept, 'lab', ['_up', *arguments])
+
+
+def up_and_run(module: str, arguments: Sequence[str]) -> int:
+    """Bring everything up, then run a module of the checkout in it.
+
+    :return: the exit code of what failed, or of the module.
+    """
+    code = up([])
+    kept = namespace.holder()
+    if code or not kept:
+        return code or 1
+    return namespace.run_module(kept, module, arguments)
 
 
 def _new_namespaces() -> process.Process:
@@ -73,10 +86,10 @@ def _new_namespaces() -> process.Process:
 def up_inside(stock_compute: bool) -> None:
     """Start and set up everything that is not there yet."""
     config.write()
-    services = service.table(stock_compute)
-    steps = {name: step.needs for name, step in services.items()}
+    table = services.table(stock_compute)
+    steps = {name: step.needs for name, step in table.items()}
     work: dict[str, Callable[[], object]] = {
-        name: step.ensure for name, step in services.items()
+        name: step.ensure for name, step in table.items()
     }
     for name, (function, needs) in setup_steps.STEPS.items():
         steps[name] = needs
@@ -152,14 +165,14 @@ def seed() -> None:
 
 def restart_inside(names: list[str], stock_compute: bool) -> None:
     """Stop some services and start them again, with what they need."""
-    services = service.table(stock_compute)
+    table = services.table(stock_compute)
     for name in names:
-        if name not in services:
+        if name not in table:
             raise LabError(
-                f'no service {name!r}; there are: {", ".join(services)}'
+                f'no service {name!r}; there are: {", ".join(table)}'
             )
     for name in names:
-        services[name].stop()
+        table[name].stop()
         say(f'{name} is stopped')
     up_inside(stock_compute)
 
@@ -171,7 +184,7 @@ def status_inside() -> int:
     """
     print(f'{"service":<20} {"pid":>8} {"RSS MiB":>8}  {"state":<14} log')
     code = 0
-    for found in service.table().values():
+    for found in services.table().values():
         running = found.running()
         state = found.state()
         code = code if state == 'up' else 3
@@ -191,7 +204,7 @@ def down() -> int:
     with lock():
         kept = namespace.holder()
         if kept:
-            namespace.reexec(kept, ['_stop'])
+            namespace.run_module(kept, 'lab', ['_stop'])
         _sweep()
         for directory in (paths.VAR, paths.ETC, paths.BIN):
             shutil.rmtree(directory, ignore_errors=True)
@@ -216,13 +229,13 @@ def _sweep() -> None:
 
 def stop_inside() -> None:
     """Destroy the lab's containers, then end all services at once."""
-    services = service.table()
-    services['nova-compute'].stop(_DOWN_S)
-    if services['libvirtd'].running():
+    table = services.table()
+    table['nova-compute'].stop(_DOWN_S)
+    if table['libvirtd'].running():
         _destroy_domains()
     say('containers are gone')
-    rest = [found for found in services.values() if found.running()]
-    with concurrent.futures.ThreadPoolExecutor(len(services)) as pool:
+    rest = [found for found in table.values() if found.running()]
+    with concurrent.futures.ThreadPoolExecutor(len(table)) as pool:
         list(pool.map(lambda found: found.stop(_DOWN_S), rest))
     say('services are stopped')
 

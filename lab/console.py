@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import select
 import sys
 import threading
 import time
@@ -54,3 +55,22 @@ def fail(error: LabError) -> None:
             print(tail(error.log), file=sys.stderr)
             print('---', file=sys.stderr)
         print(f'lab: {error}', file=sys.stderr, flush=True)
+
+
+def let_go_of_output() -> bool:
+    """See whether nobody reads the output any more, as after ``| head``.
+
+    If so, what is still to be printed goes nowhere, without an error when the
+    program ends.
+
+    :return: whether it is so.
+    """
+    output = sys.stdout.fileno()
+    poll = select.poll()
+    poll.register(output, 0)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return False
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, output)
+    os.close(nowhere)
+    return True

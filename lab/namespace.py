@@ -105,8 +105,10 @@ def enter_command(kept: process.Process) -> list[str]:
     return ['nsenter', f'--target={kept.pid}', '--net', '--mount', '--uts']
 
 
-def reexec(kept: process.Process, arguments: Sequence[str]) -> int:
-    """Run this program with other arguments in the namespaces.
+def run_module(
+    kept: process.Process, module: str, arguments: Sequence[str]
+) -> int:
+    """Run a module of the checkout in the namespaces, as ``python -m`` does.
 
     An interrupt from the terminal reaches it directly, so it is left to
     answer; a request to end is handed on.
@@ -115,7 +117,8 @@ def reexec(kept: process.Process, arguments: Sequence[str]) -> int:
     """
     command = enter_command(kept)
     command += ['env', f'--chdir={paths.CHECKOUT}']
-    command += [sys.executable, '-m', 'lab', *arguments]
+    command += [sys.executable, '-m', module, *arguments]
+    sys.stdout.flush()
     child = subprocess.Popen(command)
     interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
     end = signal.signal(signal.SIGTERM, lambda *_: child.terminate())

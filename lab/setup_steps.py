@@ -11,7 +11,7 @@ import pathlib
 import subprocess
 import time
 
-from lab import catalog, config, namespace, paths, service
+from lab import catalog, config, namespace, paths, service, services
 from lab.console import LabError, say
 
 _DONE = paths.VAR / 'done'
@@ -241,10 +241,10 @@ def hosts() -> None:
     :raises LabError: when they do not in time.
     """
     cloud = catalog.connect()
-    services = service.table()
+    table = services.table()
     deadline = time.monotonic() + _REGISTER_S
     for name in ('nova-conductor', 'nova-scheduler', 'nova-compute'):
-        found = services[name]
+        found = table[name]
         while True:
             running = found.running()
             if not running:

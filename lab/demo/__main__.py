@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m lab.demo``: bring the lab up, then tell the story in it."""
 
-import os
 import sys
 
-from lab import cloud, console, namespace, paths, preflight
+from lab import cloud, console, namespace, preflight
 from lab.console import LabError
 
 
@@ -13,7 +12,7 @@ def main() -> int:
     try:
         preflight.require_root()
         if not namespace.inside():
-            return _go_inside()
+            return cloud.up_and_run('lab.demo', [])
         from lab.demo import story
 
         story.tell()
@@ -24,18 +23,6 @@ def main() -> int:
         print('\ndemo: interrupted; the lab is left as it is')
         return 130
     return 0
-
-
-def _go_inside() -> int:
-    code = cloud.up([])
-    kept = namespace.holder()
-    if code or not kept:
-        return code or 1
-    command = namespace.enter_command(kept)
-    command += ['env', f'--chdir={paths.CHECKOUT}']
-    command += [sys.executable, '-m', 'lab.demo']
-    sys.stdout.flush()
-    os.execvp(command[0], command)
 
 
 if __name__ == '__main__':
