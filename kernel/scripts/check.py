@@ -149,20 +149,25 @@ RUNS = [
         'stress',
         'stress',
         'hcbs',
-        'stress:2000',
+        'stress:2000,1',
         cpus='4',
         when='brief',
-        environment=(('GUEST_SHIFT', '2'),),
+        environment=(('GUEST_CLOCK', 'host'),),
     ),
-    Run(
-        'stress',
-        'stress',
-        'debug',
-        'stress',
-        cpus='4',
-        when='full',
-        environment=(('GUEST_SHIFT', '2'), ('GUEST_TIMEOUT', '3600')),
+    *(
+        Run(
+            'stress',
+            f'stress-{seed}',
+            'debug',
+            f'stress:20000,{seed}',
+            cpus='4',
+            when='full',
+            slots=2,
+            environment=(('GUEST_CLOCK', 'host'), ('GUEST_TIMEOUT', '3600')),
+        )
+        for seed in (1, 2, 3)
     ),
+    Run('unit tests', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
 ]
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),

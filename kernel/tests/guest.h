@@ -127,6 +127,7 @@ void test_percpu(const char *arg);
 void test_migrate(const char *arg);
 void test_pi(const char *arg);
 void test_stress(const char *arg);
+void test_kunit(const char *arg);
 void test_regress(const char *arg);
 void test_beside(const char *arg);
 void test_beside_control(const char *arg);

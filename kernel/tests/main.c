@@ -21,6 +21,7 @@ static const struct test {
 	{ "migrate", V2, test_migrate },
 	{ "pi", V2, test_pi },
 	{ "stress", V2, test_stress },
+	{ "kunit", NONE, test_kunit },
 	{ "regress", NONE, test_regress },
 	{ "beside", V2, test_beside },
 	{ "beside-control", V1, test_beside_control },
