@@ -46,6 +46,7 @@ if [ ! -e "$image" ]; then
         sort -u | while read -r option; do
         line=$(grep -hE "^(# )?$option[= ]" $configs | tail -n 1)
         case $line in
+            '') false ;;
             '#'*) ! grep -q "^$option=" .config ;;
             *) grep -qxF "$line" .config ;;
         esac || {

@@ -133,7 +133,7 @@ RUNS = [
     Run('supply', 'supply1', 'hcbs', 'supply1:brief'),
     Run('refusals', 'refuse', 'hcbs', 'refuse'),
     Run('refusals', 'refuse1', 'hcbs', 'refuse1'),
-    Run('per-CPU sums', 'percpu', 'hcbs', 'percpu', cpus='4'),
+    Run('percpu', 'percpu', 'hcbs', 'percpu', cpus='4'),
     Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
     Run('inheritance', 'pi', 'hcbs', 'pi'),
     Run('regression', 'regress-base', 'base', 'regress'),

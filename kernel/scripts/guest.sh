@@ -36,25 +36,32 @@ if [ ! -e "$root.cpio.gz" ]; then
     rm -rf "$new"
 fi
 
-initrd=$root.cpio.gz
+initrd=$root.cpio.gz temporary='' pid=''
+# Whoever ends this ends QEMU.
+trap 'rm -f $temporary; [ -z "$pid" ] || kill "$pid" 2>/dev/null || :' EXIT
+trap 'exit 1' HUP INT TERM
 if [ -n "${GUEST_TOOLS:-}" ]; then
     tools=$("$here/scripts/tools.sh")
-    initrd=$work/initrd-$$
-    trap 'rm -f "$initrd"' EXIT
+    temporary=$work/initrd-$$
+    initrd=$temporary
     cat "$root.cpio.gz" "$tools" >"$initrd"
 fi
 
 args="console=ttyS0 panic=-1 nokaslr norandmaps tsc=reliable t=$test $*"
 args="$args rdinit=/init loglevel=5 "
 # The icount clock makes time a function of the instructions executed.
-clock="-accel tcg -icount shift=${GUEST_SHIFT:-0},sleep=off -rtc base=2026-01-01,clock=vm"
+clock="-accel tcg -icount shift=${GUEST_SHIFT:-0},sleep=off"
+clock="$clock -rtc base=2026-01-01,clock=vm"
 [ "${GUEST_CLOCK:-}" != host ] || clock='-accel tcg,thread=multi'
 # shellcheck disable=SC2086
 timeout "${GUEST_TIMEOUT:-1200}" nice -n "${GUEST_NICE:-10}" "$qemu" \
     $clock -seed 1 -cpu max -smp "$cpus" -m "${GUEST_MB:-512}" \
     -nodefaults -no-user-config -no-reboot -display none \
     -serial "file:$log" -kernel "$kernel" -initrd "$initrd" \
-    -append "$args"
+    -append "$args" &
+pid=$!
+wait "$pid"
+pid=''
 # Whatever the kernel complains about is a failure, too.
 if grep -aE 'WARNING|BUG:|INFO: |Call Trace|suspicious RCU' "$log"; then
     exit 1

@@ -29,8 +29,7 @@ static const struct scene one_cpu[] = {
 		{ "fair", NULL, SCHED_OTHER, 0, 0, 0 } } },
 	{ "beside", 60, NULL, {
 		{ "group", "g0", SCHED_FIFO, 10, 3000, 10000 },
-		{ "FIFO-99", NULL, SCHED_FIFO, 99, 0, 0 },
-		{ "fair", NULL, SCHED_OTHER, 0, 0, 0 } } },
+		{ "FIFO-99", NULL, SCHED_FIFO, 99, 0, 0 } } },
 	{ "three", 100, NULL, {
 		{ "A", "g0", SCHED_FIFO, 10, 3000, 10000 },
 		{ "B", "g1", SCHED_FIFO, 10, 40000, 100000 },
@@ -144,7 +143,7 @@ static void play(const struct scene *s)
 		bad += status != 0;
 	trace("tracing_on", "0");
 	i = print_switches(s, start);
-	check(i > 10 && !bad, "%s: %d switches", s->name, i);
+	check(i > 0 && !bad, "%s: %d switches", s->name, i);
 	for (a = s->actors; a < s->actors + MAX_ACTORS && a->name; a++) {
 		if (a->group)
 			remove_group(a->group);
