@@ -102,7 +102,6 @@ def same(one: list[str], two: list[str]) -> tuple[list[str], bool]:
 
 
 TOOLS = (('GUEST_TOOLS', 'yes'),)
-SMT = '8,sockets=1,cores=4,threads=2'
 RUNS = [
     Run(
         'harness', 'tables', None, 'python3 -B -m unittest discover -s scripts'
@@ -111,18 +110,24 @@ RUNS = [
     *(
         Run(
             'selftests',
-            log,
+            f'selftests-{part}{suffix}',
             kernel,
-            test,
-            cpus=SMT,
+            f'script:selftests:{part}',
+            cpus=cpus,
             when=when,
-            environment=(*TOOLS, ('GUEST_MB', '1024'), *more),
+            environment=(
+                *TOOLS,
+                ('GUEST_MB', '1024'),
+                ('GUEST_SHIFT', '2'),
+                ('GUEST_TIMEOUT', '3600'),
+            ),
         )
-        for log, kernel in (('selftests-base', 'base'), ('selftests', 'hcbs'))
-        for when, test, more in (
-            ('brief', 'script:selftests:brief', ()),
-            ('full', 'script:selftests', (('GUEST_TIMEOUT', '3600'),)),
+        for part, cpus, when in (
+            ('brief', '4,sockets=1,cores=2,threads=2', 'both'),
+            ('memory', '2', 'full'),
+            ('cpuset', '8', 'full'),
         )
+        for suffix, kernel in (('-base', 'base'), ('', 'hcbs'))
     ),
     Run('supply', 'control', 'base', 'control:brief', when='brief'),
     Run('supply', 'supply', 'hcbs', 'supply:brief', when='brief'),
@@ -181,11 +186,14 @@ COMPARISONS = [
     Comparison(
         'regression', 'perf bench', ('bench-base', 'bench'), table.values
     ),
-    Comparison(
-        'selftests',
-        'comparison',
-        ('selftests-base', 'selftests'),
-        table.selftests,
+    *(
+        Comparison(
+            'selftests',
+            part,
+            (f'selftests-{part}-base', f'selftests-{part}'),
+            table.selftests,
+        )
+        for part in ('brief', 'memory', 'cpuset')
     ),
 ]
 
