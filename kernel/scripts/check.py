@@ -172,7 +172,7 @@ RUNS = [
         )
         for seed in (1, 2, 3)
     ),
-    Run('unit tests', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
+    Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
 ]
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),

@@ -98,6 +98,7 @@ struct hog {
 	const char *group;	/* NULL: the root */
 	int policy, prio;	/* SCHED_FIFO, SCHED_OTHER, DEADLINE */
 	int q, p;		/* us */
+	bool interrupted;	/* very often, by two others */
 	/* out: */
 	int err;
 	uint64_t cpu_ns;	/* accounted by the kernel */

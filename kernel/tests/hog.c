@@ -18,6 +18,7 @@ void make_hogs(void)
 static void hog_main(struct hog *h, uint64_t start, uint64_t end)
 {
 	uint64_t t, last, cpu0;
+	int i;
 
 	if (h->group)
 		h->err = enter(h->group);
@@ -28,6 +29,9 @@ static void hog_main(struct hog *h, uint64_t start, uint64_t end)
 	if (h->err)
 		_exit(1);
 
+	/* Here, since a page fault on the way would be taken for lost service. */
+	for (i = 0; i < MAX_RUNS; i += 4096 / sizeof(h->runs[0]))
+		h->runs[i] = (struct run){ 0 };
 	sleep_until(start);
 	cpu0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
 	last = now_ns(CLOCK_MONOTONIC);
@@ -54,6 +58,18 @@ static void hog_main(struct hog *h, uint64_t start, uint64_t end)
 	_exit(0);
 }
 
+/*
+ * What a period may lack: 15 us, or 1.5 %. Beside two reservations of 0.1 ms in
+ * 0.5 ms, which interrupt it 40 times in 10 ms, 2 %: on this CPU of one
+ * instruction per ns that costs 1.7 %, charged to who is interrupted.
+ */
+static uint64_t tolerance(const struct hog *h)
+{
+	uint64_t share = h->q * US * (h->interrupted ? 20 : 15) / 1000;
+
+	return share > 15 * US ? share : 15 * US;
+}
+
 /* Service of @h within [from, to). */
 static uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint)
 {
@@ -78,13 +94,11 @@ static uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint)
 
 void judge(struct hog *h, uint64_t len, struct verdict *v)
 {
-	uint64_t p = h->p * US, q = h->q * US, tol = 15 * US, t, got;
+	uint64_t p = h->p * US, q = h->q * US, tol = tolerance(h), t, got;
 	int hint = 0, i;
 
 	memset(v, 0, sizeof(*v));
 	v->min = UINT64_MAX;
-	if (q * 15 / 1000 > tol)
-		tol = q * 15 / 1000;
 	for (t = h->t0; t + p <= h->t0 + len; t += p) {
 		got = service(h, t, t + p, &hint);
 		v->periods++;

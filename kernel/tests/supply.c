@@ -46,8 +46,10 @@ static void one_case(const struct size *set, int n_set, bool same_prio, const ch
 	unsigned int nr = nr_cases++;
 	struct verdict v;
 	const char *b;
-	int j, n, deadline = 0, err = 0;
+	int j, n, deadline = 0, err = 0, shortest = 0;
 
+	for (n = 0; n < n_set; n++)
+		shortest += set[n].p == 500;
 	for (n = 0; n < n_set; n++) {
 		make_group(groups[n]);
 		err = reserve(groups[n], set[n].q, set[n].p);
@@ -61,6 +63,7 @@ static void one_case(const struct size *set, int n_set, bool same_prio, const ch
 		hogs[n] = (struct hog){
 			.group = groups[n], .policy = SCHED_FIFO,
 			.prio = prios[same_prio ? 0 : n], .q = set[n].q, .p = set[n].p,
+			.interrupted = shortest - (set[n].p == 500) > 1,
 		};
 		if (set[n].p == 100000)
 			len = 1000 * MS;
