@@ -173,6 +173,10 @@ RUNS = [
         for seed in (1, 2, 3)
     ),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
+    # The package of a server kernel, in a guest with systemd and libvirt.
+    Run('server', 'deb', None, 'scripts/deb.sh', when='full', slots=2),
+    Run('server', 'boot', None, 'scripts/debian.sh boot', when='full'),
+    Run('server', 'host', None, 'scripts/debian.sh host', when='full'),
 ]
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""nova_rt's host layer on the kernel with the series, with real containers.
+
+Runs inside the Debian guest, as root. Every number is read from the kernel
+beside nova_rt as well, by code of its own, and compared.
+"""
+
+import errno
+import logging
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import libvirt
+import lxc
+
+from nova_rt import exception
+from nova_rt.admission import Scope
+from nova_rt.extra_specs import Enforcement, Policy, Request
+import nova_rt.privsep
+from nova_rt.record import Record
+from nova_rt.reservation import Reservation
+from nova_rt.virt import host
+
+ROOT = pathlib.Path('/sys/fs/cgroup')
+SLICE = ROOT / 'machine.slice'
+#: How long a container's CPU time is measured.
+WINDOW_S = 5.0
+#: How far it may be from the reservation, in CPUs.
+TOLERANCE = 0.01
+
+
+def record(text: str, cpus: tuple[int, ...], policy: Policy) -> Record:
+    """A server's reservation, as nova-compute has it."""
+    request = Request(
+        Reservation.parse(text), len(cpus), policy=policy, priority=5
+    )
+    return Record(request, cpus)
+
+
+def supply() -> dict[int, tuple[int, int]]:
+    """CPU -> ceiling and reserved, from the kernel's file."""
+    text = (ROOT / 'cpu.rt.effective').read_text()
+    found = re.findall(
+        r'^(\d+) ceiling_ppm=(\d+) reserved_ppm=(\d+)$', text, re.M
+    )
+    return {int(cpu): (int(top), int(held)) for cpu, top, held in found}
+
+
+def group_of(pid: int) -> pathlib.Path:
+    """The control group of a process."""
+    line = pathlib.Path(f'/proc/{pid}/cgroup').read_text().strip()
+    return ROOT / line.removeprefix('0::/')
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process, by the scheduler's own clock."""
+    text = pathlib.Path(f'/proc/{pid}/schedstat').read_text()
+    return int(text.split()[0]) / 1e9
+
+
+class Test:
+    """The steps, in order; each says what it saw."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        # This is root already.
+        nova_rt.privsep.rt_pctxt.set_client_mode(False)
+        self.libvirt = libvirt.open('lxc:///system')
+        self.containers: list[lxc.Container] = []
+        self.host = host.Host(
+            cpu_set=None, smt=True, reserved_ppm=0, partition=None
+        )
+
+    def check(self, ok: bool, text: str) -> None:
+        """One finding."""
+        self.failures += not ok
+        print(f'{"ok  " if ok else "FAIL"} {text}', flush=True)
+
+    def command(self, *command: str) -> None:
+        """Run a command of nova_rt's, and show what it says."""
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True
+        )
+        self.check(done.returncode == 0, ' '.join(command))
+        for line in (done.stdout + done.stderr).splitlines():
+            print(f'     | {line}')
+
+    def start(self, name: str, *cpus: int) -> lxc.Container:
+        """A container on these CPUs."""
+        listed = ','.join(map(str, cpus))
+        container = lxc.Container(self.libvirt, name, listed, len(cpus))
+        self.containers.append(container)
+        return container
+
+    def apply(
+        self,
+        container: lxc.Container,
+        text: str,
+        *cpus: int,
+        policy: Policy = Policy.FIFO,
+    ) -> Record:
+        """Reserve for a container through nova_rt, and look."""
+        rec = record(text, cpus, policy)
+        self.host.apply(container.pid, rec)
+        runtime, period = (int(word) * 1000 for word in text.split('/'))
+        wanted = [f'{cpu} runtime_ns={runtime} period_ns={period}'
+                  for cpu in cpus]  # fmt: skip
+        group = group_of(container.init)
+        held = (group / 'cpu.rt.effective').read_text().splitlines()
+        self.check(
+            held == wanted and self.host.check(container.pid, rec) is None,
+            f'{container.name}: {text} us on CPUs {cpus} applied, the kernel '
+            f'has {held}',
+        )
+        return rec
+
+    def probe(self) -> None:
+        """What the kernel offers, by nova_rt and by reading."""
+        found = self.host.start()
+        self.check(
+            found.name == 'v2-rt-max-cpu'
+            and found.enforcement is Enforcement.GUARANTEE
+            and found.scope is Scope.CPU,
+            f'interface {found.name}, {found.enforcement}, sum per '
+            f'{found.scope}',
+        )
+        kernel = {cpu: top for cpu, (top, _) in supply().items()}
+        mine = dict(self.host.capacity().cpus)
+        self.check(mine == kernel, f'capacity in ppm: {mine}')
+        self.check(self.host.free([]).cpus == kernel, 'all of it is free')
+        self.command('nova-rt-status', 'host', 'check', '--prepare')
+
+    def share(self) -> None:
+        """A container with a hog gets what was reserved, and no more."""
+        container = self.start('share', 1)
+        rec = self.apply(container, '40000/100000', 1)
+        policy = os.sched_getscheduler(container.init)
+        self.check(
+            policy == os.SCHED_FIFO
+            and os.sched_getaffinity(container.init) == {1},
+            f'share: its init has policy {policy} (FIFO is {os.SCHED_FIFO}) '
+            f'and CPUs {os.sched_getaffinity(container.init)}',
+        )
+        free = self.host.free([rec.claim]).cpus[1]
+        top, held = supply()[1]
+        self.check(
+            free in (top - held, top - 400_000) and held in (399_999, 400_000),
+            f'share: CPU 1 has {top} ppm, {held} reserved, {free} free',
+        )
+        # A fair hog on the same CPU, and real-time ones on the host's side.
+        for prefix in ([], ['chrt', '-f', '99']):
+            with subprocess.Popen(
+                [
+                    *prefix,
+                    'taskset',
+                    '-c',
+                    '1',
+                    'sh',
+                    '-c',
+                    'while :; do :; done',
+                ]
+            ) as hog:
+                try:
+                    self._measure(container, 0.4, prefix)
+                finally:
+                    hog.kill()
+
+    def _measure(
+        self, container: lxc.Container, share: float, beside: list[str]
+    ) -> None:
+        container.go()
+        time.sleep(0.5)
+        begin, before = time.monotonic(), cpu_seconds(container.init)
+        counted = self.host.usage(container.pid)
+        time.sleep(WINDOW_S)
+        took = time.monotonic() - begin
+        used = cpu_seconds(container.init) - before
+        after = self.host.usage(container.pid)
+        assert counted is not None and after is not None
+        usage = sum(after[cpu].used_us - counted[cpu].used_us for cpu in after)
+        periods = sum(
+            after[cpu].periods - counted[cpu].periods for cpu in after
+        )
+        throttled = sum(
+            after[cpu].throttled - counted[cpu].throttled for cpu in after
+        )
+        what = 'FIFO-99' if beside else 'fair'
+        self.check(
+            abs(used / took - share) < TOLERANCE,
+            f'{container.name}: beside a {what} hog its process had '
+            f'{used / took:.4f} of a CPU in {took:.2f} s, reserved is {share}',
+        )
+        self.check(
+            abs(usage / 1e6 - used) < TOLERANCE * took and throttled > 0,
+            f'{container.name}: nova_rt reports {usage} us used, {periods} '
+            f'periods, {throttled} throttled',
+        )
+
+    def full(self) -> None:
+        """0.9 on each of two CPUs; a third on one of them is refused."""
+        first = self.start('first', 2)
+        second = self.start('second', 3)
+        one = self.apply(first, '90000/100000', 2)
+        two = self.apply(second, '90000/100000', 3, policy=Policy.RR)
+        third = self.start('third', 2)
+        try:
+            self.host.apply(
+                third.pid, record('10000/100000', (2,), Policy.FIFO)
+            )
+        except exception.ReservationNotApplied as err:
+            self.check(
+                err.errno == errno.EBUSY and re.search(r'\d{6}', str(err)),
+                f'third: refused: {err}',
+            )
+        else:
+            self.check(False, 'third: 0.1 on a CPU that is full is admitted')
+        policy = os.sched_getscheduler(third.init)
+        self.check(policy == os.SCHED_OTHER, 'third: its tasks are ordinary')
+        self.command('nova-rt-status', 'host', 'usage')
+        free = self.host.free([one.claim, two.claim]).cpus
+        top = {cpu: ceiling for cpu, (ceiling, _) in supply().items()}
+        self.check(
+            all(abs(free[cpu] - (top[cpu] - 900_000)) <= 1 for cpu in (2, 3)),
+            f'free then, in ppm: {dict(free)}',
+        )
+
+    def several(self) -> None:
+        """A container with two CPUs has its share on both."""
+        for container in self.containers:
+            container.destroy()
+        self.containers.clear()
+        both = self.start('both', 0, 2)
+        self.apply(both, '3000/10000', 0, 2)
+        # Once more, and another size, while it runs.
+        self.apply(both, '3000/10000', 0, 2)
+        self.apply(both, '50000/100000', 0, 2)
+
+    def systemd(self) -> None:
+        """What systemd does meanwhile leaves reservations alone."""
+        container = self.start('kept', 1)
+        rec = self.apply(container, '3000/10000', 1)
+        for command in (
+            ['systemctl', 'daemon-reload'],
+            ['systemctl', 'daemon-reexec'],
+            ['systemctl', 'restart', 'systemd-machined'],
+            ['systemctl', 'set-property', '--runtime', 'machine.slice',
+             'CPUWeight=200'],
+            ['systemctl', 'revert', 'machine.slice'],
+            ['systemctl', 'restart', 'libvirtd'],
+        ):  # fmt: skip
+            subprocess.run(command, check=True)
+            differs = self.host.check(container.pid, rec)
+            self.check(differs is None, f'kept: after {" ".join(command)}: '
+                       f'{differs or "as it was"}')  # fmt: skip
+
+    def end(self) -> None:
+        """What was reserved comes back."""
+        self.libvirt = libvirt.open('lxc:///system')
+        for domain in self.libvirt.listAllDomains():
+            domain.destroy()
+        deadline = time.monotonic() + 5
+        while any(held for _, held in supply().values()):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+        now = supply()
+        self.check(
+            not any(held for _, held in now.values()),
+            f'all domains destroyed, the kernel has {now}',
+        )
+        self.check(
+            dict(self.host.free([]).cpus)
+            == {cpu: top for cpu, (top, _) in now.items()},
+            'all of it is free',
+        )
+
+    def idle(self) -> None:
+        """With no container left systemd may drop the controller."""
+        time.sleep(2)
+        subprocess.run(['systemctl', 'daemon-reload'], check=True)
+        print('     root enables', (ROOT / 'cgroup.subtree_control')
+              .read_text().strip())  # fmt: skip
+        again = self.start('again', 3)
+        self.apply(again, '30000/100000', 3)
+        again.destroy()
+
+    def run(self) -> int:
+        """All of them."""
+        for step in (
+            self.probe, self.share, self.full, self.several, self.systemd,
+            self.end, self.idle, self.end,
+        ):  # fmt: skip
+            print(f'-- {(step.__doc__ or "").splitlines()[0]}', flush=True)
+            step()
+        print(f'{self.failures} failures')
+        return min(1, self.failures)
+
+
+if __name__ == '__main__':
+    logging.basicConfig(level=logging.WARNING)
+    sys.exit(Test().run())

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LXC domains of libvirt, small enough for a test.
+
+Their file system has a busybox and an init that waits for a file named go,
+and keeps a CPU busy as long as it is there.
+"""
+
+import pathlib
+import shutil
+import time
+
+import libvirt
+
+HOME = pathlib.Path('/var/lib/nova-rt-test')
+INIT = """#!/bin/sh
+# A loop of the shell itself: no new process, so that nothing but the policy
+# and the CPUs of this one matter.
+while :; do
+    if [ -e /go ]; then
+        i=0
+        while [ $i -lt 20000 ]; do i=$((i + 1)); done
+    else
+        sleep 0.2
+    fi
+done
+"""
+XML = """
+<domain type='lxc'>
+  <name>{name}</name>
+  <memory unit='MiB'>64</memory>
+  <vcpu placement='static' cpuset='{cpus}'>{vcpus}</vcpu>
+  <os><type>exe</type><init>/sbin/init</init></os>
+  <devices>
+    <filesystem type='mount'>
+      <source dir='{root}'/>
+      <target dir='/'/>
+    </filesystem>
+    <console type='pty'/>
+  </devices>
+</domain>
+"""
+
+
+class Container:
+    """A domain that runs.
+
+    :ivar pid: its controller, which libvirt calls the domain's ID
+    """
+
+    def __init__(
+        self, connection: libvirt.virConnect, name: str, cpus: str, vcpus: int
+    ) -> None:
+        self.name = name
+        self._root = HOME / name
+        shutil.rmtree(self._root, ignore_errors=True)
+        for directory in ('bin', 'sbin', 'dev', 'proc', 'sys', 'tmp'):
+            (self._root / directory).mkdir(parents=True)
+        shutil.copy('/bin/busybox', self._root / 'bin')
+        for applet in ('sh', 'sleep', 'ps'):
+            (self._root / 'bin' / applet).symlink_to('busybox')
+        init = self._root / 'sbin' / 'init'
+        init.write_text(INIT)
+        init.chmod(0o755)
+        xml = XML.format(name=name, cpus=cpus, vcpus=vcpus, root=self._root)
+        self._domain = connection.createXML(xml)
+        self.pid = self._domain.ID()
+
+    def go(self) -> None:
+        """Start to keep a CPU busy."""
+        (self._root / 'go').touch()
+
+    def destroy(self) -> None:
+        """End it."""
+        self._domain.destroy()
+
+    @property
+    def init(self) -> int:
+        """The process that is PID 1 inside."""
+        path = pathlib.Path(f'/proc/{self.pid}/task/{self.pid}/children')
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            children = path.read_text().split()
+            if children:
+                return int(children[0])
+            time.sleep(0.1)
+        raise AssertionError(f'{self.name} has no process')

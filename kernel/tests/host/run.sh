@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Inside the Debian guest: nova_rt's host layer on the kernel with the series.
+set -eu
+cd "$(dirname "$0")"
+export PYTHONDONTWRITEBYTECODE=1 VIRTUAL_ENV=/opt/nova_rt
+PATH=/opt/nova_rt/bin:$PATH
+python --version
+systemctl --version | head -n 1
+echo "libvirt $(virsh --version)"
+python -W ignore guarantee.py || {
+    journalctl --no-pager -b -u libvirtd -u systemd-machined | tail -n 40
+    exit 1
+}
+mkdir -p /tmp/stestr && cd /tmp/stestr
+top=$(python -P -c 'import nova_rt, os; print(os.path.dirname(nova_rt.__path__[0]))')
+stestr --test-path "$top/nova_rt/tests/host" --top-dir "$top" run --serial
