@@ -78,8 +78,11 @@ static void moving(void)
 		      get(cg("m", "cpuset.cpus")), steps[s].mask, (unsigned long long)got,
 		      (unsigned long long)want);
 	}
+	/* All before the first wait: one that never gets a CPU can't die either. */
 	for (i = 0; i < TASKS; i++)
-		end_child(pid[i]);
+		kill(pid[i], SIGKILL);
+	for (i = 0; i < TASKS; i++)
+		waitpid(pid[i], NULL, 0);
 }
 
 void test_migrate(__attribute__((unused)) const char *arg)
