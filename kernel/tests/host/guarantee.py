@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 
-import libvirt
 import lxc
 
 from nova_rt import exception
@@ -70,7 +69,7 @@ class Test:
         self.failures = 0
         # This is root already.
         nova_rt.privsep.rt_pctxt.set_client_mode(False)
-        self.libvirt = libvirt.open('lxc:///system')
+        self.libvirt = lxc.Libvirt()
         self.containers: list[lxc.Container] = []
         self.host = host.Host(
             cpu_set=None, smt=True, reserved_ppm=0, partition=None
@@ -260,9 +259,8 @@ class Test:
 
     def end(self) -> None:
         """What was reserved comes back."""
-        self.libvirt = libvirt.open('lxc:///system')
-        for domain in self.libvirt.listAllDomains():
-            domain.destroy()
+        for domain in self.libvirt.connection.listAllDomains():
+            self.libvirt.destroy(domain.name())
         deadline = time.monotonic() + 5
         while any(held for _, held in supply().values()):
             if time.monotonic() > deadline:

@@ -41,6 +41,34 @@ XML = """
 """
 
 
+class Libvirt:
+    """The daemon, which may go and come back."""
+
+    def __init__(self) -> None:
+        self._open = libvirt.open('lxc:///system')
+
+    @property
+    def connection(self) -> libvirt.virConnect:
+        """One that works."""
+        if not self._open.isAlive():
+            self._open = libvirt.open('lxc:///system')
+        return self._open
+
+    def destroy(self, name: str) -> None:
+        """End a domain, if it runs."""
+        for again in (True, False):
+            try:
+                for domain in self.connection.listAllDomains():
+                    if domain.name() == name:
+                        domain.destroy()
+                return
+            except libvirt.libvirtError as err:
+                # libvirt 9.0 once closed the connection at this point.
+                if self._open.isAlive() or not again:
+                    raise
+                print(f'     libvirtd went away: {err}; once more', flush=True)
+
+
 class Container:
     """A domain that runs.
 
@@ -48,9 +76,10 @@ class Container:
     """
 
     def __init__(
-        self, connection: libvirt.virConnect, name: str, cpus: str, vcpus: int
+        self, daemon: Libvirt, name: str, cpus: str, vcpus: int
     ) -> None:
         self.name = name
+        self._daemon = daemon
         self._root = HOME / name
         shutil.rmtree(self._root, ignore_errors=True)
         for directory in ('bin', 'sbin', 'dev', 'proc', 'sys', 'tmp'):
@@ -62,8 +91,7 @@ class Container:
         init.write_text(INIT)
         init.chmod(0o755)
         xml = XML.format(name=name, cpus=cpus, vcpus=vcpus, root=self._root)
-        self._domain = connection.createXML(xml)
-        self.pid = self._domain.ID()
+        self.pid = daemon.connection.createXML(xml).ID()
 
     def go(self) -> None:
         """Start to keep a CPU busy."""
@@ -71,7 +99,7 @@ class Container:
 
     def destroy(self) -> None:
         """End it."""
-        self._domain.destroy()
+        self._daemon.destroy(self.name)
 
     @property
     def init(self) -> int:
