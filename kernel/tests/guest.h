@@ -29,6 +29,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,6 +53,7 @@ static inline uint64_t now_ns(clockid_t clock)
 }
 
 void sleep_until(uint64_t t);
+void power_off(void) __attribute__((noreturn));
 void die(const char *what) __attribute__((noreturn));
 
 /* 0 or the errno of the write. */

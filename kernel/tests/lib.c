@@ -13,12 +13,19 @@ void sleep_until(uint64_t t)
 		;
 }
 
+/* When the console has all that was written to it. */
+void power_off(void)
+{
+	fflush(stdout);
+	tcdrain(STDOUT_FILENO);
+	reboot(RB_AUTOBOOT);
+	_exit(1);
+}
+
 void die(const char *what)
 {
 	printf("FATAL %s: %s\n", what, strerror(errno));
-	fflush(stdout);
-	reboot(RB_AUTOBOOT);
-	_exit(1);
+	power_off();
 }
 
 /* 0 or the errno of the write. */

@@ -77,8 +77,5 @@ int main(void)
 		failures++;
 	}
 	printf("DONE %s failures %d\n", name, failures);
-	fflush(stdout);
-	sync();
-	reboot(RB_AUTOBOOT);
-	return 0;
+	power_off();
 }
