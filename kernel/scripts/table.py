@@ -161,6 +161,11 @@ def numbers(lines: Iterable[str]) -> dict[str, float]:
     return found
 
 
+def plain(number: float) -> str:
+    """A number without an exponent."""
+    return f'{number:.0f}' if number >= 1000 else f'{number:g}'
+
+
 @dataclasses.dataclass(frozen=True)
 class Bound:
     """What is asked of a value.
@@ -199,7 +204,8 @@ def values(without: list[str], with_: list[str]) -> tuple[list[str], bool]:
     for name, now in new.items():
         was = old.get(name)
         if not was:
-            out.append(f'{name:<28} {"-":>12} {now:>12g}')
+            before = '-' if was is None else plain(was)
+            out.append(f'{name:<28} {before:>12} {plain(now):>12}')
             continue
         ratio, mark = now / was, ''
         bound = BOUNDS.get(name)
@@ -211,7 +217,9 @@ def values(without: list[str], with_: list[str]) -> tuple[list[str], bool]:
             )
             if not good:
                 ok, mark = False, f' <-- bound {bound.ratio}'
-        out.append(f'{name:<28} {was:>12g} {now:>12g} {ratio:>7.3f}{mark}')
+        out.append(
+            f'{name:<28} {plain(was):>12} {plain(now):>12} {ratio:>7.3f}{mark}'
+        )
     out.append(f'verdict: {"passed" if ok else "FAILED"}')
     return out, ok
 
