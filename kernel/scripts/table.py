@@ -181,14 +181,14 @@ class Bound:
 
 
 # The clock counts instructions, so that a ratio is exact for these kernels.
-# It still moves by some percent with the layout of the code.
+# It still moves by some percent with the layout of the code. The worst wakeups
+# are shown and not judged: whether one of them meets the tick, some 6 us, depends
+# on when the guest happened to boot.
 BOUNDS = {
     'pipe_fair': Bound(ratio=0.97, more_is_better=True),
     'pipe_fifo': Bound(ratio=0.97, more_is_better=True),
     'wakeup_mean_ns': Bound(ratio=1.05),
-    'wakeup_worst_ns': Bound(ratio=1.10),
     'wakeup_loaded_mean_ns': Bound(ratio=1.05),
-    'wakeup_loaded_worst_ns': Bound(ratio=1.10),
     'perf_pipe_us_per_op': Bound(ratio=1.03),
     'perf_pipe_threads_us_per_op': Bound(ratio=1.03),
     'perf_messaging_s': Bound(ratio=1.03),
