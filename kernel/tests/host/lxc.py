@@ -50,7 +50,10 @@ class Libvirt:
     @property
     def connection(self) -> libvirt.virConnect:
         """One that works."""
-        if not self._open.isAlive():
+        try:
+            # isAlive() does not know before something is tried.
+            self._open.numOfDomains()
+        except libvirt.libvirtError:
             self._open = libvirt.open('lxc:///system')
         return self._open
 
@@ -63,7 +66,6 @@ class Libvirt:
                         domain.destroy()
                 return
             except libvirt.libvirtError as err:
-                # libvirt 9.0 once closed the connection at this point.
                 if self._open.isAlive() or not again:
                     raise
                 print(f'     libvirtd went away: {err}; once more', flush=True)

@@ -12,6 +12,8 @@ python -W ignore guarantee.py || {
     journalctl --no-pager -b -u libvirtd -u systemd-machined | tail -n 40
     exit 1
 }
+# Why it went away, if it did.
+journalctl --no-pager -b -u libvirtd | grep -E 'exited|Failed with|abort' || :
 export OS_STDOUT_CAPTURE=1 OS_STDERR_CAPTURE=1 OS_LOG_CAPTURE=1
 mkdir -p /tmp/stestr && cd /tmp/stestr
 top=$(python -P -c 'import nova_rt; print(nova_rt.__path__[0])')
