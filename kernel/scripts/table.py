@@ -182,8 +182,8 @@ class Bound:
 
 # The clock counts instructions, so that a ratio is exact for these kernels.
 # It still moves by some percent with the layout of the code. The worst wakeups
-# are shown and not judged: whether one of them meets the tick, some 6 us, depends
-# on when the guest happened to boot.
+# are shown and not judged: whether one of them meets the tick, some 6 us,
+# depends on when the guest happened to boot.
 BOUNDS = {
     'pipe_fair': Bound(ratio=0.97, more_is_better=True),
     'pipe_fifo': Bound(ratio=0.97, more_is_better=True),
