@@ -111,7 +111,7 @@ echo '/dev/vda / ext4 defaults 0 1' >"$root/etc/fstab"
 echo 'root:nova-rt' | chroot "$root" chpasswd
 # Its network is defined by a package, and the guest has none.
 rm -f "$root/etc/libvirt/qemu/networks/autostart/default.xml"
-# Debian's ends after two minutes without a domain, clients or not.
+# Debian's has --timeout 120; a test is not to depend on that.
 echo 'LIBVIRTD_ARGS=' >"$root/etc/default/libvirtd"
 
 rm -rf "$out.new" && mkdir "$out.new"
