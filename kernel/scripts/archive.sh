@@ -16,6 +16,22 @@ debian_mirror() {
     echo "$mirror"
 }
 
+# debian_apt DIRECTORY MIRROR SUITE...: make apt's directories there and its
+# list of sources, and set apt_options to what makes apt use them: words without
+# blanks.
+debian_apt() {
+    apt=$1 from=$2
+    shift 2
+    mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+    key=/usr/share/keyrings/debian-archive-keyring.gpg
+    for suite_of_apt in "$@"; do
+        echo "deb [signed-by=$key] $from $suite_of_apt main"
+    done >"$apt/sources.list"
+    apt_options="-qq -o Dir::Etc::sourcelist=$apt/sources.list
+        -o Dir::Etc::sourceparts=- -o Dir::State::lists=$apt/lists
+        -o Dir::Cache=$apt -o APT::Sandbox::User=root"
+}
+
 # debian_download SUITE PACKAGE VERSION SHA256 DIRECTORY: fetch one package,
 # check it and print where it is.
 debian_download() {
@@ -27,15 +43,8 @@ debian_download() {
         fi
         rm -f "$deb"
     done
-    from=$(debian_mirror)
-    apt=$work/apt-$1
-    mkdir -p "$apt/lists/partial" "$apt/archives/partial"
-    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-        "$from $1 main" >"$apt/sources.list"
-    apt_options="-qq -o Dir::Etc::sourcelist=$apt/sources.list
-        -o Dir::Etc::sourceparts=- -o Dir::State::lists=$apt/lists
-        -o Dir::Cache=$apt -o APT::Sandbox::User=root"
-    # Words without blanks.
+    mirror=$(debian_mirror)
+    debian_apt "$work/apt-$1" "$mirror" "$1"
     # shellcheck disable=SC2086
     apt-get $apt_options update >&2
     # shellcheck disable=SC2086

@@ -7,6 +7,7 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
 . "$here/BASE"
+. "$here/scripts/archive.sh"
 tree=$work/base-$(echo "$tarball_sha256" | cut -c1-16)
 tar=$work/download/$(basename "$tarball")
 
@@ -25,26 +26,9 @@ if [ ! -e "$tree/.complete" ]; then
         tar=$KERNEL_TARBALL
         say "using $tar"
     elif [ ! -e "$tar" ]; then
-        # The mirror that this machine uses, unless another one is named.
-        mirror=${DEBIAN_MIRROR:-$(apt-get indextargets \
-            --format '$(REPO_URI)' 'Origin: Debian' 'Identifier: Packages' |
-            grep -v security | head -n 1)}
-        [ -n "$mirror" ] || {
-            say "no Debian mirror: run apt-get update, or set DEBIAN_MIRROR"
-            exit 1
-        }
-        apt=$work/apt
-        mkdir -p "$apt/lists/partial" "$apt/archives/partial"
-        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-            "$mirror $suite main" >"$apt/sources.list"
-        set -- -qq -o "Dir::Etc::sourcelist=$apt/sources.list" \
-            -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$apt/lists" \
-            -o "Dir::Cache=$apt" -o APT::Sandbox::User=root
         say "$package $version from $suite"
-        apt-get "$@" update
-        (cd "$work/download" && apt-get "$@" download "$package=$version")
-        deb=$(ls "$work/download/${package}_"*.deb)
-        verify "$deb" "$deb_sha256"
+        deb=$(debian_download "$suite" "$package" "$version" "$deb_sha256" \
+            "$work/download")
         dpkg-deb --fsys-tarfile "$deb" | tar -xO "./$tarball" >"$tar.new"
         mv "$tar.new" "$tar"
         rm -f "$deb"

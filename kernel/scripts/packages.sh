@@ -4,7 +4,9 @@
 # QEMU has to be 10 or later: where the release's own is older, it comes from
 # the release's backports, through an apt configuration of its own.
 set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
+. "$here/scripts/archive.sh"
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 
 packages="
@@ -22,11 +24,6 @@ installed() {
         *' installed') return 0 ;;
         *) return 1 ;;
     esac
-}
-
-mirror() {
-    apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' \
-        'Identifier: Packages' | grep -v security | head -n 1
 }
 
 updated=
@@ -66,23 +63,14 @@ if ! recent "$version"; then
         apt-get install -qq -y --no-install-recommends "$qemu"
     else
         codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-        mirror=${DEBIAN_MIRROR:-$(mirror)}
-        [ -n "$mirror" ] || {
-            say "no Debian mirror: set DEBIAN_MIRROR"
-            exit 1
-        }
+        mirror=$(debian_mirror)
         say "QEMU ${version:-(none)} is too old: taking $codename-backports"
-        apt=$work/apt-qemu
-        mkdir -p "$apt/lists/partial" "$apt/archives/partial"
-        key=/usr/share/keyrings/debian-archive-keyring.gpg
-        for suite in "$codename" "$codename-updates" "$codename-backports"; do
-            echo "deb [signed-by=$key] $mirror $suite main"
-        done >"$apt/sources.list"
-        set -- -qq -o "Dir::Etc::sourcelist=$apt/sources.list" \
-            -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$apt/lists" \
-            -o "Dir::Cache=$apt" -o APT::Sandbox::User=root
-        apt-get "$@" update
-        apt-get "$@" install -y --no-install-recommends \
+        debian_apt "$work/apt-qemu" "$mirror" "$codename" \
+            "$codename-updates" "$codename-backports"
+        # shellcheck disable=SC2086
+        apt-get $apt_options update
+        # shellcheck disable=SC2086
+        apt-get $apt_options install -y --no-install-recommends \
             -t "$codename-backports" "$qemu"
         rm -rf "$apt"
     fi
