@@ -7,6 +7,7 @@ set -eu
 which=$1 flavour=${2:-test}
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
+. "$here/scripts/compile.sh"
 base=$("$here/scripts/fetch.sh")
 
 series=/dev/null
@@ -39,29 +40,12 @@ if [ ! -e "$image" ]; then
         ./scripts/kconfig/merge_config.sh -m .config $configs
         make olddefconfig
     } >"$out/log" 2>&1
-    # A line that Kconfig dropped would be a test of something else. What a
-    # later fragment says again is the later one's.
+    # A line that Kconfig dropped would be a test of something else.
     # shellcheck disable=SC2086
-    sed -n 's/^\(# \)\{0,1\}\(CONFIG_[A-Z0-9_]*\)[= ].*/\2/p' $configs |
-        sort -u | while read -r option; do
-        line=$(grep -hE "^(# )?$option[= ]" $configs | tail -n 1)
-        case $line in
-            '') false ;;
-            '#'*) ! grep -q "^$option=" .config ;;
-            *) grep -qxF "$line" .config ;;
-        esac || {
-            echo "build: '$line' is not in the configuration" >&2
-            exit 1
-        }
-    done
-    cc=gcc
-    if command -v ccache >/dev/null; then
-        cc="ccache gcc"
-        export CCACHE_DIR="$work/ccache" CCACHE_BASEDIR="$tree" \
-            CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=10G
-    fi
-    export KBUILD_BUILD_TIMESTAMP='2026-01-01' KBUILD_BUILD_USER=nova-rt \
-        KBUILD_BUILD_HOST=nova-rt
+    check_configuration .config $configs
+    compiler "$tree"
+    export CCACHE_NOHASHDIR=1
+    anonymous_build
     nice -n "${BUILD_NICE:-10}" make CC="$cc" HOSTCC="$cc" \
         -j"${JOBS:-$(nproc)}" bzImage >>"$out/log" 2>&1 || {
         tail -30 "$out/log" >&2

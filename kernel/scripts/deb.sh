@@ -13,6 +13,7 @@ flavour=${FLAVOUR:-cloud-amd64}
 . "$here/BASE"
 . "$here/config/server.base"
 . "$here/scripts/archive.sh"
+. "$here/scripts/compile.sh"
 
 key=$({ cat "$here/BASE" "$here"/patches/*.patch "$here"/config/server.*
     echo "$flavour"; } | sha256sum | cut -c1-16)
@@ -82,27 +83,10 @@ if [ ! -e "$out/seconds" ]; then
     prepare "$tree"
     configure "$tree" "$objects" >"$log" 2>&1 || { tail "$log" >&2; exit 1; }
     # What Kconfig dropped would not be there on the host.
-    grep -E '^(# )?CONFIG_' "$here/config/server.config" |
-        while read -r line; do
-            case $line in
-                CONFIG*) grep -qxF "$line" "$objects/.config" ;;
-                *)
-                    line=${line#\# } line=${line%% *}
-                    ! grep -q "^$line=" "$objects/.config"
-                    ;;
-            esac || {
-                echo "deb: $line is not in the configuration" >&2
-                exit 1
-            }
-        done
-    cc=gcc
-    if command -v ccache >/dev/null; then
-        cc="ccache gcc"
-        export CCACHE_DIR="$work/ccache" CCACHE_BASEDIR="$work/deb" \
-            CCACHE_MAXSIZE=12G
-    fi
-    export KBUILD_BUILD_TIMESTAMP='2026-01-01' KBUILD_BUILD_USER=nova-rt \
-        KBUILD_BUILD_HOST=nova-rt KDEB_PKGVERSION="$release-novart.$short"
+    check_configuration "$objects/.config" "$here/config/server.config"
+    compiler "$work/deb"
+    anonymous_build
+    export KDEB_PKGVERSION="$release-novart.$short"
     rm -f "$work"/deb/linux-*.deb
     nice -n "${BUILD_NICE:-19}" make -C "$tree" O="$objects" CC="$cc" \
         HOSTCC="$cc" KDEB_COMPRESS=zstd -j"${JOBS:-$(nproc)}" bindeb-pkg \

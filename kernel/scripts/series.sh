@@ -7,14 +7,11 @@
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
+. "$here/scripts/compile.sh"
 base=$("$here/scripts/fetch.sh")
 key=$(cat "$here"/patches/*.patch "$here/config/test.config" | sha256sum | cut -c1-16)
 tree=$work/am-$key
-cc=gcc
-if command -v ccache >/dev/null; then
-    cc="ccache gcc"
-    export CCACHE_DIR="$work/ccache" CCACHE_BASEDIR="$tree"
-fi
+compiler "$tree"
 rm -rf "$tree" "$tree.o" "$tree.off"
 cp -a --reflink=auto "$base" "$tree"
 cd "$tree"
