@@ -56,6 +56,8 @@ if [ ! -e "$image" ]; then
         exit 1
     fi
     cp .config "$out/config"
+    # What gdb needs to look into a guest that hangs.
+    cp vmlinux "$out/vmlinux"
     cp arch/x86/boot/bzImage "$image.new"
     cd / && rm -rf "$tree"
     mv "$image.new" "$image"
