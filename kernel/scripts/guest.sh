@@ -55,7 +55,7 @@ clock="$clock -rtc base=2026-01-01,clock=vm"
 [ "${GUEST_CLOCK:-}" != host ] || clock='-accel tcg,thread=multi'
 # shellcheck disable=SC2086
 timeout "${GUEST_TIMEOUT:-1200}" nice -n "${GUEST_NICE:-10}" "$qemu" \
-    $clock -seed 1 -cpu max -smp "$cpus" -m "${GUEST_MB:-512}" \
+    $clock -seed 1 -cpu "${GUEST_CPU:-max}" -smp "$cpus" -m "${GUEST_MB:-512}" \
     -nodefaults -no-user-config -no-reboot -display none \
     -serial "file:$log" -kernel "$kernel" -initrd "$initrd" \
     -append "$args" &
