@@ -33,8 +33,8 @@ static void lock_in_time(pthread_mutex_t *m)
  * the holder is boosted, @change is called with its pid. Returns how long the
  * waiter waits, in us.
  */
-static uint64_t inversion_with(const char *holder, bool rt_holder, const char *waiter,
-			       void (*change)(pid_t holder))
+static uint64_t inversion(const char *holder, bool rt_holder, const char *waiter,
+			  void (*change)(pid_t holder))
 {
 	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0), waited;
@@ -82,9 +82,12 @@ static uint64_t inversion_with(const char *holder, bool rt_holder, const char *w
 	return waited / US;
 }
 
-static uint64_t inversion(const char *holder, bool rt_holder, const char *waiter)
+static void bounded(uint64_t most_us, const char *what, const char *holder, bool rt_holder,
+		    const char *waiter)
 {
-	return inversion_with(holder, rt_holder, waiter, NULL);
+	uint64_t us = inversion(holder, rt_holder, waiter, NULL);
+
+	check(us < most_us, "%s: %llu us", what, (unsigned long long)us);
 }
 
 /* ---- what can happen to the group of a boosted task ---- */
@@ -141,7 +144,7 @@ static void test_changes(void)
 		for (j = 0; j < ARRAY(waiters); j++) {
 			expect(reserve("h/c", 0, 10000), 0, "the group below has nothing");
 			expect(reserve("h", 1000, 10000), 0, "the holder's group has 0.1");
-			us = inversion_with("h", false, waiters[j], changes[i].change);
+			us = inversion("h", false, waiters[j], changes[i].change);
 			check(us < changes[i].most_us, "boosted, and %s, waiter in '%s': %llu us",
 			      changes[i].what, waiters[j], (unsigned long long)us);
 		}
@@ -157,31 +160,19 @@ void test_pi(__attribute__((unused)) const char *arg)
 	make_group("h");
 	make_group("w");
 	expect(reserve("w", 5000, 10000), 0, "the waiter's group has 0.5");
-	us = inversion("", false, "");
-	check(us < 20000, "fair holder in the root, waiter in the root: %llu us",
-	      (unsigned long long)us);
-	us = inversion("", false, "w");
-	check(us < 20000, "fair holder in the root, waiter in a group: %llu us",
-	      (unsigned long long)us);
+	bounded(20000, "fair holder in the root, waiter in the root", "", false, "");
+	bounded(20000, "fair holder in the root, waiter in a group", "", false, "w");
 	expect(reserve("h", 0, 10000), 0, "the holder's group has nothing");
-	us = inversion("h", false, "");
-	check(us < 20000, "fair holder without budget, waiter in the root: %llu us",
-	      (unsigned long long)us);
-	us = inversion("h", false, "w");
-	check(us < 20000, "fair holder without budget, waiter in a group: %llu us",
-	      (unsigned long long)us);
+	bounded(20000, "fair holder without budget, waiter in the root", "h", false, "");
+	bounded(20000, "fair holder without budget, waiter in a group", "h", false, "w");
 	expect(reserve("h", 1000, 10000), 0, "the holder's group has 0.1");
-	us = inversion("h", true, "w");
-	check(us < 70000, "RT holder with 0.1, waiter in a group: %llu us",
-	      (unsigned long long)us);
-	us = inversion("h", false, "w");
-	check(us < 70000, "fair holder beside 0.1, waiter in a group: %llu us",
-	      (unsigned long long)us);
+	bounded(70000, "RT holder with 0.1, waiter in a group", "h", true, "w");
+	bounded(70000, "fair holder beside 0.1, waiter in a group", "h", false, "w");
 
 	/* A lock is no way out: what the holder uses is the waiter's. */
 	expect(reserve("h", 0, 10000), 0, "the holder's group has nothing");
 	expect(reserve("w", 1000, 10000), 0, "the waiter's group has 0.1");
-	us = inversion("h", false, "w");
+	us = inversion("h", false, "w", NULL);
 	check(us > 30000 && us < 70000, "fair holder without budget, waiter with 0.1: %llu us",
 	      (unsigned long long)us);
 	expect(reserve("w", 5000, 10000), 0, "the waiter's group has 0.5");
