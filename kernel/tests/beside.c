@@ -39,49 +39,44 @@ static void run_resize(void)
 }
 
 /* @h got @want us, within @percent of that; the control only prints. */
-static void share(const char *name, struct hog *h, uint64_t want, double percent, bool judged)
+static void share(const char *name, const char *suffix, struct hog *h, long want,
+		  double percent, bool judged)
 {
-	uint64_t us = h->cpu_ns / US, off = want * percent / 100;
+	long us = h->cpu_ns / US;
 
-	printf("value %s_us %llu\n", name, (unsigned long long)us);
-	if (judged) {
-		check(us + off >= want && us <= want + off, "%s: %llu us of %llu, within %.1f %%",
-		      name, (unsigned long long)us, (unsigned long long)want, percent);
-	}
+	printf("value %s%s_us %ld\n", name, suffix, us);
+	if (judged)
+		check(labs(us - want) <= want * percent / 100, "%s%s: %ld us of %ld, within %g %%",
+		      name, suffix, us, want, percent);
 }
 
 /*
- * The root's tasks beside a reservation of 0.5: FIFO-99, fair, and in the second
- * half a deadline task as well. Long, since the fair server runs once a second.
- * Its share is asked for within 1 % of the CPU, which is 20 % of the share.
+ * For 10 s, the root's tasks beside a reservation of 0.5: FIFO-99, which gets
+ * what is left, fair, and as the fourth a deadline task. Long, since the fair
+ * server runs once a second. What is asked of it is within 1 % of the CPU, 4 to
+ * 6 %; what it gets is closer, and so is the bound: 4.75 to 5.25 %.
  */
+static void run_beside(int tasks, const char *suffix, long left, bool judged)
+{
+	hogs[0] = (struct hog){ .policy = SCHED_FIFO, .prio = 99, .q = 1, .p = 1000 };
+	hogs[1] = (struct hog){ .policy = SCHED_OTHER, .q = 1, .p = 1000 };
+	hogs[2] = (struct hog){ .group = "r", .policy = SCHED_FIFO, .prio = 1,
+				.q = 5000, .p = 10000 };
+	hogs[3] = (struct hog){ .policy = DEADLINE, .q = 3000, .p = 10000 };
+	run_hogs(tasks, 10 * SEC);
+	share("group", suffix, &hogs[2], 5000000, 0.1, judged);
+	share("fair", suffix, &hogs[1], 500000, 5, judged);
+	share("fifo", suffix, &hogs[0], left, 2.5, judged);
+	if (tasks > 3)
+		share("deadline", "", &hogs[3], 3000000, 2.5, judged);
+}
+
 static void beside(bool judged)
 {
-	const struct hog fifo = { .policy = SCHED_FIFO, .prio = 99, .q = 1, .p = 1000 };
-	const struct hog fair = { .policy = SCHED_OTHER, .q = 1, .p = 1000 };
-	const struct hog group = { .group = "r", .policy = SCHED_FIFO, .prio = 1,
-				   .q = 5000, .p = 10000 };
-	const struct hog deadline = { .policy = DEADLINE, .q = 3000, .p = 10000 };
-
 	make_group("r");
 	expect(reserve("r", 5000, 10000), 0, "0.5");
-	hogs[0] = fifo;
-	hogs[1] = fair;
-	hogs[2] = group;
-	run_hogs(3, 10 * SEC);
-	share("group", &hogs[2], 5000000, 0.1, judged);
-	share("fair", &hogs[1], 500000, 20, judged);
-	share("fifo", &hogs[0], 4500000, 2.5, judged);
-
-	hogs[0] = fifo;
-	hogs[1] = fair;
-	hogs[2] = group;
-	hogs[3] = deadline;
-	run_hogs(4, 10 * SEC);
-	share("group_and_deadline", &hogs[2], 5000000, 0.1, judged);
-	share("deadline", &hogs[3], 3000000, 2.5, judged);
-	share("fair_and_deadline", &hogs[1], 500000, 20, judged);
-	share("fifo_and_deadline", &hogs[0], 1500000, 2.5, judged);
+	run_beside(3, "", 4500000, judged);
+	run_beside(4, "_and_deadline", 1500000, judged);
 }
 
 void test_beside(__attribute__((unused)) const char *arg)
