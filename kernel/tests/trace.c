@@ -8,6 +8,8 @@
 
 #define TRACING "/sys/kernel/tracing/"
 #define MAX_ACTORS 8
+#define MAX_CPUS 8
+#define MAX_PERIODS 16
 
 struct actor {
 	const char *name;	/* in the trace */
@@ -78,16 +80,52 @@ static void act(const struct actor *a, uint64_t start, uint64_t end)
 	_exit(0);
 }
 
-/* Prints "switch <scene> <us since the start> <cpu> <who runs from then on>". */
+/* What each actor had in each of its periods, in us; without one, in all. */
+static long long used[MAX_ACTORS][MAX_PERIODS];
+
+static int actor_of(const struct scene *s, const char *name)
+{
+	int i;
+
+	for (i = 0; i < MAX_ACTORS && s->actors[i].name; i++) {
+		if (!strcmp(s->actors[i].name, name))
+			return i;
+	}
+	return -1;
+}
+
+static void count(const struct scene *s, int actor, long long from, long long to)
+{
+	long long end = s->ms * 1000, p, next;
+
+	if (actor < 0)
+		return;
+	p = s->actors[actor].p ?: end;
+	for (from = from < 0 ? 0 : from, to = to < end ? to : end; from < to; from = next) {
+		next = (from / p + 1) * p;
+		if (next > to)
+			next = to;
+		used[actor][from / p] += next - from;
+	}
+}
+
+/*
+ * Counts what each actor had, and prints
+ * "switch <scene> <us since the start> <cpu> <who runs from then on>".
+ */
 static int print_switches(const struct scene *s, uint64_t start)
 {
+	struct { int actor; long long since; } on[MAX_CPUS];
 	char line[512], *event, *next, *p;
 	FILE *f = fopen(TRACING "trace", "r");
 	long long us;
-	int n = 0;
+	int n = 0, i;
 
 	if (!f)
 		die("trace");
+	memset(used, 0, sizeof(used));
+	for (i = 0; i < MAX_CPUS; i++)
+		on[i].actor = -1;
 	while (fgets(line, sizeof(line), f)) {
 		unsigned int cpu, sec, usec;
 
@@ -110,9 +148,66 @@ static int print_switches(const struct scene *s, uint64_t start)
 		*p = 0;
 		printf("switch %s %lld %u %s\n", s->name, us, cpu, next);
 		n++;
+		if (cpu >= MAX_CPUS)
+			continue;
+		count(s, on[cpu].actor, on[cpu].since, us);
+		on[cpu].actor = actor_of(s, next);
+		on[cpu].since = us;
 	}
 	fclose(f);
+	for (i = 0; i < MAX_CPUS; i++)
+		count(s, on[i].actor, on[i].since, s->ms * 1000);
 	return n;
+}
+
+/* On one CPU: who has a runtime had it in each period, who has none the rest. */
+static void judge_periods(const struct scene *s)
+{
+	long long length = s->ms * 1000, rest = length;
+	const struct actor *a;
+	int i, k;
+
+	for (i = 0; i < MAX_ACTORS && s->actors[i].name; i++) {
+		long long least = length, most = 0, margin;
+
+		a = &s->actors[i];
+		if (!a->p)
+			continue;
+		margin = a->q * 15 / 1000 > 15 ? a->q * 15 / 1000 : 15;
+		for (k = 0; k < length / a->p; k++) {
+			rest -= a->q;
+			least = used[i][k] < least ? used[i][k] : least;
+			most = used[i][k] > most ? used[i][k] : most;
+		}
+		check(least >= a->q - margin && most <= a->q + margin,
+		      "%s: %s had %lld to %lld us of %d in each of %d periods", s->name,
+		      a->name, least, most, a->q, k);
+	}
+	for (i = 0; i < MAX_ACTORS && s->actors[i].name; i++) {
+		a = &s->actors[i];
+		if (!a->p)
+			check(llabs(used[i][0] - rest) <= length / 100,
+			      "%s: %s had %lld us, and %lld are left for it", s->name, a->name,
+			      used[i][0], rest);
+	}
+}
+
+/* On several: the tasks have all servers, or each a CPU if that is less. */
+static void judge_sum(const struct scene *s)
+{
+	const struct actor *a = s->actors;
+	long long length = s->ms * 1000, sum = 0, want;
+	int tasks, k;
+
+	for (tasks = 0; tasks < MAX_ACTORS && s->actors[tasks].name; tasks++) {
+		for (k = 0; k < length / a->p; k++)
+			sum += used[tasks][k];
+	}
+	want = sysconf(_SC_NPROCESSORS_ONLN) * a->q * (length / a->p);
+	if (want > tasks * length)
+		want = tasks * length;
+	check(llabs(sum - want) <= want / 100, "%s: %d tasks had %lld us of %lld", s->name, tasks,
+	      sum, want);
 }
 
 static void play(const struct scene *s)
@@ -144,6 +239,11 @@ static void play(const struct scene *s)
 	trace("tracing_on", "0");
 	i = print_switches(s, start);
 	check(i > 0 && !bad, "%s: %d switches", s->name, i);
+	/* Without the series nothing is promised. */
+	if (v2 && s->cpus)
+		judge_sum(s);
+	else if (v2)
+		judge_periods(s);
 	for (a = s->actors; a < s->actors + MAX_ACTORS && a->name; a++) {
 		if (a->group)
 			remove_group(a->group);
