@@ -141,6 +141,8 @@ RUNS = [
     Run('supply', 'supply1', 'hcbs', 'supply1:brief'),
     Run('refusals', 'refuse', 'hcbs', 'refuse'),
     Run('refusals', 'refuse1', 'hcbs', 'refuse1'),
+    Run('refusals', 'delegate', 'hcbs', 'delegate'),
+    Run('refusals', 'delegate1', 'hcbs', 'delegate1'),
     Run('percpu', 'percpu', 'hcbs', 'percpu', cpus='4'),
     Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
     Run('inheritance', 'pi', 'hcbs', 'pi'),

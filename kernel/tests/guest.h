@@ -126,6 +126,7 @@ void judge(struct hog *h, uint64_t len, struct verdict *v);
 void test_supply(const char *arg);
 void test_control(const char *arg);
 void test_refuse(const char *arg);
+void test_delegate(const char *arg);
 void test_percpu(const char *arg);
 void test_migrate(const char *arg);
 void test_pi(const char *arg);

@@ -17,6 +17,8 @@ static const struct test {
 	{ "supply", V2, test_supply },
 	{ "refuse1", V1, test_refuse },
 	{ "refuse", V2, test_refuse },
+	{ "delegate1", V1, test_delegate },
+	{ "delegate", V2, test_delegate },
 	{ "percpu", V2, test_percpu },
 	{ "migrate", V2, test_migrate },
 	{ "pi", V2, test_pi },
