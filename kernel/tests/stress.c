@@ -316,10 +316,34 @@ static bool settled(const char *effective, const char *bw)
 	return false;
 }
 
+/* What the groups have, each file by a process of its own: it may not return. */
+static void show_groups(void)
+{
+	static const char * const files[] = {
+		"cgroup.freeze", "cpuset.cpus.effective", "cpu.rt.max",
+		"cpu.rt.effective", "cpu.rt.stat",
+	};
+	unsigned int i, group;
+	char name[16];
+
+	for (group = 0; group < TOP_GROUPS * 2; group++) {
+		snprintf(name, sizeof(name), group % 2 ? "s%d/c" : "s%d", group / 2);
+		for (i = 0; i < sizeof(files) / sizeof(*files); i++) {
+			if (fork())
+				continue;
+			printf("%s/%s: %s\n", name, files[i], get(cg(name, files[i])));
+			fflush(stdout);
+			_exit(0);
+		}
+	}
+	sleep(2);
+}
+
 static void hang(unsigned long ops)
 {
 	printf("FAIL no operation in %llu s, after %lu\n", HANG_NS / SEC, ops);
 	fflush(stdout);
+	show_groups();
 	put("/proc/sys/kernel/printk", "7");
 	put("/proc/sysrq-trigger", "t");
 	printf("DONE stress failures 1\n");
