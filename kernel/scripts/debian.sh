@@ -9,5 +9,8 @@ logs=${KERNEL_LOGS:-$work/logs}
 mkdir -p "$logs"
 packages=$("$here/scripts/deb.sh")
 disk=$("$here/scripts/rootfs.sh" "$packages"/linux-image-*.deb)
+# Nobody removes it meanwhile.
+exec 8<"$disk"
+flock -s 8
 exec timeout "${GUEST_TIMEOUT:-3600}" python3 "$here/scripts/boot.py" \
     "$disk" "$logs/console-$1.log" "$1"

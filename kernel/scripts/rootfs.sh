@@ -60,6 +60,8 @@ mkdir -p "$work"
 exec 9>"$work/guest-disk.lock"
 flock 9
 if [ -e "$out/disk.img" ]; then
+    # It is used: see clean-old.sh.
+    touch "$out"
     echo "$out"
     exit
 fi
@@ -90,6 +92,7 @@ if [ ! -e "$python" ]; then
     tar -C "$root" -cf "$python.new" .
     mv "$python.new" "$python"
 else
+    touch "$debian" "$python"
     tar -C "$root" -xpf "$python"
 fi
 
@@ -122,4 +125,7 @@ cp "$root"/boot/config-* "$out.new/config"
 truncate -s "$size" "$out.new/disk.img"
 /sbin/mke2fs -q -t ext4 -F -L root -d "$root" "$out.new/disk.img"
 mv "$out.new" "$out"
+# A disk takes a gigabyte: those of other kernels go, unless one runs there.
+find "$work" -maxdepth 1 -name 'guest-disk-????????????????' ! -path "$out" \
+    -mmin +10 -exec flock -n {} rm -rf {} \;
 echo "$out"
