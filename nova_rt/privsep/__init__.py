@@ -3,7 +3,8 @@
 
 Two capabilities, each needed: CAP_DAC_OVERRIDE to make the partition, because
 the top directory of a control group hierarchy is writable for nobody, root
-included; CAP_SYS_NICE to give tasks a real-time policy.
+included; CAP_SYS_NICE to give tasks a real-time policy and, on a kernel that
+guarantees, to reserve.
 """
 
 from oslo_privsep import capabilities, priv_context
