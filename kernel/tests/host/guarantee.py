@@ -89,10 +89,14 @@ class Test:
         for line in (done.stdout + done.stderr).splitlines():
             print(f'     | {line}')
 
-    def start(self, name: str, *cpus: int) -> lxc.Container:
+    def start(
+        self, name: str, *cpus: int, mapped: bool = False
+    ) -> lxc.Container:
         """A container on these CPUs."""
         listed = ','.join(map(str, cpus))
-        container = lxc.Container(self.libvirt, name, listed, len(cpus))
+        container = lxc.Container(
+            self.libvirt, name, listed, len(cpus), mapped=mapped
+        )
         self.containers.append(container)
         return container
 
@@ -257,6 +261,39 @@ class Test:
             self.check(differs is None, f'kept: after {" ".join(command)}: '
                        f'{differs or "as it was"}')  # fmt: skip
 
+    def inside(self) -> None:
+        """What a container writes to reservations is refused or repaired."""
+        for name, mapped in (('root', False), ('mapped', True)):
+            container = self.start(name, 2, mapped=mapped)
+            rec = self.apply(container, '30000/100000', 2)
+            own = group_of(container.init) / 'cpu.rt.max'
+            code, said = container.do(f"echo 60000 100000 >'{own}'")
+            differs = self.host.check(container.pid, rec)
+            self.check(
+                (code == 0) == (differs is not None),
+                f'{name}: its own group: {said or "written"}; nova_rt sees '
+                f'{differs or "no difference"}',
+            )
+            self.host.apply(container.pid, rec)
+            differs = self.host.check(container.pid, rec)
+            self.check(
+                differs is None, f'{name}: then {differs or "as it was"}'
+            )
+            # Root of the host in a name space of its own may write to every
+            # group; one that is mapped to a user may not.
+            other = SLICE / 'cpu.rt.max'
+            before = other.read_text()
+            code, said = container.do(f"echo 60000 100000 >'{other}'")
+            after = other.read_text()
+            self.check(
+                (code == 0) == (after != before)
+                and not (mapped and code == 0),
+                f'{name}: another group: {said or "written"}; '
+                f'{before.strip()} is {after.strip()}',
+            )
+            other.write_text(before)
+            container.destroy()
+
     def end(self) -> None:
         """What was reserved comes back."""
         for domain in self.libvirt.connection.listAllDomains():
@@ -291,7 +328,7 @@ class Test:
         """All of them."""
         for step in (
             self.probe, self.share, self.full, self.several, self.systemd,
-            self.end, self.idle, self.end,
+            self.inside, self.end, self.idle, self.end,
         ):  # fmt: skip
             print(f'-- {(step.__doc__ or "").splitlines()[0]}', flush=True)
             step()

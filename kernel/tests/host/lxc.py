@@ -2,9 +2,11 @@
 """LXC domains of libvirt, small enough for a test.
 
 Their file system has a busybox and an init that waits for a file named go,
-and keeps a CPU busy as long as it is there.
+and keeps a CPU busy as long as it is there. Of a file named do it makes its
+commands.
 """
 
+import os
 import pathlib
 import shutil
 import time
@@ -16,7 +18,11 @@ INIT = """#!/bin/sh
 # A loop of the shell itself: no new process, so that nothing but the policy
 # and the CPUs of this one matter.
 while :; do
-    if [ -e /go ]; then
+    if [ -e /do ]; then
+        mv -f /do /doing
+        (. /doing) >/said 2>&1
+        echo $? >/done
+    elif [ -e /go ]; then
         i=0
         while [ $i -lt 20000 ]; do i=$((i + 1)); done
     else
@@ -30,6 +36,7 @@ XML = """
   <memory unit='MiB'>64</memory>
   <vcpu placement='static' cpuset='{cpus}'>{vcpus}</vcpu>
   <os><type>exe</type><init>/sbin/init</init></os>
+  {idmap}
   <devices>
     <filesystem type='mount'>
       <source dir='{root}'/>
@@ -38,6 +45,16 @@ XML = """
     <console type='pty'/>
   </devices>
 </domain>
+"""
+#: Root of a container with a name space of users, outside of it. libvirt
+#: starts one with a network of its own only.
+MAPPED = 100000
+IDMAP = f"""
+  <features><privnet/></features>
+  <idmap>
+    <uid start='0' target='{MAPPED}' count='65536'/>
+    <gid start='0' target='{MAPPED}' count='65536'/>
+  </idmap>
 """
 
 
@@ -78,7 +95,13 @@ class Container:
     """
 
     def __init__(
-        self, daemon: Libvirt, name: str, cpus: str, vcpus: int
+        self,
+        daemon: Libvirt,
+        name: str,
+        cpus: str,
+        vcpus: int,
+        *,
+        mapped: bool = False,
     ) -> None:
         self.name = name
         self._daemon = daemon
@@ -87,17 +110,41 @@ class Container:
         for directory in ('bin', 'sbin', 'dev', 'proc', 'sys', 'tmp'):
             (self._root / directory).mkdir(parents=True)
         shutil.copy('/bin/busybox', self._root / 'bin')
-        for applet in ('sh', 'sleep', 'ps'):
+        for applet in ('sh', 'sleep', 'ps', 'mv'):
             (self._root / 'bin' / applet).symlink_to('busybox')
         init = self._root / 'sbin' / 'init'
         init.write_text(INIT)
         init.chmod(0o755)
-        xml = XML.format(name=name, cpus=cpus, vcpus=vcpus, root=self._root)
+        if mapped:
+            for path in (self._root, *self._root.rglob('*')):
+                os.chown(path, MAPPED, MAPPED, follow_symlinks=False)
+        xml = XML.format(
+            name=name,
+            cpus=cpus,
+            vcpus=vcpus,
+            root=self._root,
+            idmap=IDMAP if mapped else '',
+        )
         self.pid = daemon.connection.createXML(xml).ID()
 
     def go(self) -> None:
         """Start to keep a CPU busy."""
         (self._root / 'go').touch()
+
+    def do(self, commands: str) -> tuple[int, str]:
+        """What its init says to some commands, and the exit code."""
+        done = self._root / 'done'
+        done.unlink(missing_ok=True)
+        new = self._root / 'do.new'
+        new.write_text(commands)
+        new.chmod(0o644)
+        new.rename(self._root / 'do')
+        deadline = time.monotonic() + 60
+        while not done.exists() or not done.read_text().endswith('\n'):
+            if time.monotonic() > deadline:
+                raise AssertionError(f'{self.name} does not do {commands!r}')
+            time.sleep(0.1)
+        return int(done.read_text()), (self._root / 'said').read_text().strip()
 
     def destroy(self) -> None:
         """End it."""
