@@ -6,9 +6,11 @@
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
+. "$here/scripts/compile.sh"
 base=$("$here/scripts/fetch.sh")
 
-key=$(cat "$here/BASE" "$here/scripts/tools.sh" | sha256sum | cut -c1-16)
+key=$(cat "$here/BASE" "$here/scripts/tools.sh" "$here/scripts/compile.sh" |
+    sha256sum | cut -c1-16)
 image=$work/tools-$key.cpio.gz
 mkdir -p "$work/locks"
 exec 9>"$work/locks/tools-$key"
@@ -24,12 +26,8 @@ mkdir -p "$tree/perf" "$root/bin" "$root/tmp" "$root/kselftest"
 for part in Makefile arch include lib scripts tools; do
     cp -a --reflink=auto "$base/$part" "$tree"
 done
-cc=gcc
-if command -v ccache >/dev/null; then
-    cc="ccache gcc"
-    export CCACHE_DIR="$work/ccache" CCACHE_BASEDIR="$tree" \
-        CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=10G
-fi
+compiler "$tree"
+export CCACHE_NOHASHDIR=1
 
 run() {
     nice -n "${BUILD_NICE:-10}" "$@" >>"$log" 2>&1 || {
@@ -58,7 +56,7 @@ for suite in cgroup sched; do
     find "$from" -maxdepth 1 -name '*.sh' -exec cp {} "$to" \;
 done
 
-# The shell of the tests, and the one command that busybox does not have.
+# The shell of the tests, and the commands that busybox does not have.
 with_libraries() {
     for f in "$(readlink -f "$1")" $(ldd "$1" | grep -o '/[^ ]*'); do
         mkdir -p "$root/$(dirname "$f")"
@@ -69,8 +67,12 @@ cp /bin/busybox "$root/bin/"
 for name in sh mount umount; do
     ln -s busybox "$root/bin/$name"
 done
-with_libraries "$(command -v bash)"
-with_libraries "$(command -v lscpu)"
+for name in bash lscpu fmt; do
+    with_libraries "$(command -v "$name")"
+done
+# By its path in one of the tests.
+mkdir -p "$root/usr/bin"
+ln -s /bin/busybox "$root/usr/bin/true"
 [ -e "$root/bin/bash" ] || ln -s /usr/bin/bash "$root/bin/bash"
 
 find "$root" -exec touch -h -d @0 {} +
