@@ -30,11 +30,13 @@ PASSWORD = 'nova-rt'  # noqa: S105
 COMPLAINTS = re.compile(
     r'WARNING: |BUG: |INFO: (rcu|task)|Call Trace|suspicious RCU|Oops'
 )
-#: What libvirt, LXC and OVN load; each by its module.
+#: What libvirt, LXC, OVN, volumes and network cards load; each by its module.
 MODULES = """
     openvswitch vport-geneve geneve vxlan veth tun macvlan macvtap bridge
     br_netfilter 8021q ifb sch_htb sch_tbf sch_ingress act_ct nf_conntrack
     nf_tables nf_nat nbd loop overlay squashfs dm_mod iscsi_tcp vhost_net kvm
+    mlx4_en mlx4_ib mlx5_core mlx5_ib ena gve iscsi_target_mod vhost_scsi
+    nvme_tcp nvmet_tcp rbd drbd
 """.split()
 
 
