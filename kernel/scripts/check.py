@@ -51,6 +51,8 @@ KERNELS = {
     'base': Kernel(('base',)),
     'hcbs': Kernel(('hcbs',)),
     'debug': Kernel(('hcbs', 'debug')),
+    'base-selftest': Kernel(('base', 'selftest')),
+    'hcbs-selftest': Kernel(('hcbs', 'selftest')),
 }
 
 
@@ -114,21 +116,21 @@ RUNS = [
         Run(
             'selftests',
             f'selftests-{part}{suffix}',
-            kernel,
+            kernel + flavour,
             f'script:selftests:{part}',
             cpus=cpus,
             when=when,
             environment=(
                 *TOOLS,
-                ('GUEST_MB', '1024'),
+                ('GUEST_MB', '2048'),
                 ('GUEST_SHIFT', '2'),
                 ('GUEST_TIMEOUT', '3600'),
             ),
         )
-        for part, cpus, when in (
-            ('brief', '4,sockets=1,cores=2,threads=2', 'both'),
-            ('memory', '2', 'full'),
-            ('cpuset', '8', 'full'),
+        for part, cpus, when, flavour in (
+            ('brief', '4,sockets=1,cores=2,threads=2', 'both', ''),
+            ('memory', '2', 'full', '-selftest'),
+            ('cpuset', '8', 'full', ''),
         )
         for suffix, kernel in (('-base', 'base'), ('', 'hcbs'))
     ),

@@ -3,9 +3,10 @@
 # The kernel's own selftests of the scheduler and of control groups. Prints
 # "self <program>:<test> pass|fail|skip" for each; who fails is judged by
 # comparing kernels. The argument names a part: "brief" are those of the
-# scheduler and of the groups that it schedules, "memory" those of memory, of
-# which some need swap or huge pages, and "cpuset" scripts that take 8 CPUs.
+# scheduler and of the groups that it schedules, "memory" those of memory, for a
+# kernel with selftest.config, and "cpuset" scripts that take 8 CPUs.
 part=${1:-brief}
+into=
 
 result() { # name, exit status
     case $2 in
@@ -18,7 +19,9 @@ result() { # name, exit status
 # Programs that say "ok 1 name", "not ok 2 name", "ok 3 # SKIP name".
 tap() {
     echo "| $1 begins at $(cut -d ' ' -f 1 /proc/uptime) s"
-    timeout 300 "./$1" >/tmp/out 2>&1
+    # The words of a command that may be none.
+    # shellcheck disable=SC2086
+    timeout 300 $into "./$1" >/tmp/out 2>&1
     status=$?
     sed 's/^/| /' /tmp/out
     sed -n "
@@ -50,8 +53,29 @@ case $part in
         plain cs_prctl_test
         ;;
     memory)
+        # A root that gives pages back and keeps names that are not there,
+        # swap, and a loopback device with a name.
+        mkdir /tmp/disk
+        mke2fs /dev/ram0 >/dev/null && mount -t ext2 /dev/ram0 /tmp/disk &&
+            mkswap /dev/ram1 >/dev/null && swapon /dev/ram1 &&
+            ip link set lo up || exit 1
+        mount -o remount,memory_recursiveprot,memory_hugetlb_accounting \
+            /sys/fs/cgroup || exit 1
+        mkdir /tmp/disk/etc && echo '::1 localhost' >/tmp/disk/etc/hosts
+        for d in proc sys dev; do
+            mkdir /tmp/disk/$d && mount -o rbind /$d /tmp/disk/$d || exit 1
+        done
+        cp test_* /tmp/disk && into='chroot /tmp/disk' || exit 1
+        # A kernel without memory says so, with a call trace. What it says
+        # beside that is a complaint.
+        dmesg -n 1
         for t in test_memcontrol test_kmem test_hugetlb_memcg test_zswap; do
+            [ $t != test_zswap ] ||
+                echo 1 >/sys/module/zswap/parameters/enabled
+            [ $t != test_hugetlb_memcg ] ||
+                echo 20 >/proc/sys/vm/nr_hugepages
             tap $t
+            dmesg -c | grep -E 'WARNING|BUG:|INFO: |suspicious RCU' || :
         done
         ;;
     cpuset)
