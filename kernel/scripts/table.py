@@ -169,15 +169,16 @@ def plain(number: float) -> str:
 
 # The clock counts instructions, so that a ratio is exact for these kernels.
 # It still moves by some percent with the layout of the code, and messages by
-# some more with the order of 200 tasks.
+# some more with the order of 200 tasks. The worst wakeup of all is shown, and
+# not judged: what it meets depends on when the guest happened to boot.
 # name -> the ratio that is asked for, at least and at most.
 BOUNDS = {
     'pipe_fair': (0.97, math.inf),
     'pipe_fifo': (0.97, math.inf),
     'wakeup_mean_ns': (0, 1.05),
-    'wakeup_worst_ns': (0, 1.1),
+    'wakeup_p99_ns': (0, 1.1),
     'wakeup_loaded_mean_ns': (0, 1.05),
-    'wakeup_loaded_worst_ns': (0, 1.1),
+    'wakeup_loaded_p99_ns': (0, 1.1),
     'perf_pipe_us_per_op': (0, 1.03),
     'perf_pipe_threads_us_per_op': (0, 1.03),
     'perf_messaging_s': (0, 1.05),

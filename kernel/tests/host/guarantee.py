@@ -328,7 +328,7 @@ class Test:
         """All of them."""
         for step in (
             self.probe, self.share, self.full, self.several, self.systemd,
-            self.inside, self.end, self.idle, self.end,
+            self.end, self.inside, self.end, self.idle, self.end,
         ):  # fmt: skip
             print(f'-- {(step.__doc__ or "").splitlines()[0]}', flush=True)
             step()
