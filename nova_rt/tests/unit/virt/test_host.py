@@ -436,7 +436,7 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
             self.kernel.root, 'cpu.rt.effective'))  # fmt: skip
         self.assertEqual(900_000, self.host.capacity().cpus[1])
         self.assertEqual({}, self.host.capability.others)
-        self.assertLess(1, len(pauses))
+        self.assertTrue(pauses)
 
     def test_what_is_nowhere_to_be_found_counts(self):
         rec = self._start()
