@@ -39,7 +39,7 @@ class Row:
     @property
     def good(self) -> bool:
         """No period short, the gap in bounds, the accounted time right."""
-        share = 0.02 if self.interrupted else 0.015
+        share = 0.025 if self.interrupted else 0.015
         least = self.runtime - max(MARGIN_US, share * self.runtime)
         gap = 2 * (self.period - self.runtime) + MARGIN_US
         return (

@@ -71,14 +71,14 @@ class SupplyTest(unittest.TestCase):
 
     def test_often_interrupted(self) -> None:
         form = 'ok     3 {} {:>5} {:>6} 10 f 40 {} 99.0 0 0 400 0'
-        long = form.format('g0', 3000, 10000, 2941.0)
+        long = form.format('g0', 3000, 10000, 2926.0)
         one = form.format('g1', 100, 500, 90.0)
         two = form.format('g2', 100, 500, 90.0)
         self.assertFalse(self.verdict([SHORT, DONE], [long, one, DONE]))
         self.assertTrue(self.verdict([SHORT, DONE], [long, one, two, DONE]))
         self.assertFalse(
             self.verdict(
-                [SHORT, DONE], [long.replace('2941', '2939'), one, two, DONE]
+                [SHORT, DONE], [long.replace('2926', '2924'), one, two, DONE]
             )
         )
 
