@@ -420,7 +420,7 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
         )
         rec = self._start()
         self.host.apply(PID, rec)
-        self.kernel.return_late(0.2)
+        self.kernel.return_late(1)
         self.kernel.remove_container(PID)
         pauses = []
 
@@ -436,7 +436,7 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
             self.kernel.root, 'cpu.rt.effective'))  # fmt: skip
         self.assertEqual(900_000, self.host.capacity().cpus[1])
         self.assertEqual({}, self.host.capability.others)
-        self.assertTrue(pauses)
+        self.assertLess(1, len(pauses))
 
     def test_what_is_nowhere_to_be_found_counts(self):
         rec = self._start()
