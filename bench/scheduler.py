@@ -56,8 +56,8 @@ from placement.db.sqlalchemy import models as placement_models
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from nova_rt import admission, published
-from nova_rt.scheduler import host_free, manager, request_filter
+from nova_rt import admission, node_stats
+from nova_rt.scheduler import host_stats, manager, request_filter
 from nova_rt.scheduler.filters import rt_bandwidth_filter
 from nova_rt.scheduler.weights import rt_bandwidth
 from nova_rt.tests.unit.scheduler import cloud, objects
@@ -134,7 +134,7 @@ def numa_topology() -> nova_objects.NUMATopology:
 def rt_stats(rand: random.Random) -> dict[str, str]:
     """What nova-rt-compute publishes for a host in use."""
     free = {cpu: rand.randrange(0, 950_001, 50_000) for cpu in range(CPUS)}
-    return published.render(admission.Capacity(free)) | {
+    return node_stats.render(admission.Capacity(free)) | {
         'rt_interface': 'v2-hcbs-multi',
         'rt_enforcement': 'guarantee',
     }
@@ -224,7 +224,7 @@ def bench_filters(count: int, repeats: int) -> dict[str, Any]:
         for state in states:
             state.allocation_candidates = [{'mappings': {}}]
         if name.endswith(CHANGED):
-            host_free._read.clear()
+            host_stats._parsed.clear()
 
     plan = {
         'RTBandwidthFilter': (ours, rt_spec),
@@ -342,7 +342,7 @@ class SelectDestinations(cloud.HostsTestCase):
         def before(name: str) -> None:
             self._prepare(OURS in name)
             if name.endswith(CHANGED):
-                host_free._read.clear()
+                host_stats._parsed.clear()
             ours.taken = placement.taken = 0.0
 
         def after(name: str) -> None:

@@ -20,7 +20,7 @@ import pymysql
 from lab import catalog, namespace, paths
 from lab.measure import container
 from lab.measure.rtprobe import Probe
-from nova_rt import admission, extra_specs, published, record
+from nova_rt import admission, extra_specs, node_stats, record
 from nova_rt.reservation import Reservation
 
 RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
@@ -180,7 +180,7 @@ class LabTestCase(unittest.TestCase):
             'SELECT stats FROM compute_nodes WHERE deleted = 0',
         )
         stats = json.loads(text)
-        free = published.read(stats)
+        free = node_stats.parse(stats)
         return Stats(
             free.cpus,
             free.host_ppm,

@@ -27,7 +27,7 @@ from nova.api.openstack import wsgi as openstack_wsgi
 import nova.conf
 import webob.exc
 
-from nova_rt import exception, extra_specs, rules
+from nova_rt import bounds, exception, extra_specs
 import nova_rt.conf
 
 CONF = nova.conf.CONF
@@ -52,7 +52,7 @@ class RTHintMiddleware(wsgi.Middleware):
 
     def __init__(self, application: Any) -> None:
         super().__init__(application)
-        self._rules = rules.Rules.of(CONF.nova_rt)
+        self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
 
     def process_request(self, req: wsgi.Request) -> Any:
         """Answer with a 400, or with None to let the request pass."""
@@ -84,7 +84,7 @@ class RTHintMiddleware(wsgi.Middleware):
             # As nova/objects/request_spec.py, _from_hints(), stores it.
             hint = hints[extra_specs.HINT]
             hint = hint if isinstance(hint, list) else [hint]
-            self._rules.read(flavor.extra_specs, flavor.vcpus, hint)
+            self._bounds.parse_request(flavor.extra_specs, flavor.vcpus, hint)
 
 
 def _read(req: wsgi.Request) -> Any:

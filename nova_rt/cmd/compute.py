@@ -13,7 +13,7 @@ from nova import exception as nova_exception
 from nova import service
 from oslo_log import log as logging
 
-from nova_rt import hooks
+from nova_rt.cmd import hooks
 
 LOG = logging.getLogger(__name__)
 

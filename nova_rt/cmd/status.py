@@ -17,10 +17,10 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt import cpulist, exception
 from nova_rt.admission import Scope
 from nova_rt.extra_specs import Enforcement
+from nova_rt.host import topology
+from nova_rt.host.files import Files
+from nova_rt.host.host import Host
 import nova_rt.privsep
-from nova_rt.virt import topology
-from nova_rt.virt.files import Files
-from nova_rt.virt.host import Host
 
 #: The release of Nova whose private methods we override.
 NOVA_MAJOR = 34

@@ -12,7 +12,7 @@ from nova.compute import manager
 from oslo_log import log as logging
 from oslo_service import periodic_task
 
-from nova_rt import conf, exception, extra_specs, hooks, record, rules
+from nova_rt import bounds, conf, exception, extra_specs, record
 from nova_rt.compute import resource_tracker
 from nova_rt.virt.libvirt import driver, faults, servers
 
@@ -30,9 +30,9 @@ class RTComputeManager(manager.ComputeManager):
         if not isinstance(self.driver, driver.RTLibvirtDriver):
             raise nova_exception.InvalidConfiguration(
                 'nova-rt-compute needs [DEFAULT] compute_driver = '
-                f'{hooks.COMPUTE_DRIVER}'
+                f'{driver.COMPUTE_DRIVER}'
             )
-        self._rt_rules = rules.Rules.of(CONF.nova_rt)
+        self._rt_bounds = bounds.Bounds.from_options(CONF.nova_rt)
         self.rt = resource_tracker.RTResourceTracker(
             self.host, self.driver, reportclient=self.reportclient
         )
@@ -96,7 +96,7 @@ class RTComputeManager(manager.ComputeManager):
             could do better
         """
         try:
-            request = self._rt_rules.read(
+            request = self._rt_bounds.parse_request(
                 instance.flavor.extra_specs, instance.flavor.vcpus, hint
             )
             if request is not None:

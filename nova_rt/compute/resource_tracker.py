@@ -12,7 +12,7 @@ from nova import exception as nova_exception
 from nova.compute import resource_tracker
 from oslo_log import log as logging
 
-from nova_rt import admission, cpulist, exception, extra_specs, published
+from nova_rt import admission, cpulist, exception, extra_specs, node_stats
 from nova_rt.virt.libvirt import servers
 
 LOG = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         free = self.rt_free()
         capability = self.driver.rt_capability
         stats = self.stats[compute_node.hypervisor_hostname]
-        stats.update(published.render(free))
+        stats.update(node_stats.render(free))
         stats['rt_interface'] = capability.name
         stats['rt_enforcement'] = str(capability.enforcement)
         compute_node.stats = stats

@@ -15,23 +15,22 @@ _BELOW = {
     'pure': {'pure'},
     'conf': {'pure', 'conf'},
     'privsep': {'pure', 'privsep'},
-    'virt': {'pure', 'privsep', 'virt'},
+    'host': {'pure', 'privsep', 'host'},
     'api': {'pure', 'conf', 'api'},
     'scheduler': {'pure', 'conf', 'scheduler'},
-    'virt.libvirt': {'pure', 'conf', 'virt', 'virt.libvirt'},
-    'hooks': {'pure'},
-    'compute': {'pure', 'conf', 'hooks', 'virt', 'virt.libvirt', 'compute'},
-    '_nova_virt': {'virt.libvirt'},
+    'virt': {'pure', 'conf', 'host', 'virt'},
+    'compute': {'pure', 'conf', 'host', 'virt', 'compute'},
+    '_nova_virt': {'virt'},
     'hacking': {'hacking'},
 }
 # A program puts the layers together; tests reach everywhere.
 _FREE = {'cmd', 'tests'}
 _PURE_MODULES = {
-    'admission', 'cpulist', 'exception', 'extra_specs', 'published', 'record',
-    'reservation', 'rules',
+    'admission', 'bounds', 'cpulist', 'exception', 'extra_specs',
+    'node_stats', 'record', 'reservation',
 }  # fmt: skip
 _WITH_NOVA = {
-    'api', 'scheduler', 'virt.libvirt', 'compute', 'hooks', 'cmd', 'tests',
+    'api', 'scheduler', 'virt', 'compute', 'cmd', 'tests',
 }  # fmt: skip
 _INTEGERS_ONLY = {'admission', 'extra_specs', 'record', 'reservation'}
 _EVENTLET = {'eventlet', 'greenlet'}
@@ -53,8 +52,6 @@ def _layer(module: tuple[str, ...]) -> str | None:
     """The layer of a module of this project; None if it has none."""
     if not module or module[0] in _PURE_MODULES:
         return 'pure'
-    if module[:2] == ('virt', 'libvirt'):
-        return 'virt.libvirt'
     if module[0] in _BELOW or module[0] in _FREE:
         return module[0]
     return None

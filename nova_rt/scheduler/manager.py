@@ -19,9 +19,9 @@ import os_traits
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
-from nova_rt import admission, exception, extra_specs, rules
+from nova_rt import admission, bounds, exception, extra_specs
 import nova_rt.conf
-from nova_rt.scheduler import explain, host_free, request
+from nova_rt.scheduler import explain, host_stats, request_specs
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class RTSchedulerManager(manager.SchedulerManager):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._rules = rules.Rules.of(CONF.nova_rt)
+        self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
 
     @messaging.expected_exceptions(nova_exception.NoValidHost)
     def select_destinations(
@@ -84,7 +84,7 @@ class RTSchedulerManager(manager.SchedulerManager):
         if utils.request_is_rebuild(spec_obj):
             return None
         try:
-            asked = request.read(spec_obj, self._rules)
+            asked = request_specs.parse(spec_obj, self._bounds)
         except exception.InvalidRequest:
             # The request filter has said so.
             return None
@@ -151,7 +151,7 @@ class RTSchedulerManager(manager.SchedulerManager):
             ):
                 continue
             try:
-                free = host_free.of(host)
+                free = host_stats.parse_free(host)
             except ValueError:
                 # The filter has logged it; the host offers nothing.
                 continue

@@ -7,9 +7,9 @@ from nova import exception as nova_exception
 import nova.conf
 from nova.scheduler import request_filter
 
-from nova_rt import exception, extra_specs, rules
+from nova_rt import bounds, exception, extra_specs
 import nova_rt.conf
-from nova_rt.scheduler import request
+from nova_rt.scheduler import request_specs
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)
@@ -36,7 +36,9 @@ def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
         or not allowed
     """
     try:
-        asked = request.read(request_spec, rules.Rules.of(CONF.nova_rt))
+        asked = request_specs.parse(
+            request_spec, bounds.Bounds.from_options(CONF.nova_rt)
+        )
     except exception.InvalidRequest as err:
         raise nova_exception.RequestFilterFailed(reason=str(err)) from err
     if asked is None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host: what its kernel offers, and the reservations it holds."""
+"""What extends ``nova.virt``, at the same paths."""

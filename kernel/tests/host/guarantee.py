@@ -20,10 +20,10 @@ import lxc
 from nova_rt import exception
 from nova_rt.admission import Scope
 from nova_rt.extra_specs import Enforcement, Policy, Request
+from nova_rt.host import host
 import nova_rt.privsep
 from nova_rt.record import Record
 from nova_rt.reservation import Reservation
-from nova_rt.virt import host
 
 ROOT = pathlib.Path('/sys/fs/cgroup')
 SLICE = ROOT / 'machine.slice'

@@ -16,9 +16,9 @@ import nova.conf
 from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
-from nova_rt import admission, exception, extra_specs, rules
+from nova_rt import admission, bounds, exception, extra_specs
 import nova_rt.conf
-from nova_rt.scheduler import host_free, request, request_filter
+from nova_rt.scheduler import host_stats, request_filter, request_specs
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class RTBandwidthFilter(filters.BaseHostFilter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rules = rules.Rules.of(CONF.nova_rt)
+        self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
 
     def filter_all(
         self, filter_obj_list: Iterable[Any], spec_obj: Any
@@ -48,7 +48,7 @@ class RTBandwidthFilter(filters.BaseHostFilter):
         if utils.request_is_rebuild(spec_obj):
             return filter_obj_list
         try:
-            asked = request.read(spec_obj, self._rules)
+            asked = request_specs.parse(spec_obj, self._bounds)
         except exception.InvalidRequest as err:
             # The request filter refuses it first; if it ever does not, no
             # host is the safe answer.
@@ -101,14 +101,16 @@ def _refusal(
     :param ppm: bandwidth asked for on each of ``vcpus`` CPUs
     :raises ValueError: if what the host publishes cannot be read
     """
-    free = host_free.of(host)
+    free = host_stats.parse_free(host)
     if free is None:
         return (
             f'It publishes no free RT bandwidth; asked {ppm} ppm on each of '
             f'{vcpus} CPU(s)'
         )
     try:
-        free = admission.place_many(free, vcpus, ppm, host_free.placed(host))
+        free = admission.place_many(
+            free, vcpus, ppm, host_stats.count_placed(host)
+        )
         admission.place(free, vcpus, ppm)
     except exception.InsufficientBandwidth as err:
         return err

@@ -7,9 +7,9 @@ import nova.conf
 from nova.scheduler import weights
 from oslo_log import log as logging
 
-from nova_rt import exception, rules
+from nova_rt import bounds, exception
 import nova_rt.conf
-from nova_rt.scheduler import host_free, request
+from nova_rt.scheduler import host_stats, request_specs
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
     """
 
     def __init__(self) -> None:
-        self._rules = rules.Rules.of(CONF.nova_rt)
+        self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
         self._multiplier: float = CONF.nova_rt.weight_multiplier
 
     def weight_multiplier(self, host_state: Any) -> float:
@@ -41,7 +41,7 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
         :param weight_properties: nova.objects.RequestSpec
         """
         try:
-            asked = request.read(weight_properties, self._rules)
+            asked = request_specs.parse(weight_properties, self._bounds)
         except exception.InvalidRequest:
             # Refused elsewhere, with its reason.
             asked = None
@@ -59,10 +59,12 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
         :param total_ppm: what each server of the request takes away
         """
         try:
-            free = host_free.of(host_state)
+            free = host_stats.parse_free(host_state)
         except ValueError:
             # Only a forced host gets here: the filter says what is wrong.
             return 0.0
         if free is None:
             return 0.0
-        return float(free.total_ppm - host_free.placed(host_state) * total_ppm)
+        return float(
+            free.total_ppm - host_stats.count_placed(host_state) * total_ppm
+        )

@@ -13,12 +13,12 @@ from nova import objects, service
 from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
 
-from nova_rt import extra_specs, hooks, published, record
-from nova_rt.cmd import compute
+from nova_rt import extra_specs, node_stats, record
+from nova_rt.cmd import compute, hooks
+from nova_rt.host import host as rt_host
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import containers, paste
-from nova_rt.virt import host as rt_host
-from nova_rt.virt.libvirt import metadata
+from nova_rt.virt.libvirt import driver, metadata
 
 FILTER = 'nova_rt.scheduler.filters.rt_bandwidth_filter.RTBandwidthFilter'
 WEIGHER = 'nova_rt.scheduler.weights.rt_bandwidth.RTBandwidthWeigher'
@@ -67,7 +67,7 @@ class RTServersTestBase(base.ServersTestBase):
         self.ctxt = nova_context.get_admin_context()
 
     def _setup_compute_service(self):
-        self.flags(compute_driver=hooks.COMPUTE_DRIVER)
+        self.flags(compute_driver=driver.COMPUTE_DRIVER)
 
     def _fake_mounts(self):
         def mount(image, container_dir):
@@ -93,7 +93,7 @@ class RTServersTestBase(base.ServersTestBase):
         def make(**kwargs):
             return real(files=self.kernels[base.CONF.host].files, **kwargs)
 
-        self.useFixture(fixtures.MonkeyPatch('nova_rt.virt.host.Host', make))
+        self.useFixture(fixtures.MonkeyPatch('nova_rt.host.host.Host', make))
 
     def start_compute(self, hostname='compute1', *args, **kwargs):
         if hostname not in self.kernels:
@@ -208,7 +208,7 @@ class RTServersTestBase(base.ServersTestBase):
 
     def published(self, hostname='compute1'):
         """What the scheduler sees: CPU -> free ppm."""
-        return published.read(self.stats(hostname)).cpus
+        return node_stats.parse(self.stats(hostname)).cpus
 
     def held(self, server, hostname='compute1'):
         """What the kernel holds for the running container."""

@@ -12,8 +12,8 @@ import fixtures
 from oslotest import base
 
 from nova_rt import exception
+from nova_rt.host import capability, cgroup, files, interfaces
 import nova_rt.privsep
-from nova_rt.virt import capability, cgroup, files, interfaces
 
 #: Little: a lab with servers may run beside. Of 1 s, on cgroup v2 of each CPU.
 SHARE_US = 40_000

@@ -5,10 +5,10 @@ import errno
 import os
 import time
 
+from nova_rt.host import cgroup, interfaces
+from nova_rt.host import policy as policies
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.host import machine
-from nova_rt.virt import cgroup, interfaces
-from nova_rt.virt import policy as policies
 
 RUNTIME = 'cpu.rt_runtime_us'
 PERIOD = 'cpu.rt_period_us'

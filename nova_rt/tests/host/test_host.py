@@ -11,10 +11,10 @@ import fixtures
 from nova_rt import exception
 from nova_rt.admission import Capacity
 from nova_rt.extra_specs import Policy, Request
+from nova_rt.host import host, interfaces
 from nova_rt.record import Record
 from nova_rt.reservation import Reservation
 from nova_rt.tests.host import machine
-from nova_rt.virt import host, interfaces
 
 
 def _record(text, policy=Policy.RR, priority=1):

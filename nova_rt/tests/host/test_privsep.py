@@ -9,10 +9,10 @@ import sys
 import fixtures
 from oslo_config import cfg
 
+from nova_rt.host import interfaces
 import nova_rt.privsep
 import nova_rt.privsep.cgroup
 from nova_rt.tests.host import machine
-from nova_rt.virt import interfaces
 
 _HELPER = pathlib.Path(sys.executable).parent / 'privsep-helper'
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.extra_specs and nova_rt.rules."""
+"""Tests of nova_rt.extra_specs."""
 
 import ddt
 from oslotest import base
 
-from nova_rt import exception, extra_specs, rules
+from nova_rt import exception, extra_specs
 from nova_rt.extra_specs import Enforcement, HintRule, Policy
 from nova_rt.reservation import Reservation
 from nova_rt.tests.unit import test_reservation
@@ -196,40 +196,3 @@ class HintTest(base.BaseTestCase):
             exception.InvalidReservation, extra_specs.parse, FLAVOR, 1, hint
         )
         self.assertIn('rt_reservation', str(err))
-
-
-class RulesTest(base.BaseTestCase):
-    RULES = rules.Rules(HintRule.LOWER, 1000, 10_000)
-
-    def test_plain(self):
-        self.assertIsNone(self.RULES.read({}, 1))
-
-    def test_inside(self):
-        request = self.RULES.read(FLAVOR, 4, ['100/1000'])
-        self.assertEqual(Reservation(100, 1000), request.reservation)
-        self.assertEqual(4, request.vcpus)
-
-    def test_period_of_the_flavor(self):
-        for text in ('100/999', '100/10001'):
-            self.assertRaises(
-                exception.InvalidReservation,
-                self.RULES.read,
-                {'rt:reservation': text},
-                1,
-            )
-
-    def test_period_of_the_hint(self):
-        err = self.assertRaises(
-            exception.InvalidReservation, self.RULES.read, FLAVOR, 1, '100/999'
-        )
-        self.assertIn('1000 to 10000', str(err))
-
-    def test_hint_replaces_a_period_out_of_bounds(self):
-        request = self.RULES.read({'rt:reservation': '100/200'}, 1, '100/1000')
-        self.assertEqual(1000, request.reservation.period_us)
-
-    def test_rule_for_hints(self):
-        strict = rules.Rules(HintRule.DENY, 100, 10_000)
-        self.assertRaises(
-            exception.HintRefused, strict.read, FLAVOR, 1, '100/1000'
-        )

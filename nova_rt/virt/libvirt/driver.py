@@ -17,14 +17,17 @@ from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
 from nova_rt import admission, conf, exception, extra_specs, record
-from nova_rt.virt import capability
-from nova_rt.virt import host as rt_host
+from nova_rt.host import capability
+from nova_rt.host import host as rt_host
 from nova_rt.virt.libvirt import faults, guard, metadata, servers
 
 CONF = driver.CONF
 LOG = logging.getLogger(__name__)
 
 conf.register_opts(CONF)
+
+#: Value of ``[DEFAULT] compute_driver``: what Nova finds below nova.virt.
+COMPUTE_DRIVER = 'nova_rt.RTLibvirtDriver'
 
 
 class RTLibvirtDriver(driver.LibvirtDriver):

@@ -18,7 +18,7 @@ from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
 from nova_rt import cpulist, exception, record
-from nova_rt.virt import host as rt_host
+from nova_rt.host import host as rt_host
 from nova_rt.virt.libvirt import metadata
 
 LOG = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from nova import exception as nova_exception
 from nova.api.validation.extra_specs import base
 import nova.conf
 
-from nova_rt import exception, extra_specs, reservation, rules
+from nova_rt import bounds, exception, extra_specs, reservation
 import nova_rt.conf
 
 CONF = nova.conf.CONF
@@ -42,7 +42,9 @@ class RTExtraSpecValidator(base.ExtraSpecValidator):
 
 
 def _parse_reservation(text: str) -> None:
-    rules.Rules.of(CONF.nova_rt).check(reservation.Reservation.parse(text))
+    bounds.Bounds.from_options(CONF.nova_rt).check(
+        reservation.Reservation.parse(text)
+    )
 
 
 def register() -> list[base.ExtraSpecValidator]:

@@ -5,7 +5,7 @@ from nova import objects
 from nova.scheduler import host_manager
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_rt import admission, published
+from nova_rt import admission, node_stats
 
 objects.register_all()
 
@@ -53,7 +53,7 @@ def host_state(name='host', rt_free=None, rt_host_free=None, **kwargs):
     if isinstance(rt_free, str):
         stats['rt_free'] = rt_free
     elif rt_free is not None:
-        stats |= published.render(admission.Capacity(rt_free, rt_host_free))
+        stats |= node_stats.render(admission.Capacity(rt_free, rt_host_free))
     state = host_manager.HostState(name, name, uuids.cell)
     state.update(compute_node(name, stats, **kwargs), {'host': name}, [], {})
     return state

@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.scheduler.host_free."""
+"""Tests of nova_rt.scheduler.host_stats."""
 
 from nova.scheduler import host_manager
 from oslotest import base
 
 from nova_rt.admission import Capacity
-from nova_rt.scheduler import host_free
+from nova_rt.scheduler import host_stats
 from nova_rt.tests.unit.scheduler import objects
 
 
 class OfTest(base.BaseTestCase):
     def test_nothing_published(self):
-        self.assertIsNone(host_free.of(objects.host_state()))
+        self.assertIsNone(host_stats.parse_free(objects.host_state()))
 
     def test_node_that_has_not_reported_yet(self):
         state = host_manager.HostState('new', 'new', 'cell')
-        self.assertIsNone(host_free.of(state))
+        self.assertIsNone(host_stats.parse_free(state))
 
     def test_host_that_has_not_changed_is_read_once(self):
         first = objects.host_state('same', rt_free={0: 1}, rt_host_free=1)
         again = objects.host_state('same', rt_free={0: 1}, rt_host_free=1)
         self.assertIsNot(first.stats['rt_free'], again.stats['rt_free'])
-        self.assertIs(host_free.of(first), host_free.of(again))
+        self.assertIs(
+            host_stats.parse_free(first), host_stats.parse_free(again)
+        )
 
     def test_changes_are_seen(self):
         for free, host in (
@@ -32,30 +34,30 @@ class OfTest(base.BaseTestCase):
         ):
             self.assertEqual(
                 Capacity(free, host),
-                host_free.of(objects.host_state('h', free, host)),
+                host_stats.parse_free(objects.host_state('h', free, host)),
             )
 
     def test_hosts_are_kept_apart(self):
         self.assertEqual(
             [Capacity({0: 1}), Capacity({0: 2})],
             [
-                host_free.of(objects.host_state('a', {0: 1})),
-                host_free.of(objects.host_state('b', {0: 2})),
+                host_stats.parse_free(objects.host_state('a', {0: 1})),
+                host_stats.parse_free(objects.host_state('b', {0: 2})),
             ],
         )
 
     def test_text_that_cannot_be_read_does_not_leave_the_old(self):
-        host_free.of(objects.host_state('h', {0: 1}))
+        host_stats.parse_free(objects.host_state('h', {0: 1}))
         bad = objects.host_state('h', 'garbage')
         for _ in range(2):
-            self.assertRaises(ValueError, host_free.of, bad)
+            self.assertRaises(ValueError, host_stats.parse_free, bad)
 
 
 class PlacedTest(base.BaseTestCase):
     def test_counts_this_request_only(self):
         host = objects.host_state(rt_free={0: 950_000})
-        self.assertEqual(0, host_free.placed(host))
+        self.assertEqual(0, host_stats.count_placed(host))
         spec = objects.request_spec({'rt:reservation': '500/1000'})
         host.consume_from_request(spec)
         host.consume_from_request(spec)
-        self.assertEqual(2, host_free.placed(host))
+        self.assertEqual(2, host_stats.count_placed(host))

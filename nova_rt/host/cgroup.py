@@ -14,9 +14,9 @@ import time
 from typing import TypeVar
 
 from nova_rt import cpulist
-from nova_rt.virt import interfaces, policy
-from nova_rt.virt.files import Files
-from nova_rt.virt.interfaces import Held, Interface
+from nova_rt.host import interfaces, policy
+from nova_rt.host.files import Files
+from nova_rt.host.interfaces import Held, Interface
 
 _Report = TypeVar('_Report')
 

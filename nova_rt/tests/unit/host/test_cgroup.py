@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.virt.cgroup."""
+"""Tests of nova_rt.host.cgroup."""
 
 import errno
 import time
@@ -7,8 +7,8 @@ import time
 import fixtures
 from oslotest import base
 
+from nova_rt.host import capability, cgroup, interfaces
 from nova_rt.tests.fixtures import kernel
-from nova_rt.virt import capability, cgroup, interfaces
 
 
 class TreeTest(base.BaseTestCase):
@@ -115,7 +115,7 @@ class TreeTest(base.BaseTestCase):
 
     def test_patience_ends(self):
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.virt.cgroup.PATIENCE_S', 0.2)
+            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0.2)
         )
         tree = self._tree()
         group = self.kernel.add_container(7, 'web')

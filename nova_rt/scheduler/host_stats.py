@@ -3,15 +3,15 @@
 
 from typing import Any
 
-from nova_rt import admission, published
+from nova_rt import admission, node_stats
 
 # UUID of a compute node -> what it published last, and that read. Most hosts
 # have not changed since the last request, and reading costs more than all
 # that is done with it. Holds one entry for each host there ever was.
-_read: dict[str, tuple[str, str | None, admission.Capacity | None]] = {}
+_parsed: dict[str, tuple[str, str | None, admission.Capacity | None]] = {}
 
 
-def of(host_state: Any) -> admission.Capacity | None:
+def parse_free(host_state: Any) -> admission.Capacity | None:
     """The free bandwidth of a host, as it was published.
 
     :param host_state: nova.scheduler.host_manager.HostState
@@ -20,19 +20,19 @@ def of(host_state: Any) -> admission.Capacity | None:
     """
     # A node that has not reported yet has no statistics at all.
     stats = getattr(host_state, 'stats', {})
-    cpus = stats.get(published.FREE)
+    cpus = stats.get(node_stats.FREE)
     if cpus is None:
         return None
-    host = stats.get(published.HOST_FREE)
-    known = _read.get(host_state.uuid)
+    host = stats.get(node_stats.HOST_FREE)
+    known = _parsed.get(host_state.uuid)
     if known is not None and known[0] == cpus and known[1] == host:
         return known[2]
-    free = published.read(stats)
-    _read[host_state.uuid] = (cpus, host, free)
+    free = node_stats.parse(stats)
+    _parsed[host_state.uuid] = (cpus, host, free)
     return free
 
 
-def placed(host_state: Any) -> int:
+def count_placed(host_state: Any) -> int:
     """Servers of this request that have been put on the host so far.
 
     The scheduler counts them in the host's state, while the statistics stay

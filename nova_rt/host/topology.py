@@ -2,7 +2,7 @@
 """The CPUs of the host: which are online, which share a core."""
 
 from nova_rt import cpulist, exception
-from nova_rt.virt.files import Files
+from nova_rt.host.files import Files
 
 
 def online(files: Files) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ def render(free: admission.Capacity) -> dict[str, str]:
     return stats
 
 
-def read(stats: Mapping[str, str | None]) -> admission.Capacity | None:
+def parse(stats: Mapping[str, str | None]) -> admission.Capacity | None:
     """What :func:`render` wrote.
 
     :returns: None where nothing is published

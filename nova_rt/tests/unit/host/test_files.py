@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.virt.files: the way to the privileged helper."""
+"""Tests of nova_rt.host.files: the way to the privileged helper."""
 
 import errno
 import pathlib
@@ -9,8 +9,8 @@ import fixtures
 from oslo_privsep import daemon
 from oslotest import base
 
+from nova_rt.host import cgroup, files
 import nova_rt.privsep
-from nova_rt.virt import cgroup, files
 
 
 class HelperTest(base.BaseTestCase):

@@ -25,10 +25,10 @@ class TestImportDirection(base.BaseTestCase):
         ('conf/__init__.py', 'from oslo_config import cfg'),
         ('conf/__init__.py', 'from nova_rt import reservation'),
         ('privsep/cgroup.py', 'from oslo_privsep import capabilities'),
-        ('virt/host.py', 'import nova_rt.privsep.cgroup'),
-        ('virt/host.py', 'from nova_rt.virt import capability'),
+        ('host/host.py', 'import nova_rt.privsep.cgroup'),
+        ('host/host.py', 'from nova_rt.host import capability'),
         ('virt/libvirt/driver.py', 'from nova.virt.libvirt import driver'),
-        ('virt/libvirt/driver.py', 'from nova_rt.virt import host'),
+        ('virt/libvirt/driver.py', 'from nova_rt.host import host'),
         ('compute/manager.py', 'from nova.compute import manager'),
         ('cmd/compute.py', 'import nova_rt.compute.manager'),
         ('_nova_virt/nova_rt.py', 'from nova_rt.virt.libvirt import driver'),
@@ -42,17 +42,17 @@ class TestImportDirection(base.BaseTestCase):
         ('admission.py', 'import numpy'),
         ('admission.py', 'from oslo_config import cfg'),
         ('admission.py', 'from nova_rt import conf'),
-        ('reservation.py', 'from nova_rt.virt import host'),
+        ('reservation.py', 'from nova_rt.host import host'),
         ('conf/__init__.py', 'import nova.conf'),
-        ('conf/__init__.py', 'from nova_rt.virt import host'),
+        ('conf/__init__.py', 'from nova_rt.host import host'),
         ('privsep/cgroup.py', 'from nova import utils'),
-        ('privsep/cgroup.py', 'from nova_rt.virt import host'),
-        ('virt/host.py', 'import nova'),
-        ('virt/host.py', 'from nova_rt import conf'),
-        ('virt/host.py', 'from nova_rt import db'),
-        ('virt/host.py', 'from nova_rt.virt.libvirt import driver'),
+        ('privsep/cgroup.py', 'from nova_rt.host import host'),
+        ('host/host.py', 'import nova'),
+        ('host/host.py', 'from nova_rt import conf'),
+        ('host/host.py', 'from nova_rt import db'),
+        ('host/host.py', 'from nova_rt.virt.libvirt import driver'),
         ('virt/libvirt/driver.py', 'from nova_rt.compute import manager'),
-        ('scheduler/weights/rt.py', 'from nova_rt.virt import host'),
+        ('scheduler/weights/rt.py', 'from nova_rt.host import host'),
         ('api/middleware.py', 'from nova_rt.scheduler import manager'),
         ('compute/manager.py', 'from nova_rt.cmd import compute'),
     )
@@ -65,15 +65,15 @@ class TestImportDirection(base.BaseTestCase):
         def late():
             import nova
         """
-        self.assertEqual(['NRT101'], found(source, 'virt/host.py'))
+        self.assertEqual(['NRT101'], found(source, 'host/host.py'))
 
     def test_relative(self):
         source = 'from ..compute import manager'
-        self.assertEqual(['NRT101'], found(source, 'virt/host.py'))
-        self.assertEqual([], found('from . import cgroup', 'virt/host.py'))
+        self.assertEqual(['NRT101'], found(source, 'host/host.py'))
+        self.assertEqual([], found('from . import cgroup', 'host/host.py'))
 
     def test_a_name_that_only_begins_like_nova(self):
-        self.assertEqual([], found('import novaclient', 'virt/host.py'))
+        self.assertEqual([], found('import novaclient', 'host/host.py'))
 
     def test_module_without_a_layer(self):
         self.assertEqual(['NRT101'], found('', 'utils.py'))
@@ -85,7 +85,7 @@ class TestImportDirection(base.BaseTestCase):
 
     def test_checkout_with_the_name_of_the_package(self):
         tree = ast.parse('import nova')
-        checker = checks.Checker(tree, '/src/nova_rt/nova_rt/virt/host.py')
+        checker = checks.Checker(tree, '/src/nova_rt/nova_rt/host/host.py')
         self.assertEqual(1, len(list(checker.run())))
 
 
@@ -93,7 +93,7 @@ class TestImportDirection(base.BaseTestCase):
 class TestPrivsepNames(base.BaseTestCase):
     def test_full_name(self):
         source = 'import nova_rt.privsep.cgroup'
-        self.assertEqual([], found(source, 'virt/cgroup.py'))
+        self.assertEqual([], found(source, 'host/cgroup.py'))
 
     @ddt.data(
         'from nova_rt import privsep',
@@ -102,7 +102,7 @@ class TestPrivsepNames(base.BaseTestCase):
         'import nova_rt.privsep.cgroup as cgroup',
     )
     def test_hidden(self, source):
-        self.assertEqual(['NRT102'], found(source, 'virt/cgroup.py'))
+        self.assertEqual(['NRT102'], found(source, 'host/cgroup.py'))
 
     def test_inside_privsep(self):
         source = 'from nova_rt.privsep import cgroup'
@@ -141,7 +141,7 @@ class TestIntegers(base.BaseTestCase):
         self.assertEqual([], found(source, 'admission.py'))
 
     def test_elsewhere(self):
-        self.assertEqual([], found('x = a / 0.5', 'virt/policy.py'))
+        self.assertEqual([], found('x = a / 0.5', 'host/tasks.py'))
 
 
 @ddt.ddt

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.virt.interfaces."""
+"""Tests of nova_rt.host.interfaces."""
 
 from oslotest import base
 
+from nova_rt.host import interfaces
+from nova_rt.host.interfaces import Held, Share
 from nova_rt.privsep import cgroup
-from nova_rt.virt import interfaces
-from nova_rt.virt.interfaces import Held, Share
 
 RUNTIME = 'cpu.rt_runtime_us'
 PERIOD = 'cpu.rt_period_us'

@@ -9,9 +9,9 @@ from nova import exception as nova_exception
 from oslotest import base
 
 from nova_rt import extra_specs, record
+from nova_rt.host import host
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
-from nova_rt.virt import host
 from nova_rt.virt.libvirt import guard, metadata
 
 RECORD = record.Record(

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes our driver loadable: Nova looks for drivers below nova.virt only."""
 
-import os
+import pathlib
 
 import nova.virt
 
-#: Value of ``[DEFAULT] compute_driver``: what Nova finds below nova.virt.
-COMPUTE_DRIVER = 'nova_rt.RTLibvirtDriver'
+import nova_rt
 
 
 def extend_nova_virt() -> None:
@@ -16,6 +15,6 @@ def extend_nova_virt() -> None:
     of Nova would no longer be found. ``nova.virt`` is an empty package, so
     that importing it early loads nothing.
     """
-    directory = os.path.join(os.path.dirname(__file__), '_nova_virt')
+    directory = str(pathlib.Path(nova_rt.__file__).parent / '_nova_virt')
     if directory not in nova.virt.__path__:
         nova.virt.__path__.append(directory)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.published."""
+"""Tests of nova_rt.node_stats."""
 
 import json
 
 import ddt
 from oslotest import base
 
-from nova_rt import published
+from nova_rt import node_stats
 from nova_rt.admission import Capacity
 
 
@@ -19,7 +19,7 @@ class PublishedTest(base.BaseTestCase):
                 'rt_free': '{"0-1,7":950000,"2":0}',
                 'rt_host_free': '400000',
             },
-            published.render(free),
+            node_stats.render(free),
         )
 
     @ddt.data(
@@ -29,19 +29,19 @@ class PublishedTest(base.BaseTestCase):
         Capacity({cpu: cpu % 7 * 100_000 for cpu in range(64)}, 950_000),
     )
     def test_there_and_back(self, free):
-        self.assertEqual(free, published.read(published.render(free)))
+        self.assertEqual(free, node_stats.parse(node_stats.render(free)))
 
     def test_short_where_many_cpus_are_alike(self):
         free = Capacity(dict.fromkeys(range(1, 256, 2), 950_000))
-        self.assertLess(len(published.render(free)['rt_free']), 512)
+        self.assertLess(len(node_stats.render(free)['rt_free']), 512)
         free = Capacity(dict.fromkeys(range(256), 950_000))
-        self.assertLess(len(published.render(free)['rt_free']), 20)
+        self.assertLess(len(node_stats.render(free)['rt_free']), 20)
 
     def test_other_statistics_are_left_alone(self):
         stats = {'num_instances': '3', 'rt_interface': 'v1-throttle'}
-        self.assertIsNone(published.read(stats))
-        stats |= published.render(Capacity({0: 5}))
-        self.assertEqual(Capacity({0: 5}), published.read(stats))
+        self.assertIsNone(node_stats.parse(stats))
+        stats |= node_stats.render(Capacity({0: 5}))
+        self.assertEqual(Capacity({0: 5}), node_stats.parse(stats))
 
     @ddt.data(
         '',
@@ -59,9 +59,9 @@ class PublishedTest(base.BaseTestCase):
         '{"0": 950000',
     )
     def test_bad(self, text):
-        self.assertRaises(ValueError, published.read, {'rt_free': text})
+        self.assertRaises(ValueError, node_stats.parse, {'rt_free': text})
 
     @ddt.data('', 'x', '0.95', '{}')
     def test_bad_host_free(self, text):
         stats = {'rt_free': json.dumps({'0': 950_000}), 'rt_host_free': text}
-        self.assertRaises(ValueError, published.read, stats)
+        self.assertRaises(ValueError, node_stats.parse, stats)

@@ -15,10 +15,10 @@ import pathlib
 from nova_rt import exception
 from nova_rt.admission import Capacity, Scope
 from nova_rt.extra_specs import Enforcement
+from nova_rt.host import cgroup, interfaces, supply, topology
+from nova_rt.host.files import Files
+from nova_rt.host.interfaces import Interface
 from nova_rt.reservation import PPM
-from nova_rt.virt import cgroup, interfaces, supply, topology
-from nova_rt.virt.files import Files
-from nova_rt.virt.interfaces import Interface
 
 NO_INTERFACE = (
     'boot a kernel with CONFIG_RT_GROUP_SCHED=y (and, from Linux 6.16 on, '

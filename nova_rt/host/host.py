@@ -11,10 +11,10 @@ import threading
 
 from nova_rt import admission, cpulist, exception, record
 from nova_rt.extra_specs import Policy
-from nova_rt.virt import capability, cgroup, policy, supply, topology
-from nova_rt.virt.capability import Capability
-from nova_rt.virt.files import Files
-from nova_rt.virt.interfaces import Held, Usage
+from nova_rt.host import capability, cgroup, policy, supply, topology
+from nova_rt.host.capability import Capability
+from nova_rt.host.files import Files
+from nova_rt.host.interfaces import Held, Usage
 
 LOG = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.cmd.compute and nova_rt.hooks."""
+"""Tests of nova_rt.cmd.compute and nova_rt.cmd.hooks."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from nova.virt import driver as nova_driver
 from oslo_utils import importutils
 from oslotest import base
 
-from nova_rt import hooks
+from nova_rt.cmd import hooks
 from nova_rt.compute import manager
 from nova_rt.virt.libvirt import driver
 
@@ -77,7 +77,7 @@ class HooksTest(base.BaseTestCase):
         hooks.extend_nova_virt()
         self.assertIs(
             driver.RTLibvirtDriver,
-            importutils.import_class(f'nova.virt.{hooks.COMPUTE_DRIVER}'),
+            importutils.import_class(f'nova.virt.{driver.COMPUTE_DRIVER}'),
         )
         self.assertTrue(
             issubclass(driver.RTLibvirtDriver, nova_driver.ComputeDriver)

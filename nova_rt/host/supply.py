@@ -11,9 +11,9 @@ import dataclasses
 import pathlib
 from time import monotonic, sleep
 
+from nova_rt.host import cgroup, interfaces
+from nova_rt.host.interfaces import Held
 from nova_rt.reservation import PPM
-from nova_rt.virt import cgroup, interfaces
-from nova_rt.virt.interfaces import Held
 
 #: What the kernel has reserved for a group that is not there any more, or on
 #: CPUs that its cpuset has left.

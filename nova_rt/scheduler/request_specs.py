@@ -3,10 +3,10 @@
 
 from typing import Any
 
-from nova_rt import extra_specs, rules
+from nova_rt import bounds, extra_specs
 
 
-def read(spec_obj: Any, allowed: rules.Rules) -> extra_specs.Request | None:
+def parse(spec_obj: Any, allowed: bounds.Bounds) -> extra_specs.Request | None:
     """What this server asks for.
 
     The hint of the RequestSpec applies. It stays there for the server's
@@ -22,4 +22,4 @@ def read(spec_obj: Any, allowed: rules.Rules) -> extra_specs.Request | None:
     hints = spec_obj.scheduler_hints if 'scheduler_hints' in spec_obj else None
     hint = (hints or {}).get(extra_specs.HINT)
     specs = flavor.extra_specs if 'extra_specs' in flavor else {}
-    return allowed.read(specs, flavor.vcpus, hint)
+    return allowed.parse_request(specs, flavor.vcpus, hint)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's rules for what a flavor and a hint may ask for.
+"""The operator's bounds on what a flavor and a hint may ask for.
 
 nova-api, nova-scheduler and nova-compute hold every request against the same
 rules, so that what one of them lets pass the next does not refuse.
@@ -14,7 +14,7 @@ from nova_rt.reservation import Reservation
 
 
 @dataclasses.dataclass(frozen=True)
-class Rules:
+class Bounds:
     """What the options of group ``nova_rt`` allow.
 
     :ivar hints: how far a hint may depart from its flavor
@@ -27,7 +27,7 @@ class Rules:
     max_period_us: int
 
     @classmethod
-    def of(cls, group: Any) -> 'Rules':
+    def from_options(cls, group: Any) -> 'Bounds':
         """From the values of option group ``nova_rt``."""
         return cls(
             extra_specs.HintRule(group.hints),
@@ -42,7 +42,7 @@ class Rules:
         """
         reservation.check_period(self.min_period_us, self.max_period_us)
 
-    def read(
+    def parse_request(
         self, specs: Mapping[str, str], vcpus: int, hint: object = None
     ) -> extra_specs.Request | None:
         """What a flavor and a hint ask for, if it is allowed.

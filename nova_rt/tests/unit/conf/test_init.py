@@ -5,7 +5,7 @@ import ddt
 from oslo_config import cfg, fixture
 from oslotest import base
 
-from nova_rt import extra_specs, reservation, rules
+from nova_rt import bounds, extra_specs, reservation
 import nova_rt.conf
 
 
@@ -38,16 +38,18 @@ class ConfTest(base.BaseTestCase):
     def test_hint_rules_are_those_of_the_parser(self):
         for rule in extra_specs.HintRule:
             self.conf.set_override('hints', rule.value, 'nova_rt')
-            self.assertIs(rule, rules.Rules.of(self.conf.nova_rt).hints)
+            self.assertIs(
+                rule, bounds.Bounds.from_options(self.conf.nova_rt).hints
+            )
 
     def test_rules_of_the_defaults(self):
         self.assertEqual(
-            rules.Rules(
+            bounds.Bounds(
                 extra_specs.HintRule.LOWER,
                 reservation.MIN_PERIOD_US,
                 1_000_000,
             ),
-            rules.Rules.of(self.conf.nova_rt),
+            bounds.Bounds.from_options(self.conf.nova_rt),
         )
 
     @ddt.data(

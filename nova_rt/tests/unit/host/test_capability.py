@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.virt.capability."""
+"""Tests of nova_rt.host.capability."""
 
 import errno
 
@@ -8,15 +8,15 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.admission import Capacity
+from nova_rt.host import capability, cgroup, interfaces
 from nova_rt.tests.fixtures import kernel
-from nova_rt.virt import capability, cgroup, interfaces
 
 
 class CapabilityTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.virt.cgroup.PATIENCE_S', 0)
+            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
         )
 
     def _kernel(self, *args, **kwargs):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.virt.host, each on every interface."""
+"""Tests of nova_rt.host.host, each on every interface."""
 
 import errno
 import os
@@ -11,11 +11,11 @@ from oslotest import base
 from nova_rt import exception
 from nova_rt.admission import Capacity
 from nova_rt.extra_specs import Policy, Request
+from nova_rt.host import host
+from nova_rt.host.interfaces import Usage
 from nova_rt.record import Record
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
-from nova_rt.virt import host
-from nova_rt.virt.interfaces import Usage
 
 PID = 7
 
@@ -35,7 +35,7 @@ class HostTestCase(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.virt.cgroup.PATIENCE_S', 0)
+            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
         )
         self.log = self.useFixture(fixtures.FakeLogger())
         self.kernel = self.useFixture(kernel.FakeKernel(self.INTERFACE))
@@ -416,7 +416,7 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
     def test_removed_group_is_waited_for(self):
         """The kernel gives its bandwidth back a little later."""
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.virt.cgroup.PATIENCE_S', 5)
+            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 5)
         )
         rec = self._start()
         self.host.apply(PID, rec)
@@ -430,7 +430,7 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
             self.kernel._show_all()
 
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.virt.supply.sleep', pause)
+            fixtures.MonkeyPatch('nova_rt.host.supply.sleep', pause)
         )
         self.assertIn('reserved_ppm=599999', self._read(
             self.kernel.root, 'cpu.rt.effective'))  # fmt: skip

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.virt.topology."""
+"""Tests of nova_rt.host.topology."""
 
 from oslotest import base
 
 from nova_rt import exception
+from nova_rt.host import topology
 from nova_rt.tests.fixtures import kernel
-from nova_rt.virt import topology
 
 
 class TopologyTest(base.BaseTestCase):

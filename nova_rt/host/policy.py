@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import os
 
 from nova_rt.extra_specs import Policy
-from nova_rt.virt.files import Files
+from nova_rt.host.files import Files
 
 #: The kernel's numbers; ``other`` is not here: tasks start with it.
 NUMBERS = {Policy.RR: os.SCHED_RR, Policy.FIFO: os.SCHED_FIFO}

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.bounds."""
+
+from oslotest import base
+
+from nova_rt import bounds, exception
+from nova_rt.extra_specs import HintRule
+from nova_rt.reservation import Reservation
+
+FLAVOR = {'rt:reservation': '1400/2000'}
+
+
+class BoundsTest(base.BaseTestCase):
+    BOUNDS = bounds.Bounds(HintRule.LOWER, 1000, 10_000)
+
+    def test_plain(self):
+        self.assertIsNone(self.BOUNDS.parse_request({}, 1))
+
+    def test_inside(self):
+        request = self.BOUNDS.parse_request(FLAVOR, 4, ['100/1000'])
+        self.assertEqual(Reservation(100, 1000), request.reservation)
+        self.assertEqual(4, request.vcpus)
+
+    def test_period_of_the_flavor(self):
+        for text in ('100/999', '100/10001'):
+            self.assertRaises(
+                exception.InvalidReservation,
+                self.BOUNDS.parse_request,
+                {'rt:reservation': text},
+                1,
+            )
+
+    def test_period_of_the_hint(self):
+        err = self.assertRaises(
+            exception.InvalidReservation,
+            self.BOUNDS.parse_request,
+            FLAVOR,
+            1,
+            '100/999',
+        )
+        self.assertIn('1000 to 10000', str(err))
+
+    def test_hint_replaces_a_period_out_of_bounds(self):
+        request = self.BOUNDS.parse_request(
+            {'rt:reservation': '100/200'}, 1, '100/1000'
+        )
+        self.assertEqual(1000, request.reservation.period_us)
+
+    def test_rule_for_hints(self):
+        strict = bounds.Bounds(HintRule.DENY, 100, 10_000)
+        self.assertRaises(
+            exception.HintRefused, strict.parse_request, FLAVOR, 1, '100/1000'
+        )
