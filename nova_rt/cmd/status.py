@@ -17,7 +17,7 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt import cpulist, exception
 from nova_rt.admission import Scope
 from nova_rt.extra_specs import Enforcement
-from nova_rt.host import topology
+from nova_rt.host import cpus
 from nova_rt.host.files import Files
 from nova_rt.host.host import Host
 import nova_rt.privsep
@@ -74,17 +74,6 @@ def _table(rows: list[tuple[str, str]]) -> None:
         print(f'{name:<{width}}  {value}')
 
 
-def _host(conf: cfg.ConfigOpts, files: Files) -> Host:
-    options = conf.nova_rt
-    return Host(
-        cpu_set=options.cpu_set,
-        smt=options.smt,
-        reserved_ppm=options.reserved_ppm,
-        partition=options.partition,
-        files=files,
-    )
-
-
 def check_host(
     conf: cfg.ConfigOpts, prepare: bool, files: Files | None = None
 ) -> int:
@@ -96,7 +85,7 @@ def check_host(
     """
     files = files or Files()
     options = conf.nova_rt
-    host = _host(conf, files)
+    host = Host.from_options(options, files)
     try:
         found = host.look()
         if prepare or found.prepared:
@@ -108,13 +97,13 @@ def check_host(
     others = [f'{name} {ppm} ppm' for name, ppm in found.others.items()]
     kept = 'on each CPU' if found.scope is Scope.CPU else 'of the host'
     rows = [
-        ('Interface', f'{found.name}, cgroup v{found.interface.version}'),
+        ('Interface', f'{found.name}, {found.interface.cgroup}'),
         ('Enforcement', _ENFORCEMENT[found.enforcement]),
         ('Summed over', _SCOPE[found.scope]),
         ('Ceiling', f'{found.ceiling.total_ppm} ppm'),
         ('Kept back', f'{options.reserved_ppm} ppm {kept}'),
         ('Other groups', ', '.join(others) or 'hold nothing'),
-        ('CPUs online', cpulist.render(topology.online(files))),
+        ('CPUs online', cpulist.render(cpus.read_online(files))),
         ('CPUs offered', cpulist.render(capacity.cpus)),
         ('Capacity', f'{capacity.total_ppm} ppm'),
         ('Partition', str(found.partition)),
@@ -138,18 +127,19 @@ def show_usage(conf: cfg.ConfigOpts, files: Files | None = None) -> int:
 
     :returns: the exit code, 0 if the kernel says it
     """
-    host = _host(conf, files or Files())
+    host = Host.from_options(conf.nova_rt, files)
     try:
         found = host.look()
     except exception.HostError as err:
         print(f'This host cannot hold reservations: {err}')
         return 1
-    if not found.interface.reports:
+    usages = host.read_usages()
+    if usages is None:
         print(f'The kernel does not count this with {found.name}.')
         return 1
     print('CPU  periods  throttled  used ms  reservation  group')
-    for name, held, usages in host.usages():
-        for cpu, usage in sorted(usages.items()):
+    for name, held, by_cpu in usages:
+        for cpu, usage in sorted(by_cpu.items()):
             print(
                 f'{cpu:>3}  {usage.periods:>7}  {usage.throttled:>9}  '
                 f'{usage.used_us // 1000:>7}  {held}  {name}'

@@ -7,6 +7,7 @@ Each rule has a number, a line in HACKING.rst and a unit test.
 import ast
 from collections.abc import Iterator
 import pathlib
+import re
 import sys
 
 # What a layer may import of this project. A layer is named after its
@@ -32,6 +33,11 @@ _PURE_MODULES = {
 _WITH_NOVA = {
     'api', 'scheduler', 'virt', 'compute', 'cmd', 'tests',
 }  # fmt: skip
+# What knows one kind of kernel, and who may know them.
+_KERNEL_KINDS = {'host.budgeted', 'host.reporting', 'host.supply'}
+_KNOW_KINDS = _KERNEL_KINDS | {'host.probe', 'privsep.cgroup'}
+_KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')
+_HOST_LINES = 350
 _INTEGERS_ONLY = {'admission', 'extra_specs', 'record', 'reservation'}
 _EVENTLET = {'eventlet', 'greenlet'}
 
@@ -57,14 +63,22 @@ def _layer(module: tuple[str, ...]) -> str | None:
     return None
 
 
+def _docstrings(tree: ast.AST) -> set[ast.AST]:
+    """The strings that are statements: they explain, nothing reads them."""
+    return {
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)
+    }
+
+
 class Checker:
     """Finds what breaks a rule in one file."""
 
     name = 'nova_rt'
     version = '1'
 
-    def __init__(self, tree: ast.AST, filename: str) -> None:
+    def __init__(self, tree: ast.Module, filename: str) -> None:
         self._tree = tree
+        self._prose = _docstrings(tree)
         self._path = pathlib.PurePath(filename)
         self._module = _module(filename)
         self._ours = 'nova_rt' in self._path.parts[:-1]
@@ -74,11 +88,19 @@ class Checker:
         """Every finding: line, column, text, and this class."""
         if self._ours and self._layer is None:
             yield 1, 0, self._no_layer('.'.join(self._module)), type(self)
+        yield from self._size()
         for node in ast.walk(self._tree):
             for text in self._look(node):
                 line = getattr(node, 'lineno', 1)
                 column = getattr(node, 'col_offset', 0)
                 yield line, column, text, type(self)
+
+    def _size(self) -> Iterator[_Finding]:
+        """A module that grows holds a second thing."""
+        last = self._tree.body[-1].end_lineno or 0 if self._tree.body else 0
+        if self._layer == 'host' and last > _HOST_LINES:
+            text = f'NRT108 a module here has at most {_HOST_LINES} lines'
+            yield last, 0, text, type(self)
 
     @staticmethod
     def _no_layer(module: str) -> str:
@@ -91,6 +113,8 @@ class Checker:
                 if name.split('.')[0] in _EVENTLET:
                     yield 'NRT103 nova-compute has native threads: no eventlet'
             yield from self._privsep(node)
+        if self._ours and self._layer != 'tests':
+            yield from self._kinds(node)
         if self._ours and self._layer not in {'conf', 'tests'}:
             yield from self._options(node)
         if self._module and self._module[0] in _INTEGERS_ONLY:
@@ -154,6 +178,34 @@ class Checker:
                 'NRT102 import privileged modules by their full name: '
                 'import nova_rt.privsep.<module>'
             )
+
+    def _kinds(self, node: ast.AST) -> Iterator[str]:
+        """Kernels are told apart in their back ends, nowhere else."""
+        if '.'.join(self._module) in _KNOW_KINDS or self._layer == 'hacking':
+            return
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [f'{name}.' for name in self._imported(node)]
+            found = any(
+                name.startswith(f'nova_rt.{kind}.')
+                for name in names
+                for kind in _KERNEL_KINDS
+            )
+        elif isinstance(node, ast.Constant):
+            found = (
+                isinstance(node.value, str)
+                and node not in self._prose
+                and bool(_KERNEL_WORDS.search(node.value))
+            )
+        elif isinstance(node, ast.Compare):
+            found = any(
+                isinstance(each, ast.Attribute) and each.attr == 'interface'
+                for operand in (node.left, *node.comparators)
+                for each in ast.walk(operand)
+            )
+        else:
+            return
+        if found:
+            yield 'NRT107 only a back end knows what kind of kernel it is for'
 
     @staticmethod
     def _options(node: ast.AST) -> Iterator[str]:

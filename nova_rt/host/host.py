@@ -6,15 +6,17 @@ The one module of the host layer that others call.
 
 from collections.abc import Iterable, Mapping
 import logging
-import pathlib
 import threading
+from typing import Any, Self
 
 from nova_rt import admission, cpulist, exception, record
 from nova_rt.extra_specs import Policy
-from nova_rt.host import capability, cgroup, policy, supply, topology
+from nova_rt.host import capability, cgroup, cpus, probe, tasks
 from nova_rt.host.capability import Capability
+from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
-from nova_rt.host.interfaces import Held, Usage
+from nova_rt.host.interface import Share, Usage
+from nova_rt.host.protocol import Backend
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +37,7 @@ class Host:
     """
 
     capability: Capability
+    _backend: Backend
 
     def __init__(
         self,
@@ -48,29 +51,53 @@ class Host:
         self._cpu_set = cpu_set
         self._smt = smt
         self._reserved_ppm = reserved_ppm
+        self._partition = partition
         self._files = files or Files()
-        self._partition = partition or cgroup.default_partition(self._files)
         self._lock = threading.Lock()
+
+    @classmethod
+    def from_options(cls, group: Any, files: Files | None = None) -> Self:
+        """Make it from the values of option group ``nova_rt``.
+
+        :param group: anything with the options as attributes
+        :returns: a host that has read nothing yet
+        """
+        return cls(
+            cpu_set=group.cpu_set,
+            smt=group.smt,
+            reserved_ppm=group.reserved_ppm,
+            partition=group.partition,
+            files=files,
+        )
+
+    # What it offers
 
     def look(self) -> Capability:
         """Find out what the kernel offers, by reading alone.
 
+        :returns: the capability
         :raises NoRTInterface: if the kernel offers nothing, with what would
             help
         :raises HostNotPrepared: if the host's set-up is in the way, with the
             numbers
         """
-        interface = capability.find(self._files)
-        self._tree = cgroup.Tree(self._files, interface)
-        self._cpus = topology.offered(self._files, self._cpu_set, self._smt)
-        self.capability = capability.look(
-            self._files, interface, self._partition
-        )
+        self._backend = probe.find_backend(self._files)
+        self._cpus = cpus.choose_offered(self._files, self._cpu_set, self._smt)
+        name = self._partition or cgroup.default_partition(self._files)
+        hierarchy = self._backend.hierarchy
+        partition = hierarchy.resolve_partition(name)
+        if partition is None:
+            raise exception.HostNotPrepared(
+                f'[nova_rt] partition = {name!r} is not a group below '
+                f'{hierarchy.root}'
+            )
+        self.capability = self._backend.look(partition)
         return self.capability
 
     def start(self) -> Capability:
         """Find out what the kernel offers, and prepare the partition.
 
+        :returns: the capability
         :raises NoRTInterface: if the kernel offers nothing or does not hold
             what it accepts
         :raises HostNotPrepared: if the host's set-up is in the way, with the
@@ -78,9 +105,9 @@ class Host:
         """
         found = self.look()
         if not found.prepared:
-            found = capability.prepare(self._files, found)
+            found = self._backend.prepare(found)
             LOG.info('Prepared the partition %s', found.partition)
-        capability.try_out(self._files, found)
+        probe.try_out(self._files, self._backend, found)
         self.capability = found
         capacity = self.capacity()
         LOG.info(
@@ -94,59 +121,60 @@ class Host:
         return found
 
     def capacity(self) -> admission.Capacity:
-        """What servers can be promised on the CPUs that are offered.
+        """Tell what servers can be promised on the CPUs that are offered.
 
         Read anew where the kernel reports it: others reserve bandwidth, too.
 
+        :returns: ppm of each CPU, and of the host where the kernel sums so
         :raises HostNotPrepared: if it cannot be read
         """
         self._refresh()
-        return self._offered(self.capability.ceiling)
+        return self._offer(self.capability.ceiling)
 
     def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
-        """What can still be promised beside these claims.
+        """Tell what can still be promised beside these claims.
 
         Where the kernel reports what it has left, not more than that:
         something may hold bandwidth in the partition that claims nothing.
 
+        :returns: ppm of each CPU, and of the host where the kernel sums so
         :raises HostNotPrepared: if it cannot be read
         """
-        now = self._refresh()
-        free = self._offered(self.capability.ceiling).free(claims)
-        if now is None:
+        left = self._refresh()
+        free = self._offer(self.capability.ceiling).free(claims)
+        if left is None:
             return free
-        left = self._offered(admission.Capacity(now.left)).cpus
+        least = self._offer(admission.Capacity(left)).cpus
         return admission.Capacity(
-            {cpu: min(ppm, left[cpu]) for cpu, ppm in free.cpus.items()}
+            {cpu: min(ppm, least[cpu]) for cpu, ppm in free.cpus.items()}
         )
 
-    def _refresh(self) -> supply.Supply | None:
-        """Read what the kernel reports; None where it does not."""
-        found = self.capability
-        if not found.interface.reports:
-            return None
+    def _refresh(self) -> Mapping[int, int] | None:
+        """Read again what the kernel has.
+
+        :returns: CPU -> ppm that it has left; None where it does not say
+        """
         try:
             with self._lock:
-                now = supply.read(self._tree, found.partition)
+                self.capability, left = self._backend.refresh(self.capability)
         except OSError as err:
             raise exception.HostNotPrepared(
                 f'cannot read what the kernel has: {err.strerror}'
             ) from err
-        self.capability = capability.as_reported(
-            found.interface, found.partition, now, found.prepared
-        )
-        return now
+        return left
 
-    def _offered(self, ceiling: admission.Capacity) -> admission.Capacity:
+    def _offer(self, ceiling: admission.Capacity) -> admission.Capacity:
         """What is left of a ceiling for servers, on the CPUs offered."""
-        cpus = {
+        offered = {
             cpu: max(0, ceiling.cpus.get(cpu, 0) - self._reserved_ppm)
             for cpu in self._cpus
         }
         host = ceiling.host_ppm
         if host is not None:
             host = max(0, host - self._reserved_ppm)
-        return admission.Capacity(cpus, host)
+        return admission.Capacity(offered, host)
+
+    # Containers
 
     def apply(self, pid: int, rec: record.Record) -> None:
         """Make the kernel hold a container's reservation.
@@ -159,8 +187,14 @@ class Host:
         """
         try:
             with self._lock:
-                group = self._hold(pid, rec)
-            self._set_policy(group, pid, rec)
+                container = self._find(pid)
+                self._backend.hold(
+                    self.capability,
+                    container,
+                    rec.request.reservation,
+                    rec.cpus,
+                )
+            self._set_policy(container, rec)
         except OSError as err:
             raise self._not_applied(err, rec) from err
         differs = self.check(pid, rec)
@@ -174,194 +208,86 @@ class Host:
         :returns: None if it is the same, else what differs, as a sentence
         """
         try:
-            return self._differs(pid, rec)
+            container = self._find(pid)
+            differs = self._backend.find_difference(
+                container, rec.request.reservation, rec.cpus
+            )
+            return differs or self._find_missing_policy(container, rec)
         except OSError as err:
             return str(self._not_applied(err, rec))
 
-    def read(self, pid: int) -> tuple[Held, tuple[int, ...]]:
-        """What the kernel holds for a container, and the CPUs it may use.
+    def read_held(self, pid: int) -> tuple[Share, tuple[int, ...]]:
+        """Read what the kernel holds for a container.
 
         :param pid: the container's libvirt_lxc process, the domain's ID
+        :returns: the share of the group of its tasks, and the CPUs that they
+            may use
         :raises OSError: with the kernel's errno
         """
-        group = self._tree.of_process(pid)
-        return self._tree.read(group), self._tree.cpus_of(pid)
+        container = self._find(pid)
+        return (
+            self._backend.read_share(container),
+            self._backend.hierarchy.read_cpus(container),
+        )
 
-    def usage(self, pid: int) -> Mapping[int, Usage] | None:
-        """CPU -> what a container did with its reservation on it.
+    def read_usage(self, pid: int) -> Mapping[int, Usage] | None:
+        """Read what a container did with its reservation.
 
         :param pid: the container's libvirt_lxc process, the domain's ID
-        :returns: None where the kernel does not say
+        :returns: CPU -> usage, nothing for a container without a reservation;
+            None where the kernel does not count it
         :raises OSError: with the kernel's errno
         """
-        if not self._tree.interface.reports:
-            return None
-        group = self._tree.of_process(pid)
-        levels = self._tree.levels(group, self.capability.partition)
-        for level in levels:
-            if not self._tree.read(level).without_bound:
-                return self._tree.usage(level)
-        return {}
+        return self._backend.read_usage(self._find(pid))
 
-    def usages(self) -> list[tuple[str, Held, Mapping[int, Usage]]]:
-        """What is used of each reservation in the partition.
+    def read_usages(
+        self,
+    ) -> list[tuple[str, Share, Mapping[int, Usage]]] | None:
+        """Read what is used of each reservation in the partition.
 
         :returns: the name of a group in the partition, what it holds, and CPU
-            -> what it did with it; nothing where the kernel does not say
+            -> usage; None where the kernel does not count it
         :raises OSError: with the kernel's errno
         """
-        if not self._tree.interface.reports:
-            return []
-        partition = self.capability.partition
-        return [
-            (str(group.relative_to(partition)), held, self._tree.usage(group))
-            for group, held in self._tree.reservations(partition)
-        ]
+        return self._backend.read_usages(self.capability.partition)
 
-    def _hold(self, pid: int, rec: record.Record) -> pathlib.Path:
-        group = self._tree.of_process(pid)
-        levels = self._tree.levels(group, self.capability.partition)
-        if self._tree.interface.reports:
-            self._tree.enable(self.capability.partition)
-            one = self._one_level(levels, rec)
-            self._tree.hold_in(levels, one, self._wish(rec))
-            return group
-        self._keep_prepared()
-        self._tree.hold(levels, self._wish(rec))
-        return group
-
-    def _one_level(
-        self, levels: list[pathlib.Path], rec: record.Record
-    ) -> pathlib.Path:
-        """The group to reserve for, where those in it live on it.
-
-        The outermost one that is confined to the server's CPUs, which are
-        then those of the reservation. Below systemd libvirt confines a group
-        in the scope, not the scope itself.
-
-        :raises ReservationNotApplied: if none is
-        :raises OSError: with the kernel's errno
-        """
-        for level in levels:
-            if self._tree.cpus_in(level) == rec.cpus:
-                return level
-        raise exception.ReservationNotApplied(
-            self._other_cpus(levels[-1], rec, self._tree.cpus_in(levels[-1]))
+    def _find(self, pid: int) -> Container:
+        return self._backend.hierarchy.find_container(
+            pid, self.capability.partition
         )
 
-    @staticmethod
-    def _other_cpus(
-        group: pathlib.Path, rec: record.Record, cpus: tuple[int, ...]
-    ) -> str:
-        return (
-            f'{group.name} was to run on CPUs {cpulist.render(rec.cpus)} '
-            f'and may run on {cpulist.render(cpus)}'
-        )
-
-    def _keep_prepared(self) -> None:
-        """Give the partition its bandwidth again, should it have lost it.
-
-        :raises OSError: with the kernel's errno
-        """
-        found = self.capability
-        held = self._tree.read(found.partition)
-        if all(held.on(cpu) == ppm for cpu, ppm in found.ceiling.cpus.items()):
-            return
-        LOG.warning(
-            'Partition %s holds %s, which is not the %s ppm it was given; '
-            'giving it again. Something else writes to it.',
-            found.partition,
-            held,
-            max(found.ceiling.cpus.values()),
-        )
-        try:
-            capability.prepare(self._files, found)
-        except exception.HostError as err:
-            raise exception.ReservationNotApplied(
-                f'the partition lost its bandwidth: {err}'
-            ) from err
-
-    def _set_policy(
-        self, group: pathlib.Path, pid: int, rec: record.Record
-    ) -> None:
+    def _set_policy(self, container: Container, rec: record.Record) -> None:
         request = rec.request
-        if request.policy is not Policy.OTHER:
-            number = policy.NUMBERS[request.policy]
-            try:
-                self._files.set_policy(
-                    group,
-                    pid,
-                    number,
-                    request.priority,
-                    self._tree.interface.reports,
-                )
-            except OSError as err:
-                what = f'cannot give the tasks of {group} the policy '
-                what += f'{request.policy} {request.priority}'
-                raise cgroup.told(err, what) from err
-
-    def _differs(self, pid: int, rec: record.Record) -> str | None:
-        group = self._tree.of_process(pid)
-        wish = self._wish(rec)
-        levels = self._tree.levels(group, self.capability.partition)
-        if self._tree.interface.reports:
-            differs = self._differs_in_reports(levels, wish, rec)
-            return differs or self._differs_in_policy(group, pid, rec)
-        for level in levels:
-            held = self._tree.read(level)
-            if held != wish:
-                return f'{level} was to hold {wish} and holds {held}'
-        cpus = self._tree.cpus_of(pid)
-        if cpus != rec.cpus:
-            return self._other_cpus(group, rec, cpus)
-        return self._differs_in_policy(group, pid, rec)
-
-    def _differs_in_reports(
-        self, levels: list[pathlib.Path], wish: Held, rec: record.Record
-    ) -> str | None:
-        """Whether one level holds the share, and has it on the CPUs."""
+        if request.policy is Policy.OTHER:
+            return
         try:
-            one = self._one_level(levels, rec)
-        except exception.ReservationNotApplied as err:
-            return str(err)
-        for level in levels:
-            held = self._tree.read(level)
-            if level == one and held != wish:
-                return f'{level} was to hold {wish} and holds {held}'
-            if level != one and not held.without_bound:
-                return f'{level} was to hold nothing and holds {held}'
-        return self._tree.differs(one, wish, rec.cpus)
+            self._backend.set_policy(
+                container, tasks.NUMBERS[request.policy], request.priority
+            )
+        except OSError as err:
+            what = f'cannot give the tasks of {container.group} the policy '
+            what += f'{request.policy} {request.priority}'
+            raise cgroup.restate(err, what) from err
 
-    def _differs_in_policy(
-        self, group: pathlib.Path, pid: int, rec: record.Record
+    def _find_missing_policy(
+        self, container: Container, rec: record.Record
     ) -> str | None:
-        """Whether the policy was never given.
+        """Find out whether the policy was never given.
 
         A program may choose another policy for its tasks, so one task that
         has a real-time policy is enough.
         """
         request = rec.request
-        tasks = self._tree.tasks(group)
-        if self._tree.interface.reports:
-            tasks = self._tree.tasks_inside(group)
-        tasks -= self._threads(pid)
-        if request.policy is Policy.OTHER or not tasks:
+        mine = self._backend.read_tasks(container)
+        mine -= tasks.read_threads(self._files, container.pid)
+        if request.policy is Policy.OTHER or not mine:
             return None
-        if policy.any_real_time(self._files, tasks):
+        if tasks.any_real_time(self._files, mine):
             return None
         return (
-            f'tasks of {group.name} were to have the policy {request.policy} '
-            f'{request.priority} and none of {len(tasks)} is real-time'
-        )
-
-    def _threads(self, pid: int) -> set[int]:
-        path = self._files.proc / str(pid) / 'task'
-        return {int(task.name) for task in path.iterdir()}
-
-    def _wish(self, rec: record.Record) -> Held:
-        reservation = rec.request.reservation
-        return self._tree.interface.wish(
-            reservation.runtime_us, reservation.period_us, rec.cpus
+            f'tasks of {container.group.name} were to have the policy '
+            f'{request.policy} {request.priority} and none of {len(mine)} is '
+            'real-time'
         )
 
     def _not_applied(
@@ -372,27 +298,11 @@ class Host:
             f'reservation {request.reservation} us on CPUs '
             f'{cpulist.render(rec.cpus)} is not held: {err.strerror}'
         )
-        advice = cgroup.ADVICE.get(err.errno or 0)
-        numbers = self._numbers(rec)
-        if numbers:
-            advice = f'{advice}; {numbers}' if advice else numbers
-        return exception.ReservationNotApplied(what, err.errno or 0, advice)
-
-    def _numbers(self, rec: record.Record) -> str:
-        """What is held in the partition now, for a refusal."""
-        partition = self.capability.partition
         try:
-            if self._tree.interface.reports:
-                now = supply.read(self._tree, partition)
-                return '; '.join(
-                    f'CPU {cpu} has {now.total.get(cpu, 0)} ppm, groups in '
-                    f'{partition} hold {now.inside.get(cpu, 0)}, others '
-                    f'{now.of_others(cpu)}'
-                    for cpu in rec.cpus
-                )
-            held = self._tree.read(partition)
-            inside = self._tree.held_inside(partition).values()
-        except OSError as err:
-            return f'{partition} cannot be read ({err.strerror})'
-        used = sum(each.cost_ppm for each in inside)
-        return f'{partition} holds {held}, the groups in it {used} ppm'
+            numbers = self._backend.describe(self.capability, rec.cpus)
+        except OSError as failed:
+            partition = self.capability.partition
+            numbers = f'{partition} cannot be read ({failed.strerror})'
+        advice = capability.ADVICE.get(err.errno or 0)
+        advice = f'{advice}; {numbers}' if advice else numbers
+        return exception.ReservationNotApplied(what, err.errno or 0, advice)

@@ -21,9 +21,7 @@ ROOT = '/sys/fs/cgroup'
 PROC = '/proc'
 
 #: The files that set bandwidth, of all interfaces.
-_BANDWIDTH = re.compile(
-    r'cpu\.rt_(multi_)?runtime_us|cpu\.rt_period_us|cpu\.rt\.max'
-)
+_BANDWIDTH = re.compile(r'cpu\.rt_(runtime|period)_us|cpu\.rt\.max')
 _PROBE = re.compile('nova-rt-probe-[0-9]{1,10}')
 
 #: Lists of a group's tasks: cgroup v1, cgroup v2.

@@ -179,11 +179,11 @@ class Test:
         container.go()
         time.sleep(0.5)
         begin, before = time.monotonic(), cpu_seconds(container.init)
-        counted = self.host.usage(container.pid)
+        counted = self.host.read_usage(container.pid)
         time.sleep(WINDOW_S)
         took = time.monotonic() - begin
         used = cpu_seconds(container.init) - before
-        after = self.host.usage(container.pid)
+        after = self.host.read_usage(container.pid)
         assert counted is not None and after is not None
         usage = sum(after[cpu].used_us - counted[cpu].used_us for cpu in after)
         periods = sum(

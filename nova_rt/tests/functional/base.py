@@ -15,7 +15,6 @@ from nova.virt.libvirt import guest as libvirt_guest
 
 from nova_rt import extra_specs, node_stats, record
 from nova_rt.cmd import compute, hooks
-from nova_rt.host import host as rt_host
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import containers, paste
 from nova_rt.virt.libvirt import driver, metadata
@@ -31,7 +30,7 @@ class RTServersTestBase(base.ServersTestBase):
     ADDITIONAL_FILTERS = ['RTBandwidthFilter']
 
     #: The interface that the kernels of the hosts offer.
-    INTERFACE = 'v2-hcbs-multi'
+    INTERFACE = 'v2-rt-max-cpu'
     CPUS = 4
 
     def setUp(self):
@@ -88,17 +87,17 @@ class RTServersTestBase(base.ServersTestBase):
 
     def _fake_hosts(self):
         """Let the driver of each host work on that host's fake kernel."""
-        real = rt_host.Host
-
-        def make(**kwargs):
-            return real(files=self.kernels[base.CONF.host].files, **kwargs)
-
-        self.useFixture(fixtures.MonkeyPatch('nova_rt.host.host.Host', make))
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.host.Files',
+                lambda: self.kernels[base.CONF.host].files,
+            )
+        )
 
     def start_compute(self, hostname='compute1', *args, **kwargs):
         if hostname not in self.kernels:
             self.kernels[hostname] = self.useFixture(
-                kernel.FakeKernel(self.INTERFACE, cpus=self.CPUS)
+                kernel.make(self.INTERFACE, cpus=self.CPUS)
             )
         return super().start_compute(hostname, *args, **kwargs)
 
@@ -213,7 +212,7 @@ class RTServersTestBase(base.ServersTestBase):
     def held(self, server, hostname='compute1'):
         """What the kernel holds for the running container."""
         pid = self.guest(server, hostname).id
-        return self.computes[hostname].driver._rt_host.read(pid)
+        return self.computes[hostname].driver._rt_host.read_held(pid)
 
     def assert_held(self, server, hostname='compute1'):
         """Database, domain, claim, Placement and kernel say the same."""

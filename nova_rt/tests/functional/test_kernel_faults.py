@@ -51,16 +51,6 @@ class FaultAtCreateTest(base.RTServersTestBase):
         self.kernel.vanish()
         self.assert_not_created('1400/2000')
 
-    def test_parent_has_no_bandwidth(self):
-        """And gets none: another group holds it by now."""
-        self.kernel.reset_partition()
-        other = self.kernel.root / 'other'
-        self.kernel.make_group(other)
-        for name in ('cpu.rt_period_us', 'cpu.rt_runtime_us'):
-            text = '1000000 0-3' if 'period' in name else '950000 0-3'
-            self.kernel.write(other / name, text)
-        self.assert_not_created('partition lost its bandwidth')
-
     def test_something_else_goes_wrong(self):
         host = self.computes['compute1'].driver._rt_host
         host.apply = mock.Mock(side_effect=RuntimeError('daemon is gone'))
@@ -71,6 +61,20 @@ class FaultAtCreateTest(base.RTServersTestBase):
         flavor = self.assert_not_created('EINVAL')
         self.kernel.refuse(0)
         self.assert_held(self.create(flavor))
+
+
+class BudgetedFaultAtCreateTest(FaultAtCreateTest):
+    """The same where a group can only hold what its parents hold."""
+
+    INTERFACE = 'v1-throttle'
+
+    def test_parent_has_no_bandwidth(self):
+        """And gets none: another group holds it by now."""
+        self.kernel.reset_partition()
+        other = self.kernel.root / 'other'
+        self.kernel.make_group(other)
+        self.kernel.write(other / 'cpu.rt_runtime_us', '950000')
+        self.assert_not_created('partition lost its bandwidth')
 
 
 class FaultOnOneHostTest(base.RTServersTestBase):
@@ -138,6 +142,8 @@ class FaultLaterTest(base.RTServersTestBase):
 class ParentTest(base.RTServersTestBase):
     """The partition loses its bandwidth, and gets it again."""
 
+    INTERFACE = 'v1-throttle'
+
     def test_given_again(self):
         self.start_compute()
         self.kernels['compute1'].reset_partition()
@@ -157,7 +163,7 @@ class StartUpTest(base.RTServersTestBase):
 
     def host(self, *args, **kwargs):
         self.kernels['compute1'] = self.useFixture(
-            kernel.FakeKernel(*args, **kwargs)
+            kernel.make(*args, **kwargs)
         )
 
     def test_no_interface(self):

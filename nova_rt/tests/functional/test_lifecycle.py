@@ -39,24 +39,6 @@ class LifecycleTest(base.RTServersTestBase):
         self.assertEqual('1000/2000', str(rec.request.reservation))
         self.assertEqual(500_000, self.used())
 
-    def test_create_with_several_cpus(self):
-        self.create(self.rt_flavor('600/1000'))
-        server = self.create(self.rt_flavor('500/1000', vcpus=2))
-        self.assertEqual((1, 2), self.assert_held(server).cpus)
-
-    def test_spare_cpu_is_taken_first(self):
-        """The order is the one of admission.place()."""
-        free = admission.Capacity(self.capacity())
-        for thousandths, vcpus in (
-            (500, 1), (100, 1), (300, 2), (200, 1), (100, 1), (300, 2),
-        ):  # fmt: skip
-            ppm = thousandths * 1000
-            cpus = admission.place(free, vcpus, ppm)
-            free = free.free([admission.Claim(cpus, ppm)])
-            flavor = self.rt_flavor(f'{thousandths}/1000', vcpus)
-            self.assertEqual(cpus, self.record_of(self.create(flavor)).cpus)
-        self.assertEqual(free.cpus, self.published())
-
     def test_delete_releases_everything(self):
         server = self.create(self.rt_flavor())
         self._delete_server(server)
@@ -186,6 +168,38 @@ class LifecycleTest(base.RTServersTestBase):
             )
         )
         self._wait_for_assert(lambda: self.assert_held(server))
+
+
+class BudgetedLifecycleTest(LifecycleTest):
+    """The same with a kernel that only limits."""
+
+    INTERFACE = 'v1-throttle'
+
+
+class PlacementTest(base.RTServersTestBase):
+    """On which CPUs servers are put."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+
+    def test_create_with_several_cpus(self):
+        self.create(self.rt_flavor('600/1000'))
+        server = self.create(self.rt_flavor('500/1000', vcpus=2))
+        self.assertEqual((1, 2), self.assert_held(server).cpus)
+
+    def test_spare_cpu_is_taken_first(self):
+        """The order is the one of admission.place()."""
+        free = admission.Capacity(self.capacity())
+        for thousandths, vcpus in (
+            (500, 1), (100, 1), (300, 2), (200, 1), (100, 1), (300, 2),
+        ):  # fmt: skip
+            ppm = thousandths * 1000
+            cpus = admission.place(free, vcpus, ppm)
+            free = free.free([admission.Claim(cpus, ppm)])
+            flavor = self.rt_flavor(f'{thousandths}/1000', vcpus)
+            self.assertEqual(cpus, self.record_of(self.create(flavor)).cpus)
+        self.assertEqual(free.cpus, self.published())
 
 
 class HostScopeTest(base.RTServersTestBase):

@@ -18,7 +18,7 @@ class ReportsTest(base.RTServersTestBase):
         self.kernel = self.kernels['compute1']
 
     def _group(self, server):
-        return self.kernel._tasks[self.guest(server).id].group
+        return self.kernel.group_of(self.guest(server).id)
 
     def _inventory(self):
         return self._get_provider_inventory(self.compute_rp_uuids['compute1'])[

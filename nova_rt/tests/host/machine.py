@@ -12,7 +12,7 @@ import fixtures
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.host import capability, cgroup, files, interfaces
+from nova_rt.host import budgeted, files, probe, protocol, reporting
 import nova_rt.privsep
 
 #: Little: a lab with servers may run beside. Of 1 s, on cgroup v2 of each CPU.
@@ -28,12 +28,15 @@ class Machine(fixtures.Fixture):
     :ivar top: that group
     """
 
-    def __init__(self, interface):
-        self.interface = interface
+    BACKEND: type[protocol.Backend]
+
+    #: The file with the runtime of a group.
+    RUNTIME_FILE: str
 
     def _setUp(self):
         self.files = files.Files()
-        self.root = cgroup.root_of(self.files, self.interface.version)
+        self.hierarchy = self.BACKEND(self.files).hierarchy
+        self.root = self.hierarchy.root
         self.name = f'nova-rt-test-{os.getpid()}'
         self._processes = {}
         self.useFixture(
@@ -41,14 +44,57 @@ class Machine(fixtures.Fixture):
                 nova_rt.privsep.rt_pctxt, 'client_mode', False
             )
         )
-        if self.interface.version == 1:
-            self.top = self._make_top()
-        else:
-            self.top = self._make_delegated() / 'top'
-            self.make_group(self.top)
-            self.files.write(self.top / 'cpu.rt.max', f'{SHARE_US} 1000000')
+        self.top = self._make_top()
         self.addCleanup(self._remove, self.top)
         self.addCleanup(self._end_all)
+
+    def make_group(self, group):
+        """As libvirt makes them: with the controllers that it needs."""
+        self.files.make_group(group)
+
+    def enable(self, group):
+        """Give the groups in a group the files that they need."""
+
+    def confine(self, group, cpus):
+        """Start libvirt_lxc in a group that is confined to CPUs."""
+        raise NotImplementedError
+
+    def add_task(self, group, *command):
+        process = subprocess.Popen(command or ['sleep', '600'])
+        self._processes[process.pid] = process
+        self.move(process.pid, group)
+        return process.pid
+
+    @staticmethod
+    def move(pid, group):
+        (group / 'cgroup.procs').write_text(str(pid))
+
+    def remove_task(self, tid):
+        process = self._processes.pop(tid)
+        process.kill()
+        process.wait()
+
+    def _end_all(self):
+        for tid in list(self._processes):
+            self.remove_task(tid)
+
+    @staticmethod
+    def remove_group(path):
+        os.rmdir(path)
+
+    def _remove(self, path):
+        """Remove a group and all in it; its tasks have ended."""
+        for directory, names, _ in os.walk(path, topdown=False):
+            for name in names:
+                _remove_one(pathlib.Path(directory) / name)
+        _remove_one(path)
+
+
+class BudgetedMachine(Machine):
+    """The mainline kernel, with cgroup v1."""
+
+    BACKEND = budgeted.Budgeted
+    RUNTIME_FILE = 'cpu.rt_runtime_us'
 
     def _make_top(self):
         for parent in _PARENTS:
@@ -66,6 +112,41 @@ class Machine(fixtures.Fixture):
         raise AssertionError(
             f'no group has {SHARE_US} ppm to spare for this test'
         )
+
+    def confine(self, group, cpus):
+        cpuset = self._make_cpuset(group, cpus)
+        pid = self.add_task(group)
+        self.move(pid, cpuset)
+        return pid
+
+    def _make_cpuset(self, group, cpus):
+        """The same group in the other hierarchy, and those above it."""
+        path = self.files.cgroup / 'cpuset'
+        made = []
+        for name in group.relative_to(self.root).parts:
+            path /= name
+            if not path.exists():
+                path.mkdir()
+                made.append(path)
+                (path / 'cpuset.mems').write_text('0')
+                (path / 'cpuset.cpus').write_text(cpus)
+        for each in made:
+            self.addCleanup(self._remove, each)
+        self.addCleanup(self._end_all)
+        return path
+
+
+class ReportingMachine(Machine):
+    """The kernel of this repository, with cgroup v2."""
+
+    BACKEND = reporting.Reporting
+    RUNTIME_FILE = 'cpu.rt.max'
+
+    def _make_top(self):
+        top = self._make_delegated() / 'top'
+        self.make_group(top)
+        self.files.write(top / 'cpu.rt.max', f'{SHARE_US} 1000000')
+        return top
 
     def _make_delegated(self):
         """A group of cgroup v2 that is ours: systemd's leave, where it is."""
@@ -92,64 +173,18 @@ class Machine(fixtures.Fixture):
         return group
 
     def make_group(self, group):
-        """As libvirt makes them: with the controllers that it needs."""
-        if self.interface.version == 2:
-            self.enable(group.parent)
+        self.enable(group.parent)
         self.files.make_group(group)
 
-    @staticmethod
-    def enable(group):
-        """Give the groups in a group of cgroup v2 the files that it takes."""
+    def enable(self, group):
         (group / 'cgroup.subtree_control').write_text('+cpu +cpuset')
 
     def set_cpus(self, group, cpus):
         (group / 'cpuset.cpus').write_text(cpus)
 
-    def add_task(self, group, *command):
-        process = subprocess.Popen(command or ['sleep', '600'])
-        self._processes[process.pid] = process
-        self.move(process.pid, group)
-        return process.pid
-
-    @staticmethod
-    def move(pid, group):
-        (group / 'cgroup.procs').write_text(str(pid))
-
-    def remove_task(self, tid):
-        process = self._processes.pop(tid)
-        process.kill()
-        process.wait()
-
-    def _end_all(self):
-        for tid in list(self._processes):
-            self.remove_task(tid)
-
-    @staticmethod
-    def remove_group(path):
-        os.rmdir(path)
-
-    def make_cpuset(self, group, cpus):
-        """The same group in the other hierarchy, and those above it."""
-        path = self.files.cgroup / 'cpuset'
-        made = []
-        for name in group.relative_to(self.root).parts:
-            path /= name
-            if not path.exists():
-                path.mkdir()
-                made.append(path)
-                (path / 'cpuset.mems').write_text('0')
-                (path / 'cpuset.cpus').write_text(cpus)
-        for each in made:
-            self.addCleanup(self._remove, each)
-        self.addCleanup(self._end_all)
-        return path
-
-    def _remove(self, path):
-        """Remove a group and all in it; its tasks have ended."""
-        for directory, names, _ in os.walk(path, topdown=False):
-            for name in names:
-                _remove_one(pathlib.Path(directory) / name)
-        _remove_one(path)
+    def confine(self, group, cpus):
+        self.set_cpus(group, cpus)
+        return self.add_task(group)
 
 
 def _run(*command):
@@ -173,7 +208,7 @@ def _remove_one(path):
 class MachineTestCase(base.BaseTestCase):
     """Skipped where there is nothing to test on."""
 
-    INTERFACE = interfaces.V1_THROTTLE
+    MACHINE: type[Machine] = BudgetedMachine
 
     def setUp(self):
         super().setUp()
@@ -181,9 +216,10 @@ class MachineTestCase(base.BaseTestCase):
             self.skipTest('needs root')
         found = None
         with contextlib.suppress(exception.NoRTInterface):
-            found = capability.find(files.Files())
-        if found is not self.INTERFACE:
+            found = probe.find_backend(files.Files())
+        kind = self.MACHINE.BACKEND
+        if not isinstance(found, kind):
             self.skipTest(
-                f'needs a kernel with the interface {self.INTERFACE.name}'
+                f'needs a kernel with the interface {kind.interface.name}'
             )
-        self.machine = self.useFixture(Machine(self.INTERFACE))
+        self.machine = self.useFixture(self.MACHINE())

@@ -5,8 +5,7 @@ import errno
 import os
 import time
 
-from nova_rt.host import cgroup, interfaces
-from nova_rt.host import policy as policies
+from nova_rt.host import cgroup, tasks
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.host import machine
 
@@ -28,7 +27,7 @@ SCENARIO = (
     ('write', 'a', RUNTIME, '-1'),
     ('write', 'a', PERIOD, '0'),
     ('write', 'a', PERIOD, '-1'),
-    ('write', 'a', 'cpu.rt_multi_runtime_us', '1'),
+    ('write', 'a', 'cpu.rt.max', '1 2'),
     ('write', 'no-such-group', RUNTIME, '1'),
     # More than the group above has.
     ('write', 'a', RUNTIME, '40001'),
@@ -248,7 +247,7 @@ class Player:
     def __init__(self, machine, top):
         self._machine = machine
         self._top = top
-        self._tree = cgroup.Tree(machine.files, machine.interface)
+        self._hierarchy = cgroup.V1(machine.files)
         self._tasks = {}
 
     def play(self, scenario):
@@ -263,8 +262,7 @@ class Player:
 
     def _make(self, name):
         group = self._top / name
-        if self._machine.interface.version == 2:
-            self._machine.enable(group.parent)
+        self._machine.enable(group.parent)
         self._machine.files.make_group(group)
 
     def _remove(self, name):
@@ -277,7 +275,7 @@ class Player:
         self._machine.files.write(self._top / name / file, text)
 
     def _soon(self, name, file, text):
-        self._tree.write(self._top / name, [(file, text)])
+        self._hierarchy.write(self._top / name, [(file, text)])
 
     def _task(self, name, task):
         self._tasks[task] = self._machine.add_task(self._top / name)
@@ -305,7 +303,7 @@ class Player:
         self._policy(name, policy, priority, True)
 
     def _policies(self, task):
-        return policies.of_task(self._machine.files, self._tasks[task])
+        return tasks.read_policy(self._machine.files, self._tasks[task])
 
     def _aside(self, name, file, text):
         self._machine.files.write_aside(self._top / name / file, text)
@@ -314,9 +312,9 @@ class Player:
         self._machine.set_cpus(self._top / name, text)
 
 
-class V1ThrottleTest(machine.MachineTestCase):
+class BudgetedTest(machine.MachineTestCase):
     def _play_on_fake(self):
-        fake = self.useFixture(kernel.FakeKernel())
+        fake = self.useFixture(kernel.make())
         top = fake.root / 'top'
         fake.make_group(top)
         fake.write(top / RUNTIME, str(machine.SHARE_US))
@@ -334,13 +332,13 @@ class V1ThrottleTest(machine.MachineTestCase):
         )  # fmt: skip
 
 
-class V2RtMaxCpuTest(machine.MachineTestCase):
-    INTERFACE = interfaces.V2_RT_MAX_CPU
+class ReportingTest(machine.MachineTestCase):
+    MACHINE = machine.ReportingMachine
 
     def _test(self, scenario, answers):
         real = Player(self.machine, self.machine.top).play(scenario)
         fake = self.useFixture(
-            kernel.FakeKernel(self.INTERFACE.name, cpus=os.cpu_count())
+            kernel.make('v2-rt-max-cpu', cpus=os.cpu_count())
         )
         top = fake.root / 'top'
         fake.enable(fake.root)

@@ -11,7 +11,7 @@ import fixtures
 from nova_rt import exception
 from nova_rt.admission import Capacity
 from nova_rt.extra_specs import Policy, Request
-from nova_rt.host import host, interfaces
+from nova_rt.host import host, supply
 from nova_rt.record import Record
 from nova_rt.reservation import Reservation
 from nova_rt.tests.host import machine
@@ -29,9 +29,8 @@ class HostTestCase(machine.MachineTestCase):
         super().setUp()
         self.useFixture(fixtures.FakeLogger())
         self.partition = self.machine.top / 'machine'
-        if self.INTERFACE.version == 2:
-            # As libvirt needs it; nova_rt itself needs the cpu controller.
-            self.machine.enable(self.machine.top)
+        # As libvirt needs it; nova_rt itself needs the cpu controller.
+        self.machine.enable(self.machine.top)
         self.host = self._host()
         self.found = self.host.start()
 
@@ -49,15 +48,8 @@ class HostTestCase(machine.MachineTestCase):
         for each in (name, *levels):
             group /= each
             self.machine.make_group(group)
-        pid = self._confine(group)
+        pid = self.machine.confine(group, '0')
         return pid, group, self.machine.add_task(group)
-
-    def _confine(self, group):
-        """Start libvirt_lxc in a group that is confined to CPU 0."""
-        cpuset = self.machine.make_cpuset(group, '0')
-        pid = self.machine.add_task(group)
-        self.machine.move(pid, cpuset)
-        return pid
 
     def _not_applied(self, pid, rec, number):
         err = self.assertRaises(
@@ -146,7 +138,7 @@ class EveryMachine:
         err = self.assertRaises(
             OSError,
             self.machine.files.write,
-            group / self.INTERFACE.runtime_file,
+            group / self.machine.RUNTIME_FILE,
             '0',
         )
         self.assertEqual(errno.EBUSY, err.errno)
@@ -160,7 +152,7 @@ class EveryMachine:
         self.assertIn('the container has ended', text)
 
 
-class V1ThrottleTest(EveryMachine, HostTestCase):
+class BudgetedTest(EveryMachine, HostTestCase):
     NUMBERS = 'the groups in it 30000 ppm'
 
     def test_start(self):
@@ -200,27 +192,26 @@ class V1ThrottleTest(EveryMachine, HostTestCase):
         self.assertEqual(300, self._read(group)[0])
 
 
-class V2RtMaxCpuTest(EveryMachine, HostTestCase):
+class ReportingTest(EveryMachine, HostTestCase):
     """The kernel of this repository, with cgroup v2."""
 
-    INTERFACE = interfaces.V2_RT_MAX_CPU
+    MACHINE = machine.ReportingMachine
     NOTHING = None
     NUMBERS = 'CPU 0 has 40000 ppm'
 
-    def _confine(self, group):
-        self.machine.set_cpus(group, '0')
-        return self.machine.add_task(group)
-
     def _read(self, group):
-        share = self.host._tree.read(group).every
+        share = self._reader().read_share(group)
         return share.runtime_us, share.period_us
+
+    def _reader(self):
+        return supply.Reader(self.machine.hierarchy)
 
     def _effective(self, group):
         return (group / 'cpu.rt.effective').read_text()
 
     def _reserved(self):
         """What the kernel has reserved on CPU 0 in all, in ppm."""
-        return self.host._tree.supply()[0].reserved_ppm
+        return self._reader().read_cpu_reports()[0].reserved_ppm
 
     def test_start(self):
         self.assertEqual('v2-rt-max-cpu', self.found.name)
@@ -250,11 +241,11 @@ class V2RtMaxCpuTest(EveryMachine, HostTestCase):
         before = self._reserved()
         self.host = self._host()
         self.host.start()
-        supply = self.host._tree.supply()[0]
+        report = self._reader().read_cpu_reports()[0]
         capacity = self.host.capacity().cpus[0]
         # Our own share, which is not in this partition, counts as another's.
         self.assertLessEqual(
-            abs(supply.ceiling_ppm - machine.SHARE_US - capacity), 2
+            abs(report.ceiling_ppm - machine.SHARE_US - capacity), 2
         )
         pid, group, task = self._container('web')
         rec = _record('4000/10000')
@@ -324,11 +315,11 @@ class V2RtMaxCpuTest(EveryMachine, HostTestCase):
         )
         os.sched_setscheduler(hog, os.SCHED_RR, os.sched_param(1))
         time.sleep(1)
-        first = self.host.usage(pid)[0]
+        first = self.host.read_usage(pid)[0]
         time.sleep(3)
-        last = self.host.usage(pid)[0]
+        last = self.host.read_usage(pid)[0]
         took_us = (time.monotonic() - begin) * 1e6
-        self.assertEqual([0], [*self.host.usage(pid)])
+        self.assertEqual([0], [*self.host.read_usage(pid)])
         self.assertLess(first.used_us, last.used_us)
         self.assertLess(first.periods, last.periods)
         self.assertLess(first.throttled, last.throttled)

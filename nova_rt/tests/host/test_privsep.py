@@ -9,7 +9,6 @@ import sys
 import fixtures
 from oslo_config import cfg
 
-from nova_rt.host import interfaces
 import nova_rt.privsep
 import nova_rt.privsep.cgroup
 from nova_rt.tests.host import machine
@@ -25,7 +24,7 @@ class EveryMachine:
         super().setUp()
         self.group = self.machine.top / 'web'
         self.machine.make_group(self.group)
-        self.file = self.group / self.INTERFACE.runtime_file
+        self.file = self.group / self.machine.RUNTIME_FILE
 
     def _daemon(self, *settings):
         """Run the functions in a helper with these settings."""
@@ -113,9 +112,9 @@ class EveryMachine:
         self._fails(errno.EACCES, daemon.make_group, str(path))
 
 
-class V1ThrottleTest(EveryMachine, machine.MachineTestCase):
+class BudgetedTest(EveryMachine, machine.MachineTestCase):
     pass
 
 
-class V2RtMaxCpuTest(EveryMachine, machine.MachineTestCase):
-    INTERFACE = interfaces.V2_RT_MAX_CPU
+class ReportingTest(EveryMachine, machine.MachineTestCase):
+    MACHINE = machine.ReportingMachine

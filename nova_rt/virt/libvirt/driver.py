@@ -35,12 +35,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
 
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)
-        self._rt_host = rt_host.Host(
-            cpu_set=CONF.nova_rt.cpu_set,
-            smt=CONF.nova_rt.smt,
-            reserved_ppm=CONF.nova_rt.reserved_ppm,
-            partition=CONF.nova_rt.partition,
-        )
+        self._rt_host = rt_host.Host.from_options(CONF.nova_rt)
         self.rt_guard = guard.ReservationGuard(self._rt_host, self._host)
 
     # What this host offers
@@ -226,7 +221,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         if servers.is_rt(instance) and not diagnostics.num_cpus:
             guest = self._host.get_guest(instance)
             try:
-                usage = self._rt_host.usage(guest.id) or {}
+                usage = self._rt_host.read_usage(guest.id) or {}
             except OSError as err:
                 LOG.warning('Cannot say what it uses: %s', err.strerror,
                             instance=instance)  # fmt: skip

@@ -24,7 +24,7 @@ class HostTestCase(base.BaseTestCase):
         self.flags = self.useFixture(config.Config(self.conf)).config
 
     def _check(self, interface, prepare=False, **kwargs):
-        self.kernel = self.useFixture(kernel.FakeKernel(interface, **kwargs))
+        self.kernel = self.useFixture(kernel.make(interface, **kwargs))
         return self._check_again(prepare)
 
     def _check_again(self, prepare=False):
@@ -46,10 +46,10 @@ class HostCheckTest(HostTestCase):
         self.assertFalse(self.kernel.partition.exists())
 
     def test_prepare(self):
-        code, text = self._check('v2-hcbs-multi', prepare=True, cpus=2)
+        code, text = self._check('v2-rt-max-cpu', prepare=True, cpus=2)
         self.assertEqual(0, code)
         self.assertIn('guarantee: ', text)
-        self.assertRegex(text, r'Capacity +1900000 ppm')
+        self.assertRegex(text, r'Capacity +1800000 ppm')
         self.assertNotIn('not prepared', text)
 
     def test_prepared(self):

@@ -145,6 +145,47 @@ class TestIntegers(base.BaseTestCase):
 
 
 @ddt.ddt
+class TestKernelKinds(base.BaseTestCase):
+    @ddt.data(
+        'from nova_rt.host import budgeted',
+        'from nova_rt.host.reporting import Reporting',
+        'import nova_rt.host.supply',
+        "x = 'cpu.rt.max'",
+        "x = f'{group}/cpu.rt_runtime_us'",
+        "x = {'v1-throttle': 1}",
+        'if found.interface.name == name: pass',
+        'x = 1 if backend.interface is other else 2',
+    )
+    def test_told_apart(self, source):
+        for module in ('host/host.py', 'compute/x.py', 'virt/libvirt/x.py'):
+            self.assertIn('NRT107', found(source, module))
+
+    @ddt.data(
+        "def f():\n    'Writes cpu.rt.max.'",
+        "x = 'cpu.max'",
+        'x = found.interface.name',
+        'if found.enforcement is other: pass',
+    )
+    def test_not_told_apart(self, source):
+        self.assertEqual([], found(source, 'host/host.py'))
+
+    def test_in_the_back_ends(self):
+        source = "from nova_rt.host import supply\nx = 'cpu.rt.max'"
+        for module in ('host/reporting.py', 'host/probe.py', 'tests/x.py'):
+            self.assertEqual([], found(source, module))
+
+
+class TestSize(base.BaseTestCase):
+    def test_host(self):
+        for lines, findings in ((350, []), (351, ['NRT108'])):
+            source = '\n' * (lines - 1) + 'x = 1'
+            self.assertEqual(findings, found(source, 'host/x.py'))
+
+    def test_elsewhere(self):
+        self.assertEqual([], found('\n' * 400 + 'x = 1', 'cmd/x.py'))
+
+
+@ddt.ddt
 class TestLicence(base.BaseTestCase):
     head = '# SPDX-License-Identifier: Apache-2.0\n'
 

@@ -2,148 +2,141 @@
 """Tests of nova_rt.host.cgroup."""
 
 import errno
-import time
+import pathlib
 
-import fixtures
 from oslotest import base
 
-from nova_rt.host import capability, cgroup, interfaces
+from nova_rt.host import cgroup
 from nova_rt.tests.fixtures import kernel
 
+HIERARCHIES = (('v1-throttle', cgroup.V1), ('v2-rt-max-cpu', cgroup.V2))
 
-class TreeTest(base.BaseTestCase):
-    def _tree(self, interface=interfaces.V1_THROTTLE, **kwargs):
-        self.kernel = self.useFixture(
-            kernel.FakeKernel(interface.name, **kwargs)
-        )
-        files = self.kernel.files
-        found = capability.look(files, interface, 'machine')
-        capability.prepare(files, found)
-        self.kernel.writes.clear()
-        return cgroup.Tree(files, interface)
+
+class HierarchyTest(base.BaseTestCase):
+    def _hierarchy(self, name='v1-throttle', kind=cgroup.V1):
+        self.kernel = self.useFixture(kernel.make(name))
+        return kind(self.kernel.files)
 
     def _fails(self, number, function, *args):
         err = self.assertRaises(OSError, function, *args)
         self.assertEqual(number, err.errno)
         return str(err)
 
-    def test_group_and_cpus_of_a_process(self):
-        for interface in interfaces.ALL:
-            tree = self._tree(interface)
-            group = self.kernel.add_container(7, 'web', (1, 2))
-            self.assertEqual(group, tree.of_process(7))
-            self.assertEqual((1, 2), tree.cpus_of(7))
+    def test_groups_and_cpus_of_a_container(self):
+        for each in HIERARCHIES:
+            hierarchy = self._hierarchy(*each)
+            partition = self.kernel.partition
+            group = self.kernel.add_container(
+                7, 'web', (1, 2), nested=('libvirt',)
+            )
+            found = hierarchy.find_container(7, partition)
+            self.assertEqual((group.parent, group), found.levels)
+            self.assertEqual(group, found.group)
+            self.assertEqual(7, found.pid)
+            self.assertEqual((1, 2), hierarchy.read_cpus(found))
 
     def test_no_such_process(self):
-        tree = self._tree()
-        text = self._fails(errno.ENOENT, tree.of_process, 7)
-        self.assertIn('/7/cgroup', text)
-        self._fails(errno.ENOENT, tree.cpus_of, 7)
+        for each in HIERARCHIES:
+            hierarchy = self._hierarchy(*each)
+            text = self._fails(errno.ENOENT, hierarchy.find_group, 7)
+            self.assertIn('/7/cgroup', text)
+            gone = cgroup.Container(7, (self.kernel.partition / 'gone',))
+            self._fails(errno.ENOENT, hierarchy.read_cpus, gone)
 
     def test_controller_that_is_not_mounted(self):
-        tree = self._tree()
+        hierarchy = self._hierarchy()
         self.kernel.add_container(7, 'web')
         path = self.kernel.files.proc / '7' / 'cgroup'
         path.write_text('3:cpuset:/\n0::/machine\n')
-        self._fails(errno.ENOENT, tree.of_process, 7)
+        text = self._fails(errno.ENOENT, hierarchy.find_group, 7)
+        self.assertIn('no cpu group', text)
 
-    def test_levels(self):
-        tree = self._tree()
-        partition = self.kernel.partition
-        group = self.kernel.add_container(7, 'web', nested=('libvirt',))
-        self.assertEqual([group.parent, group], tree.levels(group, partition))
-        for outside in (partition, partition.parent, partition.parent / 'x'):
-            self._fails(errno.ENOENT, tree.levels, outside, partition)
+    def test_outside_of_the_partition(self):
+        hierarchy = self._hierarchy()
+        self.kernel.add_container(7, 'web')
+        for other in ('other', 'machine/lxc-7-web.libvirt-lxc'):
+            text = self._fails(
+                errno.ENOENT,
+                hierarchy.find_container, 7, hierarchy.root / other,
+            )  # fmt: skip
+            self.assertIn('not below the partition', text)
 
-    def test_tasks_are_of_the_group_alone(self):
-        for interface in (interfaces.V1_THROTTLE, interfaces.V2_RT_MAX):
-            tree = self._tree(interface)
+    def test_partition_names(self):
+        hierarchy = self._hierarchy()
+        for name in ('', '/', '..', 'a/../b', 'a//b', '.'):
+            self.assertIsNone(hierarchy.resolve_partition(name))
+        for name in ('a/b', '/a/b', 'a/b/'):
+            self.assertEqual(
+                hierarchy.root / 'a' / 'b', hierarchy.resolve_partition(name)
+            )
+
+    def test_tasks(self):
+        for each in HIERARCHIES:
+            hierarchy = self._hierarchy(*each)
             group = self.kernel.add_container(7, 'web', tasks=1)
-            self.kernel.make_group(group / 'init.scope')
-            self.kernel.add_task(group / 'init.scope')
-            self.assertEqual(self.kernel.tasks_of(7) | {7}, tree.tasks(group))
+            inner = group / 'init.scope'
+            self.kernel.make_group(inner)
+            nested = self.kernel.add_task(inner)
+            own = self.kernel.tasks_of(7) | {7}
+            self.assertEqual(own, hierarchy.read_tasks(group))
+            self.assertEqual(
+                own | {nested}, hierarchy.read_tasks_inside(group)
+            )
 
-    def test_read_what_is_no_number(self):
-        tree = self._tree()
+    def test_a_group_that_is_being_removed_is_left_out(self):
+        hierarchy = self._hierarchy()
         group = self.kernel.add_container(7, 'web')
-        (group / 'cpu.rt_runtime_us').write_text('what\n')
-        self.assertIn('what', self._fails(errno.EIO, tree.read, group))
-
-    def test_outermost_first_when_growing(self):
-        tree = self._tree()
-        group = self.kernel.add_container(7, 'web', nested=('libvirt',))
-        tree.hold([group.parent, group], tree.interface.wish(5, 100, ()))
-        written = [path.parent.name for path, _ in self.kernel.writes]
-        self.assertEqual(['lxc-7-web.libvirt-lxc'] * 2 + ['libvirt'] * 2,
-                         written)  # fmt: skip
-
-    def test_each_interface_from_any_share_to_any(self):
-        """No order of writes that the kernel refuses, with RT tasks in it."""
-        shares = (600, 1000), (300, 2000), (900, 1000), (9000, 10_000)
-        for interface in interfaces.ALL:
-            tree = self._tree(interface)
-            nested = ('libvirt',)
-            group = self.kernel.add_container(7, 'web', (1, 2), nested=nested)
-            groups = [group.parent, group]
-            first = True
-            for old in shares:
-                for new in shares:
-                    tree.hold(groups, interface.wish(*old, (1, 2)))
-                    if first:
-                        self.kernel.set_policy(group, 7, 2, 1)
-                        first = False
-                    wish = interface.wish(*new, (2, 3))
-                    tree.hold(groups, wish)
-                    self.assertEqual([wish] * 2, [*map(tree.read, groups)])
-
-    def test_nothing_to_write(self):
-        tree = self._tree()
-        group = self.kernel.add_container(7, 'web')
-        wish = tree.interface.wish(5, 100, ())
-        tree.hold([group], wish)
-        self.kernel.writes.clear()
-        tree.hold([group], wish)
-        self.assertEqual([], self.kernel.writes)
-
-    def test_bandwidth_that_comes_back_late(self):
-        tree = self._tree()
-        wish = tree.interface.wish(90, 100, ())
-        tree.hold([self.kernel.add_container(7, 'old')], wish)
-        self.kernel.return_late(0.2)
-        self.kernel.remove_container(7)
-        tree.hold([self.kernel.add_container(8, 'new')], wish)
-
-    def test_patience_ends(self):
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0.2)
+        inner = group / 'init.scope'
+        self.kernel.make_group(inner)
+        (inner / 'tasks').unlink()
+        self.assertEqual(
+            hierarchy.read_tasks(group), hierarchy.read_tasks_inside(group)
         )
-        tree = self._tree()
-        group = self.kernel.add_container(7, 'web')
-        begin = time.monotonic()
-        wish = tree.interface.wish(96, 100, ())
-        text = self._fails(errno.EINVAL, tree.hold, [group], wish)
-        self.assertIn("'96'", text)
-        self.assertIn(str(group / 'cpu.rt_runtime_us'), text)
-        self.assertGreaterEqual(time.monotonic() - begin, 0.2)
 
-    def test_what_will_not_pass_is_not_repeated(self):
-        tree = self._tree()
-        group = self.kernel.add_container(7, 'web')
-        for number in (errno.EPERM, errno.EACCES, errno.EROFS):
-            self.kernel.refuse(number)
-            self.kernel.writes.clear()
-            wish = tree.interface.wish(5, 100, ())
-            self._fails(number, tree.hold, [group], wish)
-            self.assertEqual(1, len(self.kernel.writes))
+    def test_cpus_of_the_group_above(self):
+        """A group of cgroup v2 without a cpuset has none of its own."""
+        hierarchy = self._hierarchy('v2-rt-max-cpu', cgroup.V2)
+        group = self.kernel.add_container(7, 'web', (1, 2))
+        inner = group / 'init.scope'
+        self.kernel.make_group(inner)
+        (inner / 'cpuset.cpus.effective').unlink()
+        self.assertEqual((1, 2), hierarchy.read_cpus_in(inner))
+        self._fails(errno.ENOENT, hierarchy.read_cpus_in, inner / 'gone')
+
+
+class RestateTest(base.BaseTestCase):
+    def test_errno_says_it(self):
+        err = cgroup.restate(
+            OSError(errno.EBUSY, 'Device or resource busy'), 'x'
+        )
+        self.assertEqual((errno.EBUSY, 'x'), (err.errno, err.strerror))
+
+    def test_more_to_say(self):
+        err = cgroup.restate(OSError(errno.EPERM, 'no helper'), 'x')
+        self.assertEqual((errno.EPERM, 'x: no helper'), err.args)
+
+    def test_no_errno(self):
+        """The helper has ended during a call."""
+        err = cgroup.restate(OSError('Premature eof'), 'x')
+        self.assertIsNone(err.errno)
+        self.assertEqual('x: Premature eof', err.strerror)
+
+
+class OtherCPUsTest(base.BaseTestCase):
+    def test_sentence(self):
+        self.assertEqual(
+            'web was to run on CPUs 0-1 and may run on 3',
+            cgroup.describe_other_cpus(pathlib.Path('/x/web'), (0, 1), (3,)),
+        )
 
 
 class DefaultPartitionTest(base.BaseTestCase):
     def test_without_systemd(self):
-        files = self.useFixture(kernel.FakeKernel()).files
+        files = self.useFixture(kernel.make()).files
         self.assertEqual('machine', cgroup.default_partition(files))
 
     def test_systemd(self):
         for group in ('systemd/system.slice', 'system.slice'):
-            files = self.useFixture(kernel.FakeKernel()).files
+            files = self.useFixture(kernel.make()).files
             (files.cgroup / group).mkdir(parents=True)
             self.assertEqual('machine.slice', cgroup.default_partition(files))

@@ -9,7 +9,7 @@ import fixtures
 from oslo_privsep import daemon
 from oslotest import base
 
-from nova_rt.host import cgroup, files
+from nova_rt.host import files
 import nova_rt.privsep
 
 
@@ -77,19 +77,3 @@ class HelperTest(base.BaseTestCase):
             self.assertIn('helper does not start', str(err))
             self.assertEqual(['start'], self.calls)
             self.calls.clear()
-
-
-class ToldTest(base.BaseTestCase):
-    def test_errno_says_it(self):
-        err = cgroup.told(OSError(errno.EBUSY, 'Device or resource busy'), 'x')
-        self.assertEqual((errno.EBUSY, 'x'), (err.errno, err.strerror))
-
-    def test_more_to_say(self):
-        err = cgroup.told(OSError(errno.EPERM, 'no helper'), 'x')
-        self.assertEqual((errno.EPERM, 'x: no helper'), err.args)
-
-    def test_no_errno(self):
-        """The helper has ended during a call."""
-        err = cgroup.told(OSError('Premature eof'), 'x')
-        self.assertIsNone(err.errno)
-        self.assertEqual('x: Premature eof', err.strerror)

@@ -12,7 +12,7 @@ from nova_rt import exception
 from nova_rt.admission import Capacity
 from nova_rt.extra_specs import Policy, Request
 from nova_rt.host import host
-from nova_rt.host.interfaces import Usage
+from nova_rt.host.interface import Usage
 from nova_rt.record import Record
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
@@ -38,7 +38,7 @@ class HostTestCase(base.BaseTestCase):
             fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
         )
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.kernel = self.useFixture(kernel.FakeKernel(self.INTERFACE))
+        self.kernel = self.useFixture(kernel.make(self.INTERFACE))
         self.host = self._host()
 
     def _host(self, **kwargs):
@@ -75,8 +75,8 @@ class EveryInterface:
         self.assertIn('was to hold 600/1000', self.host.check(PID, rec))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
-        held, cpus = self.host.read(PID)
-        self.assertEqual(600_000, held.on(1))
+        held, cpus = self.host.read_held(PID)
+        self.assertEqual(600_000, held.ppm)
         self.assertEqual((1, 3), cpus)
         for tid in self.kernel.tasks_of(PID):
             self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(tid))
@@ -238,31 +238,7 @@ class EveryInterface:
         self.assertEqual([], self.kernel.writes)
 
 
-class PartitionHolds:
-    """Where the partition has to hold what is in it."""
-
-    def test_partition_lost_its_bandwidth(self):
-        rec = self._start()
-        self.host.apply(PID, rec)
-        self.kernel.reset_partition()
-        self.assertIsNotNone(self.host.check(PID, rec))
-        self.host.apply(PID, rec)
-        self.assertIn('not the 950000 ppm it was given', self.log.output)
-        self.assertIsNone(self.host.check(PID, rec))
-
-    def test_partition_lost_its_bandwidth_to_another(self):
-        rec = self._start()
-        self.kernel.reset_partition()
-        other = self.kernel.root / 'user'
-        self.kernel.make_group(other)
-        share = self.host._tree.interface.wish(500_000, 1_000_000, range(4))
-        self.host._tree.hold([other], share)
-        text = self._not_applied(rec)
-        self.assertIn('the partition lost its bandwidth', text)
-        self.assertIn('EINVAL', text)
-
-
-class V1ThrottleTest(PartitionHolds, EveryInterface, HostTestCase):
+class BudgetedTest(EveryInterface, HostTestCase):
     INTERFACE = 'v1-throttle'
 
     def test_capacity(self):
@@ -294,42 +270,31 @@ class V1ThrottleTest(PartitionHolds, EveryInterface, HostTestCase):
         self.assertRaises(exception.HostNotPrepared, self.host.start)
 
     def test_no_interface(self):
-        other = self.useFixture(kernel.FakeKernel('none'))
+        other = self.useFixture(kernel.make('none'))
         self.host = self._host(files=other.files)
         self.assertRaises(exception.NoRTInterface, self.host.start)
 
-
-class V1HcbsMultiTest(PartitionHolds, EveryInterface, HostTestCase):
-    INTERFACE = 'v1-hcbs-multi'
-
-    def test_capacity(self):
-        self.host = self._host(reserved_ppm=50_000)
-        self.host.start()
-        self.assertEqual(
-            Capacity(dict.fromkeys(range(4), 900_000)), self.host.capacity()
-        )
-
-    def test_other_cpus_are_left(self):
-        rec = self._start(_record(cpus=(1,)))
+    def test_partition_lost_its_bandwidth(self):
+        rec = self._start()
         self.host.apply(PID, rec)
-        self.kernel.add_container(8, 'other', (2,))
-        self.host.apply(8, _record('900/1000', (2,)))
+        self.kernel.reset_partition()
+        self.assertIsNotNone(self.host.check(PID, rec))
+        self.host.apply(PID, rec)
+        self.assertIn('not the 950000 ppm it was given', self.log.output)
         self.assertIsNone(self.host.check(PID, rec))
 
-
-class V2HcbsScalarTest(PartitionHolds, EveryInterface, HostTestCase):
-    INTERFACE = 'v2-hcbs-scalar'
-
-
-class V2HcbsMultiTest(V1HcbsMultiTest):
-    INTERFACE = 'v2-hcbs-multi'
-
-
-class V2RtMaxTest(PartitionHolds, EveryInterface, HostTestCase):
-    INTERFACE = 'v2-rt-max'
+    def test_partition_lost_its_bandwidth_to_another(self):
+        rec = self._start()
+        self.kernel.reset_partition()
+        other = self.kernel.root / 'user'
+        self.kernel.make_group(other)
+        self.kernel.write(other / 'cpu.rt_runtime_us', '500000')
+        text = self._not_applied(rec)
+        self.assertIn('the partition lost its bandwidth', text)
+        self.assertIn('EINVAL', text)
 
 
-class V2RtMaxCpuTest(EveryInterface, HostTestCase):
+class ReportingTest(EveryInterface, HostTestCase):
     """The kernel that says what it has; see kernel/ in this repository."""
 
     INTERFACE = 'v2-rt-max-cpu'
@@ -361,9 +326,7 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
         )
 
     def test_ceiling_is_the_kernels(self):
-        other = self.useFixture(
-            kernel.FakeKernel(self.INTERFACE, limit_us=850_000)
-        )
+        other = self.useFixture(kernel.make(self.INTERFACE, limit_us=850_000))
         self.host = self._host(files=other.files)
         self.assertEqual(800_000, self.host.start().ceiling.cpus[2])
 
@@ -390,8 +353,7 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
 
     def test_cpu_goes_off(self):
         self.host.start()
-        self.kernel.reservations.cpus -= {3}
-        self.kernel._show_all()
+        self.kernel.take_off_line(3)
         self.assertEqual(0, self.host.capacity().cpus[3])
 
     def test_own_containers_are_no_others(self):
@@ -427,7 +389,7 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
         def pause(seconds):
             pauses.append(seconds)
             time.sleep(seconds)
-            self.kernel._show_all()
+            self.kernel.let_time_pass()
 
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.host.supply.sleep', pause)
@@ -516,9 +478,7 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
         """A program that is faster than we are; its policy is kept."""
         rec = self._start()
         first, _ = sorted(self.kernel.tasks_of(PID))
-        self.kernel._tasks[first].policy = os.SCHED_FIFO
-        self.kernel._tasks[first].priority = 40
-        self.kernel._show_task(first)
+        self.kernel.make_real_time(first, os.SCHED_FIFO, 40)
         err = self.assertRaises(
             OSError, self.kernel.write, self.group / 'cpu.rt.max', '600 1000'
         )
@@ -576,11 +536,12 @@ class V2RtMaxCpuTest(EveryInterface, HostTestCase):
 
     def test_usage(self):
         rec = self._start(_record(cpus=(1, 3)), nested=('libvirt',))
-        self.assertEqual({}, self.host.usage(PID))
+        self.assertEqual({}, self.host.read_usage(PID))
         self.host.apply(PID, rec)
         self.kernel.use(self.group, 3, 10, 4, 5500)
         self.assertEqual(
-            {1: Usage(0, 0, 0), 3: Usage(10, 4, 5500)}, self.host.usage(PID)
+            {1: Usage(0, 0, 0), 3: Usage(10, 4, 5500)},
+            self.host.read_usage(PID),
         )
 
     def test_controller_is_enabled_again(self):

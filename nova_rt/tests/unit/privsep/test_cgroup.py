@@ -66,8 +66,7 @@ class PrivilegedTest(base.BaseTestCase):
 
 class WriteTest(PrivilegedTest):
     def test_bandwidth(self):
-        for name in ('cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpu.rt.max',
-                     'cpu.rt_multi_runtime_us'):  # fmt: skip
+        for name in ('cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpu.rt.max'):
             path = self.group / name
             path.touch()
             cgroup.write(str(path), '1 2')

@@ -75,7 +75,7 @@ class Hypervisor:
 class GuardTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
-        self.kernel = self.useFixture(kernel.FakeKernel('v2-hcbs-multi'))
+        self.kernel = self.useFixture(kernel.make('v2-rt-max-cpu'))
         self.host = host.Host(
             cpu_set=None, smt=False, reserved_ppm=0, partition=None,
             files=self.kernel.files,

@@ -1,44 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.host.topology."""
+"""Tests of nova_rt.host.cpus."""
 
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.host import topology
+from nova_rt.host import cpus
 from nova_rt.tests.fixtures import kernel
 
 
-class TopologyTest(base.BaseTestCase):
+class CPUsTest(base.BaseTestCase):
     def _files(self, **kwargs):
-        return self.useFixture(kernel.FakeKernel(**kwargs)).files
+        return self.useFixture(kernel.make(**kwargs)).files
 
     def test_all(self):
         files = self._files(cpus=4)
-        self.assertEqual((0, 1, 2, 3), topology.offered(files, None, False))
+        self.assertEqual((0, 1, 2, 3), cpus.choose_offered(files, None, False))
 
     def test_chosen(self):
         files = self._files(cpus=4)
-        self.assertEqual((1, 3), topology.offered(files, '1,3', False))
+        self.assertEqual((1, 3), cpus.choose_offered(files, '1,3', False))
 
     def test_one_thread_of_a_core(self):
         files = self._files(cpus=4, threads=2)
-        self.assertEqual((0, 2), topology.offered(files, None, False))
-        self.assertEqual((0, 1, 2, 3), topology.offered(files, None, True))
+        self.assertEqual((0, 2), cpus.choose_offered(files, None, False))
+        self.assertEqual((0, 1, 2, 3), cpus.choose_offered(files, None, True))
 
     def test_the_first_chosen_thread_of_a_core(self):
         files = self._files(cpus=4, threads=2)
-        self.assertEqual((1, 2), topology.offered(files, '1-3', False))
+        self.assertEqual((1, 2), cpus.choose_offered(files, '1-3', False))
 
     def test_without_topology(self):
         files = self._files(cpus=2)
         cpu = files.sys / 'devices/system/cpu/cpu1/topology'
         (cpu / 'thread_siblings_list').unlink()
-        self.assertEqual((0, 1), topology.offered(files, None, False))
+        self.assertEqual((0, 1), cpus.choose_offered(files, None, False))
 
     def test_not_online(self):
         files = self._files(cpus=4)
         err = self.assertRaises(
-            exception.HostNotPrepared, topology.offered, files, '2-9', False
+            exception.HostNotPrepared, cpus.choose_offered, files, '2-9', False
         )
         self.assertIn('names CPUs 4-9 that are not online', str(err))
         self.assertIn('online are 0-3', str(err))
@@ -47,5 +47,9 @@ class TopologyTest(base.BaseTestCase):
         files = self._files()
         for text in ('', 'x', '3-1', '1, 2'):
             self.assertRaises(
-                exception.HostNotPrepared, topology.offered, files, text, False
+                exception.HostNotPrepared,
+                cpus.choose_offered,
+                files,
+                text,
+                False,
             )

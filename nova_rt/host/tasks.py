@@ -17,9 +17,10 @@ _REAL_TIME = frozenset(NUMBERS.values())
 _POLICY_FIELD = 41 - 3
 
 
-def of_task(files: Files, tid: int) -> int:
-    """The policy of a task, as the kernel's number.
+def read_policy(files: Files, tid: int) -> int:
+    """Read the scheduling policy of a task.
 
+    :returns: the kernel's number
     :raises OSError: ENOENT or ESRCH if it has ended
     """
     text = files.read(files.proc / str(tid) / 'stat')
@@ -28,11 +29,24 @@ def of_task(files: Files, tid: int) -> int:
 
 
 def any_real_time(files: Files, tids: Iterable[int]) -> bool:
-    """Whether one of these tasks has a real-time policy."""
+    """Tell whether one of these tasks has a real-time policy.
+
+    :returns: False if all of them are ordinary or have ended
+    """
     for tid in tids:
         try:
-            if of_task(files, tid) in _REAL_TIME:
+            if read_policy(files, tid) in _REAL_TIME:
                 return True
         except (FileNotFoundError, ProcessLookupError):
             continue  # It has ended since it was listed.
     return False
+
+
+def read_threads(files: Files, pid: int) -> set[int]:
+    """Read which threads a process has.
+
+    :returns: their numbers
+    :raises OSError: ENOENT if it has ended
+    """
+    path = files.proc / str(pid) / 'task'
+    return {int(task.name) for task in path.iterdir()}

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all kernels have in common that reserve CPU time for control groups.
+
+The names and formats of the files of one kernel are in its back end:
+:mod:`nova_rt.host.budgeted`, :mod:`nova_rt.host.reporting`.
+"""
+
+import dataclasses
+from typing import Self
+
+from nova_rt.admission import Scope
+from nova_rt.extra_specs import Enforcement
+from nova_rt.reservation import MIN_RUNTIME_US, PPM, Reservation
+
+#: The smallest runtime that every kernel takes, in microseconds.
+SMALLEST_US = MIN_RUNTIME_US
+
+#: Bandwidth in the kernel is a fraction of 2^20 (kernel/sched/sched.h).
+BW_SHIFT = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Interface:
+    """What one kind of kernel offers, as data.
+
+    :ivar name: as it is published in the statistics of the compute node
+    :ivar cgroup: the hierarchy that the files are in, for people to read
+    :ivar enforcement: whether the kernel guarantees bandwidth or limits it
+    :ivar scope: over what the kernel sums reservations
+    :ivar files: the files of a group that say what it holds
+    """
+
+    name: str
+    cgroup: str
+    enforcement: Enforcement
+    scope: Scope
+    files: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """What a group holds: runtime in every period, on each CPU it is on.
+
+    :ivar runtime_us: microseconds; None where the group has no bound of its
+        own
+    :ivar period_us: microseconds
+    """
+
+    runtime_us: int | None
+    period_us: int
+
+    @classmethod
+    def from_reservation(cls, reservation: Reservation) -> Self:
+        """Make the share that a server's container is to hold.
+
+        :returns: the share
+        """
+        return cls(reservation.runtime_us, reservation.period_us)
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether the group lives on what the group above holds."""
+        return self.runtime_us is None
+
+    @property
+    def ppm(self) -> int:
+        """Bandwidth in ppm of a CPU, rounded down; no bound is a whole CPU."""
+        if self.runtime_us is None:
+            return PPM
+        # The kernel's word for "no bandwidth" may be 0/0.
+        return self.runtime_us * PPM // max(1, self.period_us)
+
+    @property
+    def cost_ppm(self) -> int:
+        """Bandwidth in ppm of a CPU, rounded up: what it takes from others."""
+        if self.runtime_us is None:
+            return 0  # Its tasks live on what the group above holds.
+        return -(-self.runtime_us * PPM // max(1, self.period_us))
+
+    @property
+    def kernel_bw(self) -> int:
+        """Bandwidth as the kernel counts it: kernel/sched/core.c, to_ratio().
+
+        A sum of these, and nothing else, is comparable with a sum that the
+        kernel reports.
+        """
+        if self.runtime_us is None:
+            return 0
+        return (self.runtime_us << BW_SHIFT) // max(1, self.period_us)
+
+    def __str__(self) -> str:
+        runtime = 'max' if self.runtime_us is None else self.runtime_us
+        return f'{runtime}/{self.period_us} us'
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What a group did with its reservation on a CPU, since it was made.
+
+    :ivar periods: budgets that it was given
+    :ivar throttled: budgets that it used up
+    :ivar used_us: microseconds for which its real-time tasks ran
+    """
+
+    periods: int
+    throttled: int
+    used_us: int
+
+
+def to_ppm(kernel_bw: int) -> int:
+    """Convert the kernel's bandwidth to ppm as the kernel prints it.
+
+    :returns: ppm of a CPU, rounded down
+    """
+    return kernel_bw * PPM >> BW_SHIFT
+
+
+def to_cost_ppm(kernel_bw: int) -> int:
+    """Convert the kernel's bandwidth to what it takes from others.
+
+    :returns: ppm of a CPU, rounded up
+    """
+    return -(-kernel_bw * PPM >> BW_SHIFT)
+
+
+def to_kernel_bw(ppm: int) -> int:
+    """Convert ppm of a CPU to the kernel's bandwidth.
+
+    :returns: a fraction of 2^20, rounded up
+    """
+    return -(-(ppm << BW_SHIFT) // PPM)
+
+
+def parse_us(word: str) -> int | None:
+    """Read a runtime as the kernel prints it.
+
+    :returns: microseconds; None for ``max``, which cgroup v1 calls -1
+    :raises ValueError: if it is neither
+    """
+    return None if word in ('max', '-1') else int(word)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds out which kind of kernel a host has, and makes it prove it."""
+
+import os
+
+from nova_rt import exception
+from nova_rt.host import capability
+from nova_rt.host.budgeted import Budgeted
+from nova_rt.host.capability import Capability
+from nova_rt.host.files import Files
+from nova_rt.host.protocol import Backend
+from nova_rt.host.reporting import Reporting
+
+#: Every kind of kernel that a test runs, the one that promises most first.
+BACKENDS: tuple[type[Backend], ...] = (Reporting, Budgeted)
+
+_HELP = (
+    'boot a kernel with CONFIG_RT_GROUP_SCHED=y (and, from Linux 6.16 on, '
+    'rt_group_sched=1 where it is off by default) and the cpu controller on '
+    'cgroup v1, which limits real-time tasks; or the kernel of this project, '
+    'with hierarchical constant bandwidth servers (HCBS), which guarantees '
+    'their bandwidth. A mainline kernel has no RT bandwidth on cgroup v2.'
+)
+
+
+def find_backend(files: Files) -> Backend:
+    """Find the back end for the kernel of this host, by reading alone.
+
+    :returns: the back end
+    :raises NoRTInterface: if there is none, with what would help
+    """
+    for kind in BACKENDS:
+        found = kind.detect(files)
+        if found is not None:
+            return found
+    raise exception.NoRTInterface(
+        f'no file for RT bandwidth in {files.cgroup}: {_HELP}'
+    )
+
+
+def try_out(files: Files, backend: Backend, found: Capability) -> None:
+    """Make the kernel hold the smallest reservation for a moment.
+
+    Only then is it known that it does. It is done in a group of its own in
+    the partition, which is removed. If the partition is full, what is in it is
+    evidence enough.
+
+    :raises NoRTInterface: if the kernel has the files and does not hold it
+    :raises HostNotPrepared: if it refuses
+    """
+    group = found.partition / f'nova-rt-probe-{os.getpid()}'
+    try:
+        if not backend.has_room(found):
+            return
+        files.make_group(group)
+        try:
+            differs = backend.try_out(group)
+        finally:
+            files.remove_probe(group)
+    except OSError as err:
+        raise capability.make_error(err, found) from err
+    if differs is not None:
+        raise exception.NoRTInterface(
+            f'this kernel has the files of {found.name} and does not hold '
+            f'what is written: {differs}'
+        )

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.host.probe, and of what all back ends have to do."""
+
+import errno
+
+import fixtures
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt.host import probe
+from nova_rt.privsep import cgroup as privileged
+from nova_rt.tests.fixtures import kernel
+
+NAMES = [kind.interface.name for kind in probe.BACKENDS]
+
+
+class ProbeTestCase(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
+        )
+
+    def _kernel(self, *args, **kwargs):
+        self.kernel = self.useFixture(kernel.make(*args, **kwargs))
+        return self.kernel.files
+
+    def _look(self, files):
+        backend = probe.find_backend(files)
+        return backend, backend.look(self.kernel.partition)
+
+    def _prepare(self, files):
+        backend, found = self._look(files)
+        return backend, backend.prepare(found)
+
+
+class TableTest(base.BaseTestCase):
+    def test_names(self):
+        """The names are published; they are those of the documentation."""
+        self.assertEqual(
+            {
+                'v1-throttle': ('limit', 'host'),
+                'v2-rt-max-cpu': ('guarantee', 'cpu'),
+            },
+            {
+                kind.interface.name: (
+                    kind.interface.enforcement,
+                    kind.interface.scope,
+                )
+                for kind in probe.BACKENDS
+            },
+        )
+
+    def test_each_has_a_fake(self):
+        self.assertEqual({*NAMES, 'none'}, {*kernel.KERNELS})
+
+    def test_privileged_side_lets_exactly_these_files_through(self):
+        names = {
+            name for kind in probe.BACKENDS for name in kind.interface.files
+        }
+        self.assertEqual(
+            {'cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpu.rt.max'}, names
+        )
+        for name in (*names, 'cpu.rt_multi_runtime_us', 'cpu.max'):
+            self.assertEqual(
+                name in names, bool(privileged._BANDWIDTH.fullmatch(name))
+            )
+
+
+class FindTest(ProbeTestCase):
+    def test_each(self):
+        for name in NAMES:
+            found = probe.find_backend(self._kernel(name))
+            self.assertEqual(name, found.interface.name)
+
+    def _not_found(self, files):
+        err = self.assertRaises(
+            exception.NoRTInterface, probe.find_backend, files
+        )
+        return str(err)
+
+    def test_none(self):
+        """Cgroup v2 of a mainline kernel."""
+        text = self._not_found(self._kernel('none'))
+        for help_ in ('CONFIG_RT_GROUP_SCHED', 'rt_group_sched=1', 'HCBS'):
+            self.assertIn(help_, text)
+
+    def test_words_that_are_not_known(self):
+        """Another kernel with a file of that name: nobody knows what."""
+        for text in ('0 ceiling=900000', '', 'x ceiling_ppm=1 reserved_ppm=0'):
+            files = self._kernel('v2-rt-max-cpu')
+            (files.cgroup / 'cpu.rt.effective').write_text(text)
+            self.assertIn('is not understood', self._not_found(files))
+
+    def test_without_reports(self):
+        """The same file of another series, which no test of ours runs."""
+        files = self._kernel('v2-rt-max-cpu')
+        (files.cgroup / 'cpu.rt.effective').unlink()
+        self.assertIn('no file for RT bandwidth', self._not_found(files))
+
+    def test_v1_without_the_files(self):
+        files = self._kernel()
+        (files.cgroup / 'cpu' / 'cpu.rt_runtime_us').unlink()
+        self._not_found(files)
+
+    def test_unreadable(self):
+        """Fails, instead of passing for a kernel with less."""
+        for name in NAMES:
+            files = self._kernel(name)
+            top = self.kernel.root
+            real = files.read
+
+            def read(path, top=top, real=real):
+                if path.parent == top:
+                    raise PermissionError(errno.EACCES, 'denied', str(path))
+                return real(path)
+
+            self.useFixture(fixtures.MockPatchObject(files, 'read', read))
+            self.assertIn('denied', self._not_found(files))
+
+
+class EveryBackendTest(ProbeTestCase):
+    def test_looking_writes_nothing(self):
+        for name in NAMES:
+            self._look(self._kernel(name))
+            self.assertEqual([], self.kernel.writes)
+            self.assertFalse(self.kernel.partition.exists())
+
+    def test_groups_without_the_files(self):
+        """Being removed, or without the cpu controller on cgroup v2."""
+        for name in NAMES:
+            files = self._kernel(name)
+            self.kernel.make_group(self.kernel.root / 'user')
+            self.kernel.make_group(self.kernel.partition)
+            for path in (self.kernel.root / 'user').glob('cpu.rt*'):
+                path.unlink()
+            backend, found = self._look(files)
+            self.assertEqual({}, found.others)
+            self.assertTrue(backend.prepare(found).prepared)
+
+    def test_prepared(self):
+        for name in NAMES:
+            files = self._kernel(name)
+            backend, found = self._prepare(files)
+            probe.try_out(files, backend, found)
+            self.assertTrue(found.prepared)
+            self.assertEqual(kernel.CEILINGS[name], found.ceiling.cpus[3])
+            # The trial has left nothing.
+            self.assertEqual([], list(files.groups(found.partition)))
+            self.assertEqual(found, self._look(files)[1])
+
+
+class TryOutTest(ProbeTestCase):
+    def _is_clean(self, found):
+        groups = self.kernel.files.groups(found.partition)
+        self.assertEqual([], [group.name for group in groups])
+
+    def test_not_held(self):
+        for name in NAMES:
+            files = self._kernel(name)
+            backend, found = self._prepare(files)
+            write = files.write
+
+            def ignore(path, text, write=write):
+                if not path.name.endswith(('runtime_us', 'max')):
+                    write(path, text)
+
+            self.useFixture(fixtures.MockPatchObject(files, 'write', ignore))
+            err = self.assertRaises(
+                exception.NoRTInterface, probe.try_out, files, backend, found
+            )
+            self.assertIn('does not hold', str(err))
+            self._is_clean(found)
+
+    def test_refused(self):
+        for name in NAMES:
+            files = self._kernel(name)
+            backend, found = self._prepare(files)
+
+            def refuse(path, text):
+                raise OSError(errno.EBUSY, 'refused')
+
+            self.useFixture(fixtures.MockPatchObject(files, 'write', refuse))
+            err = self.assertRaises(
+                exception.HostNotPrepared, probe.try_out, files, backend, found
+            )
+            self.assertIn('EBUSY', str(err))
+            self._is_clean(found)
+
+    def test_full(self):
+        """A restart on a full host must not fail for want of 2 ppm."""
+        files = self._kernel('v1-throttle')
+        backend, found = self._prepare(files)
+        for name, runtime_us in (('a', 450_000), ('b', 500_000)):
+            group = found.partition / name
+            self.kernel.make_group(group)
+            self.kernel.write(group / 'cpu.rt_runtime_us', str(runtime_us))
+        before = list(self.kernel.writes)
+        probe.try_out(files, backend, found)
+        self.assertEqual(before, self.kernel.writes)
