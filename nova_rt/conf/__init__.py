@@ -30,8 +30,8 @@ API_SCHEDULER_OPTS = [
         help="""
 How far the ``rt_reservation`` scheduler hint may depart from the flavor.
 
-Quota is computed from the flavor in nova-api, before the hint is looked at:
-with ``any`` users can hold more bandwidth than their quota says. Set it to
+nova-api computes quota from the flavor before it looks at the hint. With
+``any``, users can therefore hold more bandwidth than their quota allows. Use
 the same value for nova-api, nova-scheduler and nova-rt-compute.
 """,
     ),
@@ -43,8 +43,8 @@ the same value for nova-api, nova-scheduler and nova-rt-compute.
         help="""
 Shortest period that a reservation may have, in microseconds.
 
-Each period costs a context switch: a short one spends the CPU on switching.
-Set it to the same value for nova-api, nova-scheduler and nova-rt-compute.
+Each period costs a context switch, so short periods waste CPU time on
+switching. Use the same value for nova-api, nova-scheduler and nova-rt-compute.
 """,
     ),
     cfg.IntOpt(
@@ -55,9 +55,9 @@ Set it to the same value for nova-api, nova-scheduler and nova-rt-compute.
         help="""
 Longest period that a reservation may have, in microseconds.
 
-A server can wait for twice the period less the runtime: long periods make
-long waits. Set it to the same value for nova-api, nova-scheduler and
-nova-rt-compute.
+A server can wait for up to twice the difference between period and runtime, so
+long periods mean long waits. Use the same value for nova-api, nova-scheduler
+and nova-rt-compute.
 """,
     ),
     cfg.FloatOpt(
@@ -66,9 +66,9 @@ nova-rt-compute.
         help="""
 Multiplier of ``RTBandwidthWeigher``, read by nova-scheduler.
 
-Positive: real-time servers go to the host with the most free bandwidth.
-Negative: they are packed. 0: the weigher has no say. It has no say either
-for servers that are not real-time.
+If it is positive, real-time servers go to the host with the most free
+bandwidth; if it is negative, they go to the fullest host that fits; 0 turns
+the weigher off. The weigher does not affect servers that are not real-time.
 """,
     ),
 ]
@@ -79,8 +79,8 @@ COMPUTE_OPTS = [
         help="""
 CPUs that real-time servers may use, as a list of ranges such as ``2-7,10``.
 
-Unset: all CPUs that are online. Keep plain servers away from these CPUs with
-``[compute] cpu_shared_set``. Read by nova-rt-compute at start.
+If unset, all CPUs that are online. Keep plain servers off these CPUs with
+``[compute] cpu_shared_set``. Read by nova-rt-compute when it starts.
 """,
     ),
     cfg.BoolOpt(
@@ -89,8 +89,9 @@ Unset: all CPUs that are online. Keep plain servers away from these CPUs with
         help="""
 Offer all hardware threads of a core.
 
-Off: one thread of each core is offered, because two threads slow each other
-down in a way that no reservation accounts for. Read by nova-rt-compute.
+By default, one thread of each core is offered, because two threads slow each
+other down in a way that no reservation accounts for. Read by nova-rt-compute
+when it starts.
 """,
     ),
     cfg.IntOpt(
@@ -101,8 +102,9 @@ down in a way that no reservation accounts for. Read by nova-rt-compute.
         help="""
 Bandwidth to keep back from reservations, in ppm of a CPU.
 
-On each CPU, or once for the host where the kernel sums over the whole host;
-on top of what the kernel keeps back itself. Read by nova-rt-compute.
+It is kept back on each CPU, or once for the host if the kernel sums over the
+whole host. It adds to what the kernel keeps back itself. Read by
+nova-rt-compute when it starts.
 """,
     ),
     cfg.StrOpt(
@@ -110,9 +112,9 @@ on top of what the kernel keeps back itself. Read by nova-rt-compute.
         help="""
 Control group below which libvirt puts containers.
 
-Unset: ``machine.slice`` where systemd is the init system, else ``machine``,
-as libvirt does. nova-rt-compute gives it bandwidth and expects to be the only
-one who does.
+If unset, ``machine.slice`` where systemd is the init system, otherwise
+``machine``, like libvirt. nova-rt-compute gives it bandwidth and expects to be
+the only program that does. Read by nova-rt-compute when it starts.
 """,
     ),
     cfg.IntOpt(
@@ -120,9 +122,11 @@ one who does.
         default=60,
         min=0,
         help="""
-Seconds between checks that the kernel holds every reservation; 0 is never.
+Seconds between checks that the kernel holds every reservation; 0 turns them
+off.
 
-What differs is written again and logged as an error. Read by nova-rt-compute.
+If a check finds a difference, nova-rt-compute writes the reservation again and
+logs an error. Read by nova-rt-compute when it starts.
 """,
     ),
 ]
