@@ -33,9 +33,12 @@ _PURE_MODULES = {
 _WITH_NOVA = {
     'api', 'scheduler', 'virt', 'compute', 'cmd', 'tests',
 }  # fmt: skip
-# What knows one kind of kernel, and who may know them.
-_KERNEL_KINDS = {'host.budgeted', 'host.reporting', 'host.supply'}
-_KNOW_KINDS = _KERNEL_KINDS | {'host.probe', 'privsep.cgroup'}
+# What is the same for every kernel; the rest of the host are its back ends.
+_EVERY_KERNEL = {
+    '__init__', 'capability', 'cgroup', 'cpus', 'files', 'host', 'interface',
+    'protocol', 'tasks',
+}  # fmt: skip
+_KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')
 _HOST_LINES = 350
 _INTEGERS_ONLY = {'admission', 'extra_specs', 'record', 'reservation'}
@@ -61,6 +64,16 @@ def _layer(module: tuple[str, ...]) -> str | None:
     if module[0] in _BELOW or module[0] in _FREE:
         return module[0]
     return None
+
+
+def _is_back_end(module: str) -> bool:
+    """Whether a module, or a member of one, is for one kind of kernel."""
+    parts = module.split('.')
+    return (
+        parts[0] == 'host'
+        and len(parts) > 1
+        and parts[1] not in _EVERY_KERNEL | {'probe'}
+    )
 
 
 def _docstrings(tree: ast.AST) -> set[ast.AST]:
@@ -181,14 +194,13 @@ class Checker:
 
     def _kinds(self, node: ast.AST) -> Iterator[str]:
         """Kernels are told apart in their back ends, nowhere else."""
-        if '.'.join(self._module) in _KNOW_KINDS or self._layer == 'hacking':
+        module = '.'.join(self._module)
+        if module in _KNOW_KINDS or _is_back_end(module):
             return
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [f'{name}.' for name in self._imported(node)]
+            names = self._imported(node)
             found = any(
-                name.startswith(f'nova_rt.{kind}.')
-                for name in names
-                for kind in _KERNEL_KINDS
+                _is_back_end(name.removeprefix('nova_rt.')) for name in names
             )
         elif isinstance(node, ast.Constant):
             found = (
