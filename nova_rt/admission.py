@@ -120,8 +120,9 @@ def place(free: Capacity, vcpus: int, ppm: int) -> tuple[int, ...]:
 
 
 def place_many(free: Capacity, vcpus: int, ppm: int, count: int) -> Capacity:
-    """What is left after ``count`` requests of one size, placed in turn.
+    """Place ``count`` requests of one size, one after the other.
 
+    :returns: what is left then
     :raises InsufficientBandwidth: at the first that does not fit
     """
     for _ in range(count):

@@ -36,15 +36,17 @@ class Files:
         self.sys = pathlib.Path(sys)
 
     def read(self, path: pathlib.Path) -> str:
-        """A file's text without the white space around it.
+        """Read a file.
 
+        :returns: its text without the white space around it
         :raises OSError: with the kernel's errno
         """
         return path.read_text(encoding='ascii').strip()
 
     def groups(self, path: pathlib.Path) -> Iterator[pathlib.Path]:
-        """The groups in a group.
+        """List the groups in a group.
 
+        :returns: their directories, by name
         :raises OSError: with the kernel's errno
         """
         for name in sorted(os.listdir(path)):

@@ -33,13 +33,14 @@ def parse_free(host_state: Any) -> admission.Capacity | None:
 
 
 def count_placed(host_state: Any) -> int:
-    """Servers of this request that have been put on the host so far.
+    """Count the servers of this request that the host was given so far.
 
     The scheduler counts them in the host's state, while the statistics stay
     as the compute node wrote them (nova/scheduler/host_manager.py,
     HostState.consume_from_request()).
 
     :param host_state: nova.scheduler.host_manager.HostState
+    :returns: how many
     """
     before = int(host_state.stats.get('num_instances', 0))
     return max(0, int(host_state.num_instances) - before)

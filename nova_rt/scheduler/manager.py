@@ -52,6 +52,7 @@ class RTSchedulerManager(manager.SchedulerManager):
     ) -> Any:
         """As Nova's; a refusal of a real-time server carries numbers.
 
+        :returns: what Nova's does: selections of hosts
         :raises nova.exception.NoValidHost: wrapped for oslo.messaging
         """
         try:

@@ -40,10 +40,11 @@ class RTBandwidthFilter(filters.BaseHostFilter):
     def filter_all(
         self, filter_obj_list: Iterable[Any], spec_obj: Any
     ) -> Iterable[Any]:
-        """The hosts that pass; the request is read once for all of them.
+        """Choose the hosts that pass; the request is read once for all.
 
         :param filter_obj_list: nova.scheduler.host_manager.HostState objects
         :param spec_obj: nova.objects.RequestSpec
+        :returns: those of them that have room for the reservation
         """
         if utils.request_is_rebuild(spec_obj):
             return filter_obj_list

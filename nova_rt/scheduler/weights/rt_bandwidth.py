@@ -35,10 +35,11 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
     def weigh_objects(
         self, weighed_obj_list: list[Any], weight_properties: Any
     ) -> list[float]:
-        """Raw weights: ppm for a real-time server, else 0 for all.
+        """Weigh hosts.
 
         :param weighed_obj_list: nova.weights.WeighedObject around HostStates
         :param weight_properties: nova.objects.RequestSpec
+        :returns: raw weights: ppm for a real-time server, else 0 for all
         """
         try:
             asked = request_specs.parse(weight_properties, self._bounds)
