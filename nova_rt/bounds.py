@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
-from nova_rt import extra_specs
+from nova_rt.extra_specs import Spec
+from nova_rt.request import HintRule, Request
 from nova_rt.reservation import Reservation
 
 
@@ -22,7 +23,7 @@ class Bounds:
     :ivar max_period_us: longest period, microseconds
     """
 
-    hints: extra_specs.HintRule
+    hints: HintRule
     min_period_us: int
     max_period_us: int
 
@@ -30,7 +31,7 @@ class Bounds:
     def from_options(cls, group: Any) -> 'Bounds':
         """From the values of option group ``nova_rt``."""
         return cls(
-            extra_specs.HintRule(group.hints),
+            HintRule(group.hints),
             group.min_period_us,
             group.max_period_us,
         )
@@ -42,18 +43,31 @@ class Bounds:
         """
         reservation.check_period(self.min_period_us, self.max_period_us)
 
+    def check_value(self, spec: Spec, text: str) -> None:
+        """Hold the value of one extra spec against its type and the bounds.
+
+        :param text: the value as it stands in a flavor
+        :raises InvalidRequest: if it is not allowed
+        """
+        value = spec.parse(text)
+        if isinstance(value, Reservation):
+            self.check(value)
+
     def parse_request(
-        self, specs: Mapping[str, str], vcpus: int, hint: object = None
-    ) -> extra_specs.Request | None:
-        """What a flavor and a hint ask for, if it is allowed.
+        self,
+        specs: Mapping[str, str],
+        vcpus: int,
+        hints: Mapping[str, object] | None = None,
+    ) -> Request | None:
+        """What a flavor and its hints ask for, if it is allowed.
 
         :param specs: the flavor's extra specs
         :param vcpus: the flavor's number of CPUs
-        :param hint: as :func:`nova_rt.extra_specs.parse` takes it
+        :param hints: as :meth:`nova_rt.request.Request.from_flavor` takes them
         :returns: None for a flavor that is not real-time
         :raises InvalidRequest: with a message for the user
         """
-        request = extra_specs.parse(specs, vcpus, hint, self.hints)
+        request = Request.from_flavor(specs, vcpus, hints, self.hints)
         if request is not None:
             self.check(request.reservation)
         return request

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flavor and a hint ask for, read into one :class:`Request`.
+"""The table of the ``rt:`` extra specs: what a flavor may say.
 
-nova-api, nova-scheduler and nova-compute read them through this module, so
-that all three understand a flavor in the same way.
+:class:`ExtraSpecs` is the table. The known keys, the validators of nova-api,
+the rules for hints, the fields of a record and the table in the manual all
+come from it: a new extra spec is one more field there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import enum
 import re
-from typing import TypeVar
+from typing import Any, Protocol
 
-from nova_rt import exception
+from nova_rt import exception, reservation
 from nova_rt.reservation import Reservation
-
-_W = TypeVar('_W', bound=enum.StrEnum)
 
 NAMESPACE = 'rt:'
 RESERVATION = 'rt:reservation'
@@ -28,10 +27,6 @@ RESOURCE_CLASS = 'CUSTOM_RT_BANDWIDTH'
 TRAIT_GUARANTEE = 'CUSTOM_RT_GUARANTEE'
 TRAIT_LIMIT = 'CUSTOM_RT_LIMIT'
 
-#: Range of a real-time priority that user space may set (sched(7)).
-MIN_PRIORITY = 1
-MAX_PRIORITY = 99
-
 
 class Enforcement(enum.StrEnum):
     """What a kernel does for a reservation; what a flavor insists on."""
@@ -42,7 +37,7 @@ class Enforcement(enum.StrEnum):
     LIMIT = 'limit'
 
 
-class Policy(enum.StrEnum):
+class TaskPolicy(enum.StrEnum):
     """Scheduling policy that the container's tasks start with."""
 
     RR = 'rr'
@@ -51,162 +46,270 @@ class Policy(enum.StrEnum):
     OTHER = 'other'
 
 
-class HintRule(enum.StrEnum):
-    """How far a hint may depart from its flavor."""
+# What a value may be
 
-    DENY = 'deny'
-    LOWER = 'lower'
-    ANY = 'any'
+
+class Values(Protocol):
+    """The values that an extra spec takes."""
+
+    @property
+    def error(self) -> type[exception.InvalidRequest]:
+        """Raised if a hint for the extra spec is not even one text."""
+
+    @property
+    def form(self) -> str:
+        """How a value is spelt, for messages and the manual."""
+
+    def parse(self, key: str, text: str) -> Any:
+        """Read a value.
+
+        :param key: the extra spec, for the message
+        :param text: the value as it stands in the flavor
+        :returns: the value, of the type of its field
+        :raises InvalidRequest: if it is not one of the values
+        """
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
-    """A server's wish for reserved CPU bandwidth.
+class Words:
+    """One of the words of an enumeration."""
 
-    :ivar reservation: the same on each of its CPUs
-    :ivar vcpus: number of CPUs
-    """
-
-    reservation: Reservation
-    vcpus: int
-    enforcement: Enforcement = Enforcement.GUARANTEE
-    policy: Policy = Policy.RR
-    priority: int = MIN_PRIORITY
+    words: type[enum.StrEnum]
+    error = exception.InvalidRequest
 
     @property
-    def total_ppm(self) -> int:
-        """Bandwidth on all its CPUs together, in ppm of a CPU."""
-        return self.vcpus * self.reservation.ppm
+    def form(self) -> str:
+        """The words, in the order of the enumeration."""
+        return f'one of {", ".join(self.words)}'
+
+    def parse(self, key: str, text: str) -> Any:
+        """Read a word; see :class:`Values`."""
+        try:
+            return self.words(text)
+        except ValueError as err:
+            raise _not_a_value(key, self.form, text) from err
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A whole number, ``minimum`` to ``maximum``."""
+
+    minimum: int
+    maximum: int
+    error = exception.InvalidRequest
+
+    @property
+    def form(self) -> str:
+        """The bounds."""
+        return f'a whole number from {self.minimum} to {self.maximum}'
+
+    def parse(self, key: str, text: str) -> int:
+        """Read a number; see :class:`Values`."""
+        digits = len(str(self.maximum))
+        # ASCII digits only: int() takes those of other scripts as well.
+        if re.fullmatch(f'[0-9]{{1,{digits}}}', text):
+            number = int(text)
+            if self.minimum <= number <= self.maximum:
+                return number
+        raise _not_a_value(key, self.form, text)
+
+
+class Reservations:
+    """A reservation. The operator's bounds on it are in ``bounds``."""
+
+    error = exception.InvalidReservation
+    form = '<runtime_us>/<period_us>, for example 1400/2000'
+
+    def parse(self, key: str, text: str) -> Reservation:
+        """Read a reservation; see :class:`Values`."""
+        return Reservation.parse(text)
+
+
+def _not_a_value(key: str, form: str, text: str) -> exception.InvalidRequest:
+    return exception.InvalidRequest(f'{key} must be {form}, not {text[:40]!r}')
+
+
+# What one entry of the table says
+
+
+@dataclasses.dataclass(frozen=True)
+class Hint:
+    """A scheduler hint that replaces an extra spec for one server.
+
+    :ivar name: name of the hint
+    :ivar excess: compares the value of a hint with that of the flavor, in
+        this order: how it asks for more than the flavor, a clause for the
+        message; None if it does not
+    """
+
+    name: str
+    excess: Callable[[Any, Any], str | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """One extra spec.
+
+    :ivar key: its name in a flavor
+    :ivar values: the values that it takes
+    :ivar default: its value in a flavor that does not name it;
+        ``dataclasses.MISSING`` if each real-time flavor has to
+    :ivar text: what it means, in reStructuredText, for users
+    :ivar letter: its key in a record; None if the record spells the value in
+        a way of its own
+    :ivar hint: the hint that may replace it; None if none may
+    """
+
+    key: str
+    values: Values
+    default: Any
+    text: str
+    letter: str | None = None
+    hint: Hint | None = None
+
+    def parse(self, text: str) -> Any:
+        """Read a value.
+
+        :param text: the value as it stands in a flavor
+        :returns: the value, of the type of its field
+        :raises InvalidRequest: if the extra spec does not take it
+        """
+        return self.values.parse(self.key, text)
+
+
+def _more_bandwidth(wanted: Reservation, flavor: Reservation) -> str | None:
+    # Cross-multiplied: exact, where two rounded bandwidths could tie.
+    if (
+        wanted.runtime_us * flavor.period_us
+        <= flavor.runtime_us * wanted.period_us
+    ):
+        return None
+    return (
+        f'asks for {wanted.ppm} ppm of a CPU, more than the flavor\'s '
+        f'{flavor} ({flavor.ppm} ppm)'
+    )
+
+
+# The table
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtraSpecs:
+    """The table: a field for each extra spec, named after its key.
+
+    A field has the type of the value, its default, and as metadata the rest
+    of a :class:`Spec`. An object has the values of one flavor.
+    """
+
+    reservation: Reservation = dataclasses.field(
+        metadata={
+            'key': RESERVATION,
+            'values': Reservations(),
+            'hint': Hint(HINT, _more_bandwidth),
+            'text': 'CPU time reserved on each vCPU: a runtime in every '
+            'period, in whole microseconds. Makes the flavor a real-time '
+            f'one. The runtime is at least {reservation.MIN_RUNTIME_US} and '
+            'at most the period; the period is from '
+            f'{reservation.MIN_PERIOD_US} to {reservation.MAX_PERIOD_US}, '
+            'and within the bounds of the cloud (``[nova_rt] '
+            'min_period_us`` and ``max_period_us``).',
+        }
+    )
+    _: dataclasses.KW_ONLY
+    enforcement: Enforcement = dataclasses.field(
+        default=Enforcement.GUARANTEE,
+        metadata={
+            'key': ENFORCEMENT,
+            'values': Words(Enforcement),
+            'letter': 'e',
+            'text': 'What the kernel of the host must do for the '
+            'reservation. ``limit`` also accepts hosts whose kernel only '
+            'keeps servers from taking more.',
+        },
+    )
+    policy: TaskPolicy = dataclasses.field(
+        default=TaskPolicy.RR,
+        metadata={
+            'key': POLICY,
+            'values': Words(TaskPolicy),
+            'letter': 's',
+            'text': 'Scheduling policy that every process of the container '
+            'starts with. ``other`` is for programs that call '
+            '``sched_setscheduler()`` themselves.',
+        },
+    )
+    priority: int = dataclasses.field(
+        default=1,
+        metadata={
+            'key': PRIORITY,
+            # The priorities that user space may set: sched(7).
+            'values': Number(1, 99),
+            'letter': 'r',
+            'text': 'Real-time priority that every process of the container '
+            'starts with. 99 is the highest.',
+        },
+    )
+
+
+#: Field of :class:`ExtraSpecs` -> its entry.
+SPECS: Mapping[str, Spec] = {
+    field.name: Spec(default=field.default, **field.metadata)
+    for field in dataclasses.fields(ExtraSpecs)
+}
+
+#: Names of the hints.
+HINTS = tuple(spec.hint.name for spec in SPECS.values() if spec.hint)
+
+
+# What is asked of the table
 
 
 def is_rt(specs: Mapping[str, str]) -> bool:
-    """Whether a flavor with these extra specs makes real-time servers.
+    """Tell whether a flavor with these extra specs is a real-time one.
 
     Any ``rt:`` key counts: a flavor that names a priority but no reservation
-    is a mistake to be reported by :func:`parse`, not a plain flavor.
+    is a mistake to be reported by :func:`check_keys`, not a plain flavor.
     """
     return any(key.startswith(NAMESPACE) for key in specs)
 
 
-def parse(
-    specs: Mapping[str, str],
-    vcpus: int,
-    hint: object = None,
-    rule: HintRule = HintRule.LOWER,
-) -> Request | None:
-    """Read a flavor's extra specs, and the hint that came with a server.
+def check_keys(specs: Mapping[str, str]) -> None:
+    """See that a real-time flavor has the keys it needs and no others.
 
-    :param hint: value of the ``rt_reservation`` hint as the API or the
-        RequestSpec holds it: None, a string or a list with one string
-    :param rule: what the operator lets a hint do
-    :returns: None for a flavor that is not real-time
-    :raises InvalidRequest: with a message for the user
+    :raises InvalidRequest: if an ``rt:`` key is unknown, or one is missing
     """
-    if not is_rt(specs):
-        if hint is not None:
-            raise exception.HintRefused(
-                f'the hint {HINT} needs a real-time flavor: this flavor has '
-                f'no {RESERVATION}'
-            )
-        return None
-    unknown = {key for key in specs if key.startswith(NAMESPACE)} - {
-        RESERVATION,
-        ENFORCEMENT,
-        POLICY,
-        PRIORITY,
-    }
+    known = [spec.key for spec in SPECS.values()]
+    unknown = {key for key in specs if key.startswith(NAMESPACE)} - {*known}
     if unknown:
         raise exception.InvalidRequest(
-            f'unknown extra spec {min(unknown)}: known are {RESERVATION}, '
-            f'{ENFORCEMENT}, {POLICY} and {PRIORITY}'
+            f'unknown extra spec {min(unknown)}: known are {_join(known)}'
         )
-    if RESERVATION not in specs:
-        raise exception.InvalidRequest(
-            f'a flavor with rt: extra specs needs {RESERVATION}'
-        )
-    reservation = Reservation.parse(specs[RESERVATION])
-    if hint is not None:
-        reservation = apply_hint(reservation, hint, rule)
-    return Request(
-        reservation,
-        vcpus,
-        parse_enforcement(specs.get(ENFORCEMENT, Enforcement.GUARANTEE)),
-        parse_policy(specs.get(POLICY, Policy.RR)),
-        parse_priority(specs.get(PRIORITY, str(MIN_PRIORITY))),
-    )
+    for spec in SPECS.values():
+        if spec.default is dataclasses.MISSING and spec.key not in specs:
+            raise exception.InvalidRequest(
+                f'a flavor with {NAMESPACE} extra specs needs {spec.key}'
+            )
 
 
-def apply_hint(
-    flavor: Reservation, hint: object, rule: HintRule
-) -> Reservation:
-    """The reservation a hint asks for, if the rule allows it on this flavor.
+def check_hints(names: Iterable[str]) -> None:
+    """See that hints with our prefix are hints of ours.
 
-    :raises InvalidReservation: if the hint is not one reservation
-    :raises HintRefused: if the rule does not allow it
+    :raises HintRefused: if one is unknown
     """
-    if isinstance(hint, list) and len(hint) == 1:
-        hint = hint[0]
-    if not isinstance(hint, str):
-        raise exception.InvalidReservation(
-            f'the hint {HINT} takes one value <runtime_us>/<period_us>, for '
-            'example 1400/2000'
+    unknown = {*names} - {*HINTS}
+    if unknown:
+        known = (
+            'the only real-time hint is' if len(HINTS) == 1 else 'known are'
         )
-    try:
-        wanted = Reservation.parse(hint)
-    except exception.InvalidReservation as err:
-        raise exception.InvalidReservation(f'hint {HINT}: {err}') from err
-    if rule is HintRule.DENY:
         raise exception.HintRefused(
-            f'the hint {HINT} is not allowed on this cloud: the reservation '
-            f'is the flavor\'s, {flavor}'
+            f'unknown hint {min(unknown)}: {known} {_join(HINTS)}'
         )
-    # Cross-multiplied: exact, where two rounded bandwidths could tie.
-    if rule is HintRule.LOWER and (
-        wanted.runtime_us * flavor.period_us
-        > flavor.runtime_us * wanted.period_us
-    ):
-        raise exception.HintRefused(
-            f'hint {HINT}={wanted} asks for {wanted.ppm} ppm of a CPU, more '
-            f'than the flavor\'s {flavor} ({flavor.ppm} ppm): a hint may '
-            'only ask for less'
-        )
-    return wanted
 
 
-def parse_enforcement(text: str) -> Enforcement:
-    """Read the value of ``rt:enforcement``.
-
-    :raises InvalidRequest: if it is no such word
-    """
-    return _word(ENFORCEMENT, Enforcement, text)
+def _join(words: Iterable[str]) -> str:
+    *head, last = words
+    return f'{", ".join(head)} and {last}' if head else last
 
 
-def parse_policy(text: str) -> Policy:
-    """Read the value of ``rt:policy``.
-
-    :raises InvalidRequest: if it is no such word
-    """
-    return _word(POLICY, Policy, text)
-
-
-def parse_priority(text: str) -> int:
-    """Read the value of ``rt:priority``, 1 (lowest) to 99.
-
-    :raises InvalidRequest: if it is no such number
-    """
-    if re.fullmatch('[0-9]{1,2}', text) and int(text) >= MIN_PRIORITY:
-        return int(text)
-    raise exception.InvalidRequest(
-        f'{PRIORITY} must be a whole number from {MIN_PRIORITY} to '
-        f'{MAX_PRIORITY}, not {text[:40]!r}'
-    )
-
-
-def _word(key: str, words: type[_W], text: str) -> _W:
-    try:
-        return words(text)
-    except ValueError as err:
-        allowed = ', '.join(words)
-        raise exception.InvalidRequest(
-            f'{key} must be one of {allowed}, not {text[:40]!r}'
-        ) from err
+# The old name, until the host layer has the new one.
+Policy = TaskPolicy

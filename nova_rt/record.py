@@ -9,6 +9,7 @@ be served from either, without asking anyone.
 import dataclasses
 
 from nova_rt import admission, cpulist, exception, extra_specs
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 
 #: Key in ``instance.system_metadata``.
@@ -27,7 +28,7 @@ class Record:
     :ivar cpus: ascending; empty until claimed
     """
 
-    request: extra_specs.Request
+    request: Request
     cpus: tuple[int, ...] = ()
 
     @property
@@ -68,12 +69,14 @@ class Record:
             fields = dict(part.split('=') for part in text.split(';'))
             if fields['v'] != _VERSION:
                 raise ValueError(f'version {fields["v"]}')
-            request = extra_specs.Request(
-                Reservation(int(fields['q']), int(fields['p'])),
-                int(fields['n']),
-                extra_specs.parse_enforcement(fields['e']),
-                extra_specs.parse_policy(fields['s']),
-                extra_specs.parse_priority(fields['r']),
+            request = Request(
+                reservation=Reservation(int(fields['q']), int(fields['p'])),
+                vcpus=int(fields['n']),
+                **{
+                    field: spec.parse(fields[spec.letter])
+                    for field, spec in extra_specs.SPECS.items()
+                    if spec.letter
+                },
             )
             return cls(request, cpulist.parse(fields['c']))
         except (KeyError, ValueError, exception.InvalidRequest) as err:

@@ -9,7 +9,8 @@ import pathlib
 
 from lab.measure import container
 from lab.tests import base
-from nova_rt import admission, exception, extra_specs
+from nova_rt import admission, exception
+from nova_rt.request import Request
 
 PERIOD_US = 100_000
 
@@ -148,7 +149,7 @@ class RefusalTestCase(base.LabTestCase):
         found = self.cloud.compute.find_flavor(
             flavor, get_extra_specs=True, ignore_missing=False
         )
-        request = extra_specs.parse(found.extra_specs, found.vcpus)
+        request = Request.from_flavor(found.extra_specs, found.vcpus)
         free = self.stats().capacity
         for room in range(100):
             try:

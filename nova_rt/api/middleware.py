@@ -73,18 +73,17 @@ class RTHintMiddleware(wsgi.Middleware):
     def _check(
         self, context: Any, body: dict[str, Any], hints: dict[str, Any]
     ) -> None:
-        unknown = hints.keys() - {extra_specs.HINT}
-        if unknown:
-            raise exception.HintRefused(
-                f'unknown hint {min(unknown)}: the only real-time hint is '
-                f'{extra_specs.HINT}'
-            )
+        extra_specs.check_hints(hints)
         flavor = _flavor(context, body)
         if flavor is not None:
-            # As nova/objects/request_spec.py, _from_hints(), stores it.
-            hint = hints[extra_specs.HINT]
-            hint = hint if isinstance(hint, list) else [hint]
-            self._bounds.parse_request(flavor.extra_specs, flavor.vcpus, hint)
+            # As nova/objects/request_spec.py, _from_hints(), stores them.
+            stored = {
+                name: hint if isinstance(hint, list) else [hint]
+                for name, hint in hints.items()
+            }
+            self._bounds.parse_request(
+                flavor.extra_specs, flavor.vcpus, stored
+            )
 
 
 def _read(req: wsgi.Request) -> Any:

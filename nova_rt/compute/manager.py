@@ -73,7 +73,7 @@ class RTComputeManager(manager.ComputeManager):
     ) -> Any:  # fmt: skip
         """Note in the server's record what was asked for, then build it."""
         hints = self._get_scheduler_hints(filter_properties, request_spec)
-        self._rt_note_request(instance, hints.get(extra_specs.HINT))
+        self._rt_note_request(instance, hints)
         try:
             return super()._build_and_run_instance(
                 context, instance, image, injected_files, admin_password,
@@ -89,7 +89,9 @@ class RTComputeManager(manager.ComputeManager):
                 instance_uuid=instance.uuid, reason=err.kwargs['reason']
             ) from err
 
-    def _rt_note_request(self, instance: Any, hint: object) -> None:
+    def _rt_note_request(
+        self, instance: Any, hints: dict[str, object]
+    ) -> None:
         """Put the request into the server's record, CPUs to be claimed.
 
         :raises BuildAbortException: if it means nothing here; no other host
@@ -97,7 +99,7 @@ class RTComputeManager(manager.ComputeManager):
         """
         try:
             request = self._rt_bounds.parse_request(
-                instance.flavor.extra_specs, instance.flavor.vcpus, hint
+                instance.flavor.extra_specs, instance.flavor.vcpus, hints
             )
             if request is not None:
                 servers.store(instance, record.Record(request))

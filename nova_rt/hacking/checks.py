@@ -28,7 +28,7 @@ _BELOW = {
 _FREE = {'cmd', 'tests'}
 _PURE_MODULES = {
     'admission', 'bounds', 'cpulist', 'exception', 'extra_specs',
-    'node_stats', 'record', 'reservation',
+    'node_stats', 'record', 'request', 'reservation',
 }  # fmt: skip
 _WITH_NOVA = {
     'api', 'scheduler', 'virt', 'compute', 'cmd', 'tests',
@@ -41,7 +41,9 @@ _EVERY_KERNEL = {
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')
 _HOST_LINES = 350
-_INTEGERS_ONLY = {'admission', 'extra_specs', 'record', 'reservation'}
+_INTEGERS_ONLY = {
+    'admission', 'extra_specs', 'record', 'request', 'reservation',
+}  # fmt: skip
 _EVENTLET = {'eventlet', 'greenlet'}
 
 _Finding = tuple[int, int, str, type]

@@ -4,10 +4,11 @@
 from collections.abc import Sequence
 
 from nova_rt import admission, exception, extra_specs
+from nova_rt.request import Request
 
 
 def explain(
-    asked: extra_specs.Request,
+    asked: Request,
     count: int,
     hosts: Sequence[admission.Capacity],
     limiting: int = 0,
@@ -40,7 +41,7 @@ def explain(
     return f'{max(refusals, key=_nearness)} (best of {len(hosts)} host(s))'
 
 
-def _no_host(asked: extra_specs.Request, limiting: int) -> str:
+def _no_host(asked: Request, limiting: int) -> str:
     text = (
         f'RT bandwidth: asked {asked.reservation.ppm} ppm on each of '
         f'{asked.vcpus} CPU(s), free none; no host that may take the server '
@@ -57,7 +58,7 @@ def _no_host(asked: extra_specs.Request, limiting: int) -> str:
 
 
 def _room(
-    free: admission.Capacity, asked: extra_specs.Request, count: int
+    free: admission.Capacity, asked: Request, count: int
 ) -> tuple[int, exception.InsufficientBandwidth | None]:
     """How many of ``count`` servers fit, and what refuses the next."""
     for fits in range(count):

@@ -3,15 +3,16 @@
 
 from typing import Any
 
-from nova_rt import bounds, extra_specs
+from nova_rt import bounds
+from nova_rt.request import Request
 
 
-def parse(spec_obj: Any, allowed: bounds.Bounds) -> extra_specs.Request | None:
+def parse(spec_obj: Any, allowed: bounds.Bounds) -> Request | None:
     """What this server asks for.
 
-    The hint of the RequestSpec applies. It stays there for the server's
-    life, so a move meets it too: with the flavor it was given with unless
-    the move is a resize, where the new flavor's reservation is to hold. A
+    The hints of the RequestSpec apply. They stay there for the server's
+    life, so a move meets them too: with the flavor they were given with
+    unless the move is a resize, where the new flavor is to hold. A
     resize has to be told apart here once servers can be resized.
 
     :param spec_obj: nova.objects.RequestSpec
@@ -20,6 +21,5 @@ def parse(spec_obj: Any, allowed: bounds.Bounds) -> extra_specs.Request | None:
     """
     flavor = spec_obj.flavor
     hints = spec_obj.scheduler_hints if 'scheduler_hints' in spec_obj else None
-    hint = (hints or {}).get(extra_specs.HINT)
     specs = flavor.extra_specs if 'extra_specs' in flavor else {}
-    return allowed.parse_request(specs, flavor.vcpus, hint)
+    return allowed.parse_request(specs, flavor.vcpus, hints)

@@ -19,10 +19,11 @@ import lxc
 
 from nova_rt import exception
 from nova_rt.admission import Scope
-from nova_rt.extra_specs import Enforcement, Policy, Request
+from nova_rt.extra_specs import Enforcement, Policy
 from nova_rt.host import host
 import nova_rt.privsep
 from nova_rt.record import Record
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 
 ROOT = pathlib.Path('/sys/fs/cgroup')

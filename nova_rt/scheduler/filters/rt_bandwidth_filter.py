@@ -16,8 +16,9 @@ import nova.conf
 from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
-from nova_rt import admission, bounds, exception, extra_specs
+from nova_rt import admission, bounds, exception
 import nova_rt.conf
+from nova_rt.request import Request
 from nova_rt.scheduler import host_stats, request_filter, request_specs
 
 CONF = nova.conf.CONF
@@ -66,7 +67,7 @@ class RTBandwidthFilter(filters.BaseHostFilter):
         return bool(list(self.filter_all([host_state], spec_obj)))
 
     def _fitting(
-        self, hosts: Iterable[Any], spec_obj: Any, asked: extra_specs.Request
+        self, hosts: Iterable[Any], spec_obj: Any, asked: Request
     ) -> Iterator[Any]:
         vcpus, ppm = asked.vcpus, asked.reservation.ppm
         for host in hosts:

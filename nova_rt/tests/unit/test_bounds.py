@@ -4,10 +4,14 @@
 from oslotest import base
 
 from nova_rt import bounds, exception
-from nova_rt.extra_specs import HintRule
+from nova_rt.request import HintRule
 from nova_rt.reservation import Reservation
 
 FLAVOR = {'rt:reservation': '1400/2000'}
+
+
+def asks_for(value):
+    return {'rt_reservation': value}
 
 
 class BoundsTest(base.BaseTestCase):
@@ -17,7 +21,7 @@ class BoundsTest(base.BaseTestCase):
         self.assertIsNone(self.BOUNDS.parse_request({}, 1))
 
     def test_inside(self):
-        request = self.BOUNDS.parse_request(FLAVOR, 4, ['100/1000'])
+        request = self.BOUNDS.parse_request(FLAVOR, 4, asks_for(['100/1000']))
         self.assertEqual(Reservation(100, 1000), request.reservation)
         self.assertEqual(4, request.vcpus)
 
@@ -36,18 +40,22 @@ class BoundsTest(base.BaseTestCase):
             self.BOUNDS.parse_request,
             FLAVOR,
             1,
-            '100/999',
+            asks_for('100/999'),
         )
         self.assertIn('1000 to 10000', str(err))
 
     def test_hint_replaces_a_period_out_of_bounds(self):
         request = self.BOUNDS.parse_request(
-            {'rt:reservation': '100/200'}, 1, '100/1000'
+            {'rt:reservation': '100/200'}, 1, asks_for('100/1000')
         )
         self.assertEqual(1000, request.reservation.period_us)
 
     def test_rule_for_hints(self):
         strict = bounds.Bounds(HintRule.DENY, 100, 10_000)
         self.assertRaises(
-            exception.HintRefused, strict.parse_request, FLAVOR, 1, '100/1000'
+            exception.HintRefused,
+            strict.parse_request,
+            FLAVOR,
+            1,
+            asks_for('100/1000'),
         )

@@ -1,198 +1,136 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.extra_specs."""
 
+import dataclasses
+from unittest import mock
+
 import ddt
 from oslotest import base
 
 from nova_rt import exception, extra_specs
-from nova_rt.extra_specs import Enforcement, HintRule, Policy
+from nova_rt.extra_specs import SPECS
 from nova_rt.reservation import Reservation
 from nova_rt.tests.unit import test_reservation
 
-FLAVOR = {'rt:reservation': '1400/2000'}
-
 
 @ddt.ddt
-class FlavorTest(base.BaseTestCase):
-    def test_plain(self):
-        self.assertIsNone(extra_specs.parse({'hw:cpu_policy': 'shared'}, 2))
-        self.assertIsNone(extra_specs.parse({}, 2))
-
-    def test_other_namespaces_that_begin_alike(self):
-        self.assertIsNone(extra_specs.parse({'rtx:reservation': 'abc'}, 2))
-
-    def test_defaults(self):
-        request = extra_specs.parse(FLAVOR, 2)
-        self.assertEqual(Reservation(1400, 2000), request.reservation)
-        self.assertEqual(2, request.vcpus)
-        self.assertIs(Enforcement.GUARANTEE, request.enforcement)
-        self.assertIs(Policy.RR, request.policy)
-        self.assertEqual(1, request.priority)
-        self.assertEqual(1_400_000, request.total_ppm)
-
-    def test_all_keys(self):
-        request = extra_specs.parse(
-            {
-                'rt:reservation': '500/1000',
-                'rt:enforcement': 'limit',
-                'rt:policy': 'fifo',
-                'rt:priority': '99',
-            },
-            1,
-        )
+class TableTest(base.BaseTestCase):
+    def test_keys_are_named_after_the_fields(self):
         self.assertEqual(
-            extra_specs.Request(
-                Reservation(500, 1000), 1, Enforcement.LIMIT, Policy.FIFO, 99
-            ),
-            request,
+            [f'rt:{field}' for field in SPECS],
+            [spec.key for spec in SPECS.values()],
         )
 
-    @ddt.data(*test_reservation.BAD.items())
-    @ddt.unpack
-    def test_bad_reservation(self, _name, text):
-        self.assertRaises(
-            exception.InvalidReservation,
-            extra_specs.parse,
-            {'rt:reservation': text},
-            1,
+    def test_letters_are_distinct(self):
+        letters = [spec.letter for spec in SPECS.values() if spec.letter]
+        # The record has these of its own.
+        self.assertFalse({*letters} & {*'vqpnc'})
+        self.assertEqual(sorted({*letters}), sorted(letters))
+
+    def test_only_the_reservation_has_no_letter(self):
+        self.assertEqual(
+            ['reservation'],
+            [field for field, spec in SPECS.items() if not spec.letter],
         )
 
-    @ddt.data(
-        ('rt:runtime_us', '1400'),
-        ('rt:Reservation', '1400/2000'),
-        ('rt:', '1'),
-        ('rt:policy', 'fair'),
-        ('rt:policy', 'RR'),
-        ('rt:policy', ''),
-        ('rt:enforcement', 'strict'),
-        ('rt:enforcement', 'guarantee '),
-        ('rt:priority', '0'),
-        ('rt:priority', '100'),
-        ('rt:priority', '-1'),
-        ('rt:priority', '1.5'),
-        ('rt:priority', 'high'),
-        ('rt:priority', '\u0661'),
-        ('rt:priority', ''),
-    )
-    @ddt.unpack
-    def test_bad_key(self, key, value):
-        err = self.assertRaises(
-            exception.InvalidRequest,
-            extra_specs.parse,
-            FLAVOR | {key: value},
-            1,
-        )
-        self.assertIn(key, str(err))
+    def test_a_default_is_what_its_text_says(self):
+        for spec in SPECS.values():
+            if spec.default is not dataclasses.MISSING:
+                self.assertEqual(spec.default, spec.parse(str(spec.default)))
 
-    def test_no_reservation(self):
-        err = self.assertRaises(
-            exception.InvalidRequest,
-            extra_specs.parse,
-            {'rt:priority': '5'},
-            1,
-        )
-        self.assertIn('rt:reservation', str(err))
+    def test_every_value_is_read_as_it_is_written(self):
+        for field, values in (
+            ('enforcement', extra_specs.Enforcement),
+            ('policy', extra_specs.TaskPolicy),
+            ('priority', range(1, 100)),
+            ('reservation', [Reservation(1400, 2000)]),
+        ):
+            for value in values:
+                self.assertEqual(value, SPECS[field].parse(str(value)))
 
     def test_every_policy_and_enforcement(self):
         for word in ('rr', 'fifo', 'other'):
-            self.assertEqual(word, extra_specs.parse_policy(word))
+            self.assertEqual(word, SPECS['policy'].parse(word))
         for word in ('guarantee', 'limit'):
-            self.assertEqual(word, extra_specs.parse_enforcement(word))
-
-    def test_every_priority(self):
-        for number in range(1, 100):
-            self.assertEqual(number, extra_specs.parse_priority(str(number)))
-
-
-@ddt.ddt
-class HintTest(base.BaseTestCase):
-    def test_lower(self):
-        for hint in ('1000/2000', ['1000/2000']):
-            request = extra_specs.parse(FLAVOR, 1, hint)
-            self.assertEqual(Reservation(1000, 2000), request.reservation)
-
-    def test_keeps_the_rest_of_the_flavor(self):
-        request = extra_specs.parse(
-            FLAVOR | {'rt:policy': 'fifo', 'rt:priority': '7'}, 3, '1000/2000'
-        )
-        self.assertEqual(3, request.vcpus)
-        self.assertIs(Policy.FIFO, request.policy)
-        self.assertEqual(7, request.priority)
-
-    def test_equal_bandwidth_with_another_period(self):
-        request = extra_specs.parse(FLAVOR, 1, '700/1000')
-        self.assertEqual(Reservation(700, 1000), request.reservation)
-
-    def test_larger(self):
-        err = self.assertRaises(
-            exception.HintRefused, extra_specs.parse, FLAVOR, 1, '1500/2000'
-        )
-        for number in ('1500/2000', '750000', '1400/2000', '700000'):
-            self.assertIn(number, str(err))
-
-    def test_larger_by_less_than_a_ppm(self):
-        # Both round up to 333334 ppm.
-        self.assertRaises(
-            exception.HintRefused,
-            extra_specs.parse,
-            {'rt:reservation': '1000/3000'},
-            1,
-            '1333334/4000000',
-        )
-
-    def test_any(self):
-        request = extra_specs.parse(FLAVOR, 1, '1500/2000', HintRule.ANY)
-        self.assertEqual(Reservation(1500, 2000), request.reservation)
-
-    def test_deny(self):
-        err = self.assertRaises(
-            exception.HintRefused,
-            extra_specs.parse,
-            FLAVOR,
-            1,
-            '1000/2000',
-            HintRule.DENY,
-        )
-        self.assertIn('1400/2000', str(err))
-
-    def test_plain_flavor(self):
-        for rule in HintRule:
-            self.assertRaises(
-                exception.HintRefused,
-                extra_specs.parse,
-                {},
-                1,
-                '1000/2000',
-                rule,
-            )
+            self.assertEqual(word, SPECS['enforcement'].parse(word))
 
     @ddt.data(*test_reservation.BAD.items())
     @ddt.unpack
     def test_bad_reservation(self, _name, text):
-        for hint in (text, [text]):
-            for rule in HintRule:
-                err = self.assertRaises(
-                    exception.InvalidReservation,
-                    extra_specs.parse,
-                    FLAVOR,
-                    1,
-                    hint,
-                    rule,
-                )
-                self.assertIn('rt_reservation', str(err))
+        self.assertRaises(
+            exception.InvalidReservation, SPECS['reservation'].parse, text
+        )
 
     @ddt.data(
-        ['1000/2000', '500/2000'],
-        [],
-        [None],
-        [['1000/2000']],
-        {'runtime': 1000, 'period': 2000},
-        1000,
-        0.5,
-        True,
+        (
+            'policy',
+            'fair',
+            "rt:policy must be one of rr, fifo, other, not 'fair'",
+        ),
+        (
+            'enforcement',
+            'x' * 50,
+            'rt:enforcement must be one of guarantee, limit, not '
+            f"'{'x' * 40}'",
+        ),
+        (
+            'priority',
+            '100',
+            "rt:priority must be a whole number from 1 to 99, not '100'",
+        ),
     )
-    def test_not_one_text(self, hint):
+    @ddt.unpack
+    def test_message(self, field, text, message):
         err = self.assertRaises(
-            exception.InvalidReservation, extra_specs.parse, FLAVOR, 1, hint
+            exception.InvalidRequest, SPECS[field].parse, text
         )
-        self.assertIn('rt_reservation', str(err))
+        self.assertEqual(message, str(err))
+
+    def test_message_of_an_unknown_key(self):
+        names = ('reservation', 'enforcement', 'policy', 'priority')
+        four = {name: SPECS[name] for name in names}
+        with mock.patch.object(extra_specs, 'SPECS', four):
+            err = self.assertRaises(
+                exception.InvalidRequest,
+                extra_specs.check_keys,
+                {'rt:reservation': '1/1', 'rt:b': '', 'rt:a': '', 'hw:c': ''},
+            )
+        self.assertEqual(
+            'unknown extra spec rt:a: known are rt:reservation, '
+            'rt:enforcement, rt:policy and rt:priority',
+            str(err),
+        )
+
+    def test_message_of_an_unknown_hint(self):
+        hints = {'rt_reservation': 'x', 'rt_b': 'x'}
+        with mock.patch.object(extra_specs, 'HINTS', ('rt_reservation',)):
+            err = self.assertRaises(
+                exception.HintRefused, extra_specs.check_hints, hints
+            )
+        self.assertEqual(
+            'unknown hint rt_b: the only real-time hint is rt_reservation',
+            str(err),
+        )
+        both = ('rt_reservation', 'rt_a')
+        with mock.patch.object(extra_specs, 'HINTS', both):
+            err = self.assertRaises(
+                exception.HintRefused, extra_specs.check_hints, hints
+            )
+        self.assertEqual(
+            'unknown hint rt_b: known are rt_reservation and rt_a', str(err)
+        )
+
+
+@ddt.ddt
+class NumberTest(base.BaseTestCase):
+    NUMBER = extra_specs.Number(5, 120)
+
+    def test_inside(self):
+        for number in range(5, 121):
+            self.assertEqual(number, self.NUMBER.parse('x', str(number)))
+
+    @ddt.data('4', '121', '0005', '-5', '+5', '5.0', ' 5', '5\n', '\u0665')
+    def test_bad(self, text):
+        self.assertRaises(
+            exception.InvalidRequest, self.NUMBER.parse, 'x', text
+        )

@@ -5,14 +5,15 @@ import ddt
 from oslotest import base
 
 from nova_rt import admission, exception, extra_specs, record
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 
-REQUEST = extra_specs.Request(
+REQUEST = Request(
     Reservation(1400, 2000),
     3,
-    extra_specs.Enforcement.LIMIT,
-    extra_specs.Policy.FIFO,
-    42,
+    enforcement=extra_specs.Enforcement.LIMIT,
+    policy=extra_specs.TaskPolicy.FIFO,
+    priority=42,
 )
 TEXT = 'v=1;q=1400;p=2000;n=3;e=limit;s=fifo;r=42;c=1-2,7'
 
@@ -39,9 +40,7 @@ class RecordTest(base.BaseTestCase):
         )
 
     def test_fits_the_column(self):
-        request = extra_specs.Request(
-            Reservation(4_194_304, 4_194_304), 512, priority=99
-        )
+        request = Request(Reservation(4_194_304, 4_194_304), 512, priority=99)
         cpus = tuple(range(512, 1024))
         self.assertLessEqual(
             len(record.Record(request, cpus).encode()), record.MAX_LENGTH

@@ -5,13 +5,11 @@ Nova calls them at microversion 2.86 and later, one key at a time, and
 refuses ``rt:`` keys that none of them names.
 """
 
-from collections.abc import Callable
-
 from nova import exception as nova_exception
 from nova.api.validation.extra_specs import base
 import nova.conf
 
-from nova_rt import bounds, exception, extra_specs, reservation
+from nova_rt import bounds, exception, extra_specs
 import nova_rt.conf
 
 CONF = nova.conf.CONF
@@ -19,13 +17,11 @@ nova_rt.conf.register_opts(CONF)
 
 
 class RTExtraSpecValidator(base.ExtraSpecValidator):
-    """Validator that lets nova_rt's own parser judge the value."""
+    """Validator that lets nova_rt's own table judge the value."""
 
-    def __init__(
-        self, name: str, description: str, parse: Callable[[str], object]
-    ) -> None:
-        super().__init__(name, description, {'type': str})
-        self._parse = parse
+    def __init__(self, spec: extra_specs.Spec) -> None:
+        super().__init__(spec.key, spec.text, {'type': str})
+        self._spec = spec
 
     def validate(self, name: str, value: str | float) -> None:
         """Judge one pair.
@@ -33,48 +29,15 @@ class RTExtraSpecValidator(base.ExtraSpecValidator):
         :param value: numbers reach a validator as JSON numbers
         :raises nova.exception.ValidationError: with our message
         """
+        allowed = bounds.Bounds.from_options(CONF.nova_rt)
         try:
-            self._parse(str(value))
+            allowed.check_value(self._spec, str(value))
         except exception.InvalidRequest as err:
             raise nova_exception.ValidationError(
                 f'Validation failed; extra spec {name}: {err}'
             ) from err
 
 
-def _parse_reservation(text: str) -> None:
-    bounds.Bounds.from_options(CONF.nova_rt).check(
-        reservation.Reservation.parse(text)
-    )
-
-
 def register() -> list[base.ExtraSpecValidator]:
-    """The validators, for nova-api."""
-    return [
-        RTExtraSpecValidator(
-            extra_specs.RESERVATION,
-            'CPU time reserved on each vCPU: ``<runtime_us>/<period_us>``, '
-            'whole microseconds, for example ``1400/2000``. Makes the '
-            'flavor a real-time one.',
-            _parse_reservation,
-        ),
-        RTExtraSpecValidator(
-            extra_specs.ENFORCEMENT,
-            'What the host must do for the reservation: ``guarantee`` (the '
-            'default), or ``limit`` to accept hosts that only keep servers '
-            'from taking more.',
-            extra_specs.parse_enforcement,
-        ),
-        RTExtraSpecValidator(
-            extra_specs.POLICY,
-            'Scheduling policy that the tasks of the container start with: '
-            '``rr`` (the default), ``fifo`` or ``other``.',
-            extra_specs.parse_policy,
-        ),
-        RTExtraSpecValidator(
-            extra_specs.PRIORITY,
-            'Real-time priority that the tasks of the container start with: '
-            f'{extra_specs.MIN_PRIORITY} (the default) to '
-            f'{extra_specs.MAX_PRIORITY}.',
-            extra_specs.parse_priority,
-        ),
-    ]
+    """The validators, one for each entry of the table, for nova-api."""
+    return [RTExtraSpecValidator(spec) for spec in extra_specs.SPECS.values()]

@@ -5,8 +5,9 @@ import ddt
 from oslo_config import cfg, fixture
 from oslotest import base
 
-from nova_rt import bounds, extra_specs, reservation
+from nova_rt import bounds, reservation
 import nova_rt.conf
+from nova_rt.request import HintRule
 
 
 @ddt.ddt
@@ -36,7 +37,7 @@ class ConfTest(base.BaseTestCase):
                 self.assertTrue(opt.help, opt.name)
 
     def test_hint_rules_are_those_of_the_parser(self):
-        for rule in extra_specs.HintRule:
+        for rule in HintRule:
             self.conf.set_override('hints', rule.value, 'nova_rt')
             self.assertIs(
                 rule, bounds.Bounds.from_options(self.conf.nova_rt).hints
@@ -45,7 +46,7 @@ class ConfTest(base.BaseTestCase):
     def test_rules_of_the_defaults(self):
         self.assertEqual(
             bounds.Bounds(
-                extra_specs.HintRule.LOWER,
+                HintRule.LOWER,
                 reservation.MIN_PERIOD_US,
                 1_000_000,
             ),

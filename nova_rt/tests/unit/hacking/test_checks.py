@@ -133,7 +133,9 @@ class TestOptions(base.BaseTestCase):
 class TestIntegers(base.BaseTestCase):
     @ddt.data('x = 0.5', 'x = a / b', 'x /= 2', 'x = float(a)', 'x = 1j')
     def test_found(self, source):
-        for module in ('reservation', 'admission', 'extra_specs', 'record'):
+        for module in (
+            'reservation', 'admission', 'extra_specs', 'record', 'request',
+        ):  # fmt: skip
             self.assertEqual(['NRT105'], found(source, f'{module}.py'))
 
     @ddt.data('x = a // b', 'x = -(-a // b)', "x = f'{q}/{p}'")

@@ -10,10 +10,11 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.admission import Capacity
-from nova_rt.extra_specs import Policy, Request
+from nova_rt.extra_specs import Policy
 from nova_rt.host import host
 from nova_rt.host.interface import Usage
 from nova_rt.record import Record
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 

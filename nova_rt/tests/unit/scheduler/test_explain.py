@@ -4,7 +4,8 @@
 from oslotest import base
 
 from nova_rt.admission import Capacity
-from nova_rt.extra_specs import Enforcement, Request
+from nova_rt.extra_specs import Enforcement
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.scheduler import explain
 
@@ -13,7 +14,7 @@ ROOM = 255 - len('No valid host was found. ')
 
 
 def asked(vcpus=1, enforcement=Enforcement.GUARANTEE):
-    return Request(Reservation(600, 1000), vcpus, enforcement)
+    return Request(Reservation(600, 1000), vcpus, enforcement=enforcement)
 
 
 class ExplainTest(base.BaseTestCase):

@@ -8,15 +8,14 @@ import libvirt
 from nova import exception as nova_exception
 from oslotest import base
 
-from nova_rt import extra_specs, record
+from nova_rt import record
 from nova_rt.host import host
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.virt.libvirt import guard, metadata
 
-RECORD = record.Record(
-    extra_specs.Request(Reservation(600_000, 1_000_000), 1), (2,)
-)
+RECORD = record.Record(Request(Reservation(600_000, 1_000_000), 1), (2,))
 
 
 class Guest:

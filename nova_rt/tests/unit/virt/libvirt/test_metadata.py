@@ -6,13 +6,12 @@ from nova.virt.libvirt import config
 from oslotest import base
 
 from nova_rt import exception, extra_specs, record
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.virt.libvirt import metadata, servers
 
 RECORD = record.Record(
-    extra_specs.Request(
-        Reservation(1400, 2000), 2, policy=extra_specs.Policy.FIFO
-    ),
+    Request(Reservation(1400, 2000), 2, policy=extra_specs.TaskPolicy.FIFO),
     (3, 7),
 )
 

@@ -12,6 +12,8 @@ import nova.conf
 from oslo_config import fixture
 from oslotest import base
 
+from nova_rt import extra_specs
+from nova_rt.api.validation.extra_specs import rt
 from nova_rt.tests.unit import test_reservation
 
 
@@ -81,6 +83,13 @@ class ValidatorTest(base.BaseTestCase):
             self.assertIn(
                 '1000 to 5000', self.assertRefused('rt:reservation', text)
             )
+
+    def test_one_for_each_entry_of_the_table(self):
+        specs = extra_specs.SPECS.values()
+        self.assertEqual(
+            [(spec.key, spec.text) for spec in specs],
+            [(each.name, each.description) for each in rt.register()],
+        )
 
     @ddt.data('rtx:anything', 'my_rt:anything', 'anything')
     def test_keys_of_others(self, name):

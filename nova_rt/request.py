@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a server asks for: its flavor and its hints, read into one value.
+
+nova-api, nova-scheduler and nova-compute read them through this module, so
+that all three understand a flavor in the same way.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import enum
+from typing import Any
+
+from nova_rt import exception, extra_specs
+from nova_rt.extra_specs import ExtraSpecs, Hint, Spec
+
+
+class HintRule(enum.StrEnum):
+    """How far a hint may depart from its flavor."""
+
+    DENY = 'deny'
+    LOWER = 'lower'
+    ANY = 'any'
+
+
+@dataclasses.dataclass(frozen=True)
+class Request(ExtraSpecs):
+    """A server's wish for reserved CPU bandwidth.
+
+    It has a field for each extra spec beside its own; ``reservation`` is the
+    same on each of the server's CPUs.
+
+    :ivar vcpus: number of CPUs
+    """
+
+    vcpus: int
+
+    @property
+    def total_ppm(self) -> int:
+        """Bandwidth on all its CPUs together, in ppm of a CPU."""
+        return self.vcpus * self.reservation.ppm
+
+    @classmethod
+    def from_flavor(
+        cls,
+        specs: Mapping[str, str],
+        vcpus: int,
+        hints: Mapping[str, object] | None = None,
+        rule: HintRule = HintRule.LOWER,
+    ) -> 'Request | None':
+        """Read a flavor and the hints that came with a server.
+
+        :param specs: all extra specs of the flavor
+        :param vcpus: number of CPUs of the flavor
+        :param hints: all hints as the API or the RequestSpec holds them: name
+            -> None, a string or a list with one string. Those that are not
+            ours are ignored.
+        :param rule: what the operator lets a hint do
+        :returns: None for a flavor that is not real-time
+        :raises InvalidRequest: with a message for the user
+        """
+        given = {
+            name: hint
+            for name, hint in (hints or {}).items()
+            if name in extra_specs.HINTS and hint is not None
+        }
+        if not extra_specs.is_rt(specs):
+            if given:
+                raise exception.HintRefused(
+                    f'the hint {min(given)} needs a real-time flavor: this '
+                    f'flavor has no {extra_specs.RESERVATION}'
+                )
+            return None
+        extra_specs.check_keys(specs)
+        values = {}
+        for field, spec in extra_specs.SPECS.items():
+            text = specs.get(spec.key)
+            value = spec.default if text is None else spec.parse(text)
+            if spec.hint is not None and spec.hint.name in given:
+                wish = _parse_hint(spec, spec.hint, given[spec.hint.name])
+                _check_hint(spec.hint, wish, field, value, rule)
+                value = wish
+            values[field] = value
+        return cls(vcpus=vcpus, **values)
+
+
+def _parse_hint(spec: Spec, hint: Hint, given: object) -> Any:
+    """The value that a hint asks for.
+
+    :raises InvalidRequest: if it is not one value of the extra spec
+    """
+    if isinstance(given, list) and len(given) == 1:
+        given = given[0]
+    if not isinstance(given, str):
+        raise spec.values.error(
+            f'the hint {hint.name} takes one value {spec.values.form}'
+        )
+    try:
+        return spec.parse(given)
+    except exception.InvalidRequest as err:
+        raise type(err)(f'hint {hint.name}: {err}') from err
+
+
+def _check_hint(
+    hint: Hint, wish: Any, field: str, flavor: Any, rule: HintRule
+) -> None:
+    """See that the operator's rule allows a hint.
+
+    :param wish: what the hint asks for
+    :param field: of the extra spec
+    :param flavor: what the flavor says
+    :raises HintRefused: if the rule does not allow it
+    """
+    if rule is HintRule.DENY:
+        raise exception.HintRefused(
+            f'the hint {hint.name} is not allowed on this cloud: the {field} '
+            f'is the flavor\'s, {flavor}'
+        )
+    excess = hint.excess(wish, flavor)
+    if rule is HintRule.LOWER and excess is not None:
+        raise exception.HintRefused(
+            f'hint {hint.name}={wish} {excess}: a hint may only ask for less'
+        )
