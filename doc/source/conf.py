@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx configuration of the manual."""
 
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / 'ext'))
+
 project = 'nova_rt'
 copyright = '2026, nova_rt contributors'
 
-extensions = ['openstackdocstheme', 'oslo_config.sphinxext']
+extensions = [
+    'openstackdocstheme',
+    'oslo_config.sphinxext',
+    'extra_specs_table',
+]
 
 root_doc = 'index'
 html_theme = 'openstackdocs'
