@@ -55,13 +55,16 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         ppm = request.reservation.ppm
         try:
             cpus = admission.place(self.rt_free(), request.vcpus, ppm)
-        except exception.InsufficientBandwidth as err:
+            rec = rec.claimed_on(cpus)
+            servers.store(instance, rec)
+        except (
+            exception.InsufficientBandwidth,
+            exception.InvalidRecord,
+        ) as err:
             LOG.warning('Cannot claim: %s', err, instance=instance)
             raise nova_exception.ComputeResourcesUnavailable(
                 reason=str(err)
             ) from err
-        rec = rec.on(cpus)
-        servers.store(instance, rec)
         self.rt_claims[instance.uuid] = rec.claim
         LOG.info(
             'Claimed %d ppm (%s) on CPU %s', ppm, request.reservation,

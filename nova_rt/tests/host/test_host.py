@@ -130,7 +130,7 @@ class EveryMachine:
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest('needs two CPUs')
         pid, _, _ = self._container('web')
-        rec = _record('300/10000').on((1,))
+        rec = _record('300/10000').claimed_on((1,))
         self.assertIn('CPUs 1', self._not_applied(pid, rec, 0))
 
     def test_tasks_keep_their_reservation_from_being_taken(self):

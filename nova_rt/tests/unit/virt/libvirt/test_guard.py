@@ -142,7 +142,7 @@ class GuardTest(base.BaseTestCase):
 
     def test_on_the_wrong_cpus_is_stopped(self):
         guest = self.hypervisor.start('a', 100)
-        self.guard.verify('a', RECORD.on((1,)))
+        self.guard.verify('a', RECORD.claimed_on((1,)))
         self.assertFalse(guest.is_active())
 
     def test_stopped_whatever_went_wrong(self):
