@@ -27,7 +27,7 @@ _BELOW = {
 # A program puts the layers together; tests reach everywhere.
 _FREE = {'cmd', 'tests'}
 _PURE_MODULES = {
-    'admission', 'bounds', 'cpulist', 'exception', 'extra_specs',
+    'admission', 'bounds', 'cpulist', 'events', 'exception', 'extra_specs',
     'node_stats', 'record', 'request', 'reservation',
 }  # fmt: skip
 _WITH_NOVA = {

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to reservations, as typed events that others can listen to.
+
+Every event goes through the one :class:`Seam` of a compute service. A new
+consumer (a metric, a report, a notification) subscribes there; the code that
+emits does not change.
+"""
+
+import collections
+from collections.abc import Callable
+import dataclasses
+import enum
+import logging
+import threading
+
+from nova_rt import record
+
+LOG = logging.getLogger(__name__)
+
+
+class Action(enum.StrEnum):
+    """What can be refused to a server."""
+
+    REQUEST = 'request'
+    CLAIM = 'claim'
+    MOVE = 'move'
+    RESCUE = 'rescue'
+    SUSPEND = 'suspend'
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """Something happened to the reservation of a server.
+
+    :ivar uuid: the server's UUID
+    """
+
+    uuid: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Claimed(Event):
+    """A server holds bandwidth of this host.
+
+    :ivar record: what it holds, on which CPUs
+    """
+
+    record: record.Record
+
+
+@dataclasses.dataclass(frozen=True)
+class Released(Event):
+    """A server no longer holds bandwidth of this host.
+
+    :ivar record: what it held
+    """
+
+    record: record.Record
+
+
+@dataclasses.dataclass(frozen=True)
+class Applied(Event):
+    """A container was started and the kernel holds its reservation.
+
+    :ivar record: what the kernel holds for it
+    """
+
+    record: record.Record
+
+
+@dataclasses.dataclass(frozen=True)
+class Drifted(Event):
+    """A running container was found without its reservation.
+
+    :class:`Repaired` or :class:`Stopped` follows.
+
+    :ivar record: what it must have
+    :ivar difference: what it has instead, a sentence
+    """
+
+    record: record.Record
+    difference: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Repaired(Event):
+    """A container that had drifted has its reservation again.
+
+    :ivar record: what it has
+    :ivar difference: what it had instead, a sentence
+    """
+
+    record: record.Record
+    difference: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Stopped(Event):
+    """A container was stopped because it cannot have its reservation.
+
+    :ivar reason: why, a sentence with the numbers
+    """
+
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Refused(Event):
+    """A server was refused something; it stays as it was.
+
+    The numbers are those of a claim that does not fit, else 0 and empty.
+
+    :ivar action: what was refused
+    :ivar reason: why, a sentence
+    :ivar asked_ppm: bandwidth asked for on each CPU, in ppm of a CPU
+    :ivar cpus: number of distinct CPUs asked for
+    :ivar free_ppm: the largest bandwidths that were free, in ppm, largest
+        first
+    """
+
+    action: Action
+    reason: str
+    asked_ppm: int = 0
+    cpus: int = 0
+    free_ppm: tuple[int, ...] = ()
+
+
+Listener = Callable[[Event], None]
+
+
+class Seam:
+    """Hands every event to every listener.
+
+    Listeners run in the thread that emits, in the order in which they
+    subscribed, and possibly in several threads at once: a listener has its
+    own lock, and is quick. Some events are emitted under Nova's resource
+    lock, so that a listener must not claim anything itself.
+
+    :ivar failures: how often a listener has raised
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: tuple[Listener, ...] = ()
+        self.failures = 0
+
+    def subscribe(self, listener: Listener) -> None:
+        """Let a listener have every event from now on.
+
+        :param listener: called with the event; may look at its type
+        """
+        with self._lock:
+            self._listeners += (listener,)
+
+    def emit(self, event: Event) -> None:
+        """Tell all listeners; what they raise does not reach the caller."""
+        for listener in self._listeners:
+            try:
+                listener(event)
+            except Exception:
+                with self._lock:
+                    self.failures += 1
+                LOG.exception('%r failed to take %r', listener, event)
+
+
+class Counter:
+    """A listener that counts the events of each type."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: collections.Counter[type[Event]] = collections.Counter()
+
+    def __call__(self, event: Event) -> None:
+        """Count an event."""
+        with self._lock:
+            self._counts[type(event)] += 1
+
+    def get(self, kind: type[Event]) -> int:
+        """Say how often a type of event was emitted.
+
+        :param kind: one of the classes of this module
+        :returns: the number since the counter subscribed
+        """
+        with self._lock:
+            return self._counts[kind]
