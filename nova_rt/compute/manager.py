@@ -102,7 +102,7 @@ class RTComputeManager(manager.ComputeManager):
                 instance.flavor.extra_specs, instance.flavor.vcpus, hints
             )
             if request is not None:
-                servers.store(instance, record.Record(request))
+                servers.write_record(instance, record.Record(request))
         except exception.NovaRTError as err:
             raise faults.BuildAborted(
                 instance_uuid=instance.uuid, reason=str(err)

@@ -48,7 +48,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
             raise
 
     def _rt_claim(self, instance: Any) -> None:
-        rec = servers.stored(instance)
+        rec = servers.read_record(instance)
         if rec is None:
             return
         request = rec.request
@@ -56,7 +56,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         try:
             cpus = admission.place(self.rt_free(), request.vcpus, ppm)
             rec = rec.claimed_on(cpus)
-            servers.store(instance, rec)
+            servers.write_record(instance, rec)
         except (
             exception.InsufficientBandwidth,
             exception.InvalidRecord,
@@ -95,7 +95,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
             if instance.uuid not in self.tracked_instances:
                 continue
             try:
-                rec = servers.claimed(instance)
+                rec = servers.read_claimed(instance)
             except exception.InvalidRecord as err:
                 LOG.error('Holds no bandwidth: %s', err, instance=instance)
                 continue

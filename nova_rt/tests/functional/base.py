@@ -219,7 +219,7 @@ class RTServersTestBase(base.ServersTestBase):
         rec = self.record_of(server)
         guest = self.guest(server, hostname)
         self.assertTrue(guest.is_active())
-        self.assertEqual(rec, metadata.read(guest))
+        self.assertEqual(rec, metadata.parse_record(guest))
         self.assertEqual(rec.claim, self.claims(hostname)[server['id']])
         self.assertEqual(rec.request.total_ppm, self.allocated(server))
         host = self.computes[hostname].driver._rt_host

@@ -100,7 +100,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
     def _rt_record(self, instance: Any) -> record.Record | None:
         """The claimed record of a server; None if it is not real-time."""
         try:
-            return servers.claimed(instance)
+            return servers.read_claimed(instance)
         except exception.InvalidRecord as err:
             raise faults.ReservationNotHeld(reason=str(err)) from err
 
@@ -187,7 +187,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         """Adopt what runs: verified, repaired if need be, else stopped."""
         for instance in instances:
             try:
-                rec = servers.claimed(instance)
+                rec = servers.read_claimed(instance)
             except exception.InvalidRecord as err:
                 self.rt_guard.stop(instance.uuid, str(err))
                 continue

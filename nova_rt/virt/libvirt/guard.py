@@ -86,7 +86,7 @@ class ReservationGuard:
                 return
             pid = guest.id
             try:
-                rec = rec or metadata.read(guest)
+                rec = rec or metadata.parse_record(guest)
             except exception.InvalidRecord as err:
                 self._stop(uuid, pid, str(err))
                 return

@@ -33,7 +33,7 @@ class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
         return self._text_node(self.root_name, self.record.encode())
 
 
-def read(guest: libvirt_guest.Guest) -> record.Record | None:
+def parse_record(guest: libvirt_guest.Guest) -> record.Record | None:
     """The record that a domain carries.
 
     :returns: None if it carries none: it is not real-time

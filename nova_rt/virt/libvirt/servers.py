@@ -11,7 +11,7 @@ def is_rt(instance: Any) -> bool:
     return extra_specs.is_rt(instance.flavor.extra_specs)
 
 
-def stored(instance: Any) -> record.Record | None:
+def read_record(instance: Any) -> record.Record | None:
     """The record kept with a server, claimed or not yet.
 
     :param instance: a nova Instance with its flavor and system_metadata
@@ -29,13 +29,13 @@ def stored(instance: Any) -> record.Record | None:
     return record.Record.decode(text)
 
 
-def claimed(instance: Any) -> record.Record | None:
+def read_claimed(instance: Any) -> record.Record | None:
     """The record kept with a server that holds CPUs.
 
     :returns: None for a server that is not real-time
     :raises InvalidRecord: if a real-time server holds none
     """
-    rec = stored(instance)
+    rec = read_record(instance)
     if rec is not None and not rec.cpus:
         raise exception.InvalidRecord(
             f'no CPUs were claimed for this server: {rec.encode()}'
@@ -43,7 +43,7 @@ def claimed(instance: Any) -> record.Record | None:
     return rec
 
 
-def store(instance: Any, rec: record.Record) -> None:
+def write_record(instance: Any, rec: record.Record) -> None:
     """Keep a record with a server; the caller saves the instance.
 
     :raises InvalidRecord: if it is too long to be kept

@@ -38,18 +38,20 @@ class MetadataTest(base.BaseTestCase):
         domain.name = 'name'
         domain.memory = 1
         domain.os_type = 'exe'
-        self.assertEqual(RECORD, metadata.read(Guest(domain.to_xml())))
+        self.assertEqual(RECORD, metadata.parse_record(Guest(domain.to_xml())))
 
     def test_a_plain_domain_has_none(self):
         for xml in ('<domain/>', '<domain><metadata/></domain>'):
-            self.assertIsNone(metadata.read(Guest(xml)))
+            self.assertIsNone(metadata.parse_record(Guest(xml)))
 
     def test_broken(self):
         name = metadata.NAMESPACE
         for text in ('', 'v=2', 'q=1;q=2'):
             element = f'<reservation xmlns="{name}">{text}</reservation>'
             guest = Guest(f'<domain><metadata>{element}</metadata></domain>')
-            self.assertRaises(exception.InvalidRecord, metadata.read, guest)
+            self.assertRaises(
+                exception.InvalidRecord, metadata.parse_record, guest
+            )
 
 
 class ServersTest(base.BaseTestCase):
@@ -63,23 +65,27 @@ class ServersTest(base.BaseTestCase):
         stale = {record.KEY: RECORD.encode()}
         plain = self.server({'hw:cpu_policy': 'shared'}, stale)
         self.assertFalse(servers.is_rt(plain))
-        self.assertIsNone(servers.stored(plain))
-        self.assertIsNone(servers.claimed(plain))
+        self.assertIsNone(servers.read_record(plain))
+        self.assertIsNone(servers.read_claimed(plain))
 
     def test_round_trip(self):
         server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})
-        servers.store(server, RECORD)
+        servers.write_record(server, RECORD)
         self.assertTrue(servers.is_rt(server))
-        self.assertEqual(RECORD, servers.stored(server))
-        self.assertEqual(RECORD, servers.claimed(server))
+        self.assertEqual(RECORD, servers.read_record(server))
+        self.assertEqual(RECORD, servers.read_claimed(server))
 
     def test_without_a_record(self):
         server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})
-        self.assertRaises(exception.InvalidRecord, servers.stored, server)
-        self.assertRaises(exception.InvalidRecord, servers.claimed, server)
+        self.assertRaises(exception.InvalidRecord, servers.read_record, server)
+        self.assertRaises(
+            exception.InvalidRecord, servers.read_claimed, server
+        )
 
     def test_not_claimed(self):
         server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})
-        servers.store(server, record.Record(RECORD.request))
-        self.assertEqual((), servers.stored(server).cpus)
-        self.assertRaises(exception.InvalidRecord, servers.claimed, server)
+        servers.write_record(server, record.Record(RECORD.request))
+        self.assertEqual((), servers.read_record(server).cpus)
+        self.assertRaises(
+            exception.InvalidRecord, servers.read_claimed, server
+        )
