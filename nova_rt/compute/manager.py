@@ -12,7 +12,7 @@ from nova.compute import manager
 from oslo_log import log as logging
 from oslo_service import periodic_task
 
-from nova_rt import bounds, conf, exception, extra_specs, record
+from nova_rt import bounds, conf, events, exception, extra_specs, record
 from nova_rt.compute import resource_tracker
 from nova_rt.virt.libvirt import driver, faults, servers
 
@@ -27,15 +27,23 @@ class RTComputeManager(manager.ComputeManager):
 
     def __init__(self, compute_driver=None, *args, **kwargs):
         super().__init__(compute_driver, *args, **kwargs)
+        self._rt_bounds = bounds.Bounds.from_options(CONF.nova_rt)
+        ours = isinstance(self.driver, driver.RTLibvirtDriver)
+        self.rt = resource_tracker.RTResourceTracker(
+            self.host,
+            self.driver,
+            reportclient=self.reportclient,
+            reservations=self.driver.reservations if ours else None,
+        )
+
+    def init_host(self, service_ref):
+        """Refuse to start with a driver that knows no reservations."""
         if not isinstance(self.driver, driver.RTLibvirtDriver):
             raise nova_exception.InvalidConfiguration(
                 'nova-rt-compute needs [DEFAULT] compute_driver = '
                 f'{driver.COMPUTE_DRIVER}'
             )
-        self._rt_bounds = bounds.Bounds.from_options(CONF.nova_rt)
-        self.rt = resource_tracker.RTResourceTracker(
-            self.host, self.driver, reportclient=self.reportclient
-        )
+        super().init_host(service_ref)
 
     # Building servers
 
@@ -105,7 +113,8 @@ class RTComputeManager(manager.ComputeManager):
                 servers.write_record(instance, record.Record(request))
         except exception.NovaRTError as err:
             raise faults.BuildAborted(
-                instance_uuid=instance.uuid, reason=str(err)
+                instance_uuid=instance.uuid,
+                reason=self._rt_refuse(instance, events.Action.REQUEST, err),
             ) from err
 
     # Holding reservations
@@ -113,7 +122,7 @@ class RTComputeManager(manager.ComputeManager):
     @periodic_task.periodic_task(spacing=CONF.nova_rt.verify_interval or -1)
     def _verify_reservations(self, context: Any) -> None:
         """See that every running container has its reservation."""
-        self.driver.rt_guard.verify_all()
+        self.driver.reservations.verify_all()
 
     # What is refused
 
@@ -123,8 +132,12 @@ class RTComputeManager(manager.ComputeManager):
         if servers.is_rt(instance):
             raise nova_exception.InstanceNotRescuable(
                 instance_id=instance.uuid,
-                reason='real-time servers are containers, which have no '
-                'second root disk',
+                reason=self._rt_refuse(
+                    instance,
+                    events.Action.RESCUE,
+                    'real-time servers are containers, which have no second '
+                    'root disk',
+                ),
             )
         return super()._get_rescue_image(context, instance, rescue_image_ref)
 
@@ -134,7 +147,7 @@ class RTComputeManager(manager.ComputeManager):
         clean_shutdown: Any, migration: Any, host_list: Any,
     ) -> Any:  # fmt: skip
         """Do not send a refused move on to the next host."""
-        if self._rt_concerned(instance, flavor):
+        if servers.is_rt_move(instance, flavor):
             filter_properties = {}
         return super()._do_prep_resize(
             context, image, instance, flavor, request_spec,
@@ -147,10 +160,12 @@ class RTComputeManager(manager.ComputeManager):
         request_spec: Any, clean_shutdown: bool = True,
     ) -> Any:  # fmt: skip
         """Refuse resize and cold migration; the server stays as it is."""
-        if self._rt_concerned(instance, flavor):
+        if servers.is_rt_move(instance, flavor):
             raise nova_exception.InstanceFaultRollback(
                 nova_exception.MigrationError(
-                    reason='real-time servers cannot be moved or resized'
+                    reason=self._rt_refuse(
+                        instance, events.Action.MOVE, faults.CANNOT_MOVE
+                    )
                 )
             )
         return super()._prep_resize(
@@ -158,7 +173,7 @@ class RTComputeManager(manager.ComputeManager):
             migration, request_spec, clean_shutdown,
         )  # fmt: skip
 
-    @staticmethod
-    def _rt_concerned(instance: Any, flavor: Any) -> bool:
-        specs = flavor.extra_specs
-        return servers.is_rt(instance) or extra_specs.is_rt(specs)
+    def _rt_refuse(
+        self, instance: Any, action: events.Action, reason: str | Exception
+    ) -> str:
+        return self.driver.reservations.refuse(instance.uuid, action, reason)

@@ -13,7 +13,7 @@ from nova import objects, service
 from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
 
-from nova_rt import extra_specs, node_stats, record
+from nova_rt import events, extra_specs, node_stats, record
 from nova_rt.cmd import compute, hooks
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import containers, paste
@@ -192,8 +192,22 @@ class RTServersTestBase(base.ServersTestBase):
         usages = self._get_provider_usages(self.compute_rp_uuids[hostname])
         return usages.get(extra_specs.RESOURCE_CLASS, 0)
 
+    def reservations(self, hostname='compute1'):
+        """What driver, tracker and manager of a host share."""
+        return self.computes[hostname].driver.reservations
+
+    def listen(self, hostname='compute1'):
+        """From now on, collect the events of a host."""
+        seen = []
+        self.reservations(hostname).seam.subscribe(seen.append)
+        return seen
+
+    def repairs(self, hostname='compute1'):
+        """How often the service has repaired something since its start."""
+        return self.reservations(hostname).counter.get(events.Repaired)
+
     def claims(self, hostname='compute1'):
-        return self.computes[hostname].manager.rt.rt_claims
+        return self.reservations(hostname).claims()
 
     def stats(self, hostname='compute1'):
         node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
@@ -203,7 +217,7 @@ class RTServersTestBase(base.ServersTestBase):
 
     def capacity(self, hostname='compute1'):
         """CPU -> ppm on a host without servers."""
-        return dict(self.computes[hostname].driver.rt_capacity().cpus)
+        return dict(self.computes[hostname].driver._rt_host.capacity().cpus)
 
     def published(self, hostname='compute1'):
         """What the scheduler sees: CPU -> free ppm."""

@@ -46,6 +46,18 @@ class Containers(fixtures.Fixture):
             kernel.add_container(dom._id, dom.name(), cpus or None)
             this.started.append(dom.name())
 
+        def set_metadata(dom, kind, metadata, key, uri, flags=0):
+            tree = etree.fromstring(dom.raw_xml)
+            parent = tree.find('metadata')
+            for element in parent.findall(f'{{{uri}}}*'):
+                parent.remove(element)
+            new = etree.fromstring(metadata)
+            element = etree.SubElement(
+                parent, f'{{{uri}}}{new.tag}', nsmap={key: uri}
+            )
+            element.text = new.text
+            dom.raw_xml = etree.tostring(tree, encoding='unicode')
+
         def stopper(original):
             def stop(dom):
                 kernel = this.kernels[dom._connection.hostname]
@@ -62,6 +74,7 @@ class Containers(fixtures.Fixture):
             ('createWithFlags', start),
             ('destroy', stopper(domain.destroy)),
             ('shutdown', stopper(domain.shutdown)),
+            ('setMetadata', set_metadata),
             ('XMLDesc', lambda dom, flags=0: dom.raw_xml),
             ('isActive', lambda dom: int(dom._id != -1)),
         ):

@@ -110,7 +110,7 @@ class LifecycleTest(base.RTServersTestBase):
         # Adopted, not touched.
         self.assertEqual(1, self.started(server))
         self.assertEqual(written, self.writes())
-        self.assertEqual(0, self.computes['compute1'].driver.rt_guard.repairs)
+        self.assertEqual(0, self.repairs())
 
     def test_restart_of_the_service_finds_drift(self):
         server = self.create(self.rt_flavor())
@@ -128,20 +128,21 @@ class LifecycleTest(base.RTServersTestBase):
 
     def test_audit_rebuilds_claims(self):
         server = self.create(self.rt_flavor())
-        claim = self.claims().pop(server['id'])
-        self.claims()['a server that is gone'] = claim
+        claims = self.claims()
+        rec = self.record_of(server)
+        self.reservations()._records = {'a server that is gone': rec}
         self._run_periodics()
-        self.assertEqual({server['id']: claim}, self.claims())
+        self.assertEqual(claims, self.claims())
 
     def test_periodic_check_repairs_drift(self):
         server = self.create(self.rt_flavor())
         compute = self.computes['compute1']
         compute.manager._verify_reservations(self.ctxt)
-        self.assertEqual(0, compute.driver.rt_guard.repairs)
+        self.assertEqual(0, self.repairs())
         self.lose_reservation(server)
         compute.manager._verify_reservations(self.ctxt)
         self.assert_held(server)
-        self.assertEqual(1, compute.driver.rt_guard.repairs)
+        self.assertEqual(1, self.repairs())
         self.assertIn(
             'Does not hold its reservation', self.stdlog.logger.output
         )
@@ -212,7 +213,7 @@ class HostScopeTest(base.RTServersTestBase):
         self.start_compute()
 
     def test_create_and_delete(self):
-        total = self.computes['compute1'].driver.rt_capacity().total_ppm
+        total = self.computes['compute1'].driver._rt_host.capacity().total_ppm
         server = self.create(self.rt_flavor('300/1000', vcpus=2))
         self.assert_held(server)
         self.assertEqual(str(total - 600_000), self.stats()['rt_host_free'])
@@ -227,7 +228,7 @@ class HostScopeTest(base.RTServersTestBase):
         self.assertNotIn('CUSTOM_RT_GUARANTEE', traits)
 
     def test_inventory(self):
-        total = self.computes['compute1'].driver.rt_capacity().total_ppm
+        total = self.computes['compute1'].driver._rt_host.capacity().total_ppm
         inventory = self._get_provider_inventory(
             self.compute_rp_uuids['compute1']
         )['CUSTOM_RT_BANDWIDTH']

@@ -59,7 +59,7 @@ class RefusedTest(base.RTServersTestBase):
             {'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
             'live-migration',
             'compute_check_can_live_migrate_destination',
-            'cannot move',
+            'cannot be moved or resized',
         )
 
     def test_cold_migration(self):

@@ -5,7 +5,7 @@ Servers of ordinary flavors take Nova's own path everywhere, but for one
 thing: every container gets a network namespace of its own.
 """
 
-from collections.abc import Iterable
+import functools
 from typing import Any
 
 from nova import exception as nova_exception
@@ -16,10 +16,9 @@ from nova.virt.libvirt import driver
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
-from nova_rt import admission, conf, exception, extra_specs, record
-from nova_rt.host import capability
+from nova_rt import conf, events, exception, extra_specs, record
 from nova_rt.host import host as rt_host
-from nova_rt.virt.libvirt import faults, guard, metadata, servers
+from nova_rt.virt.libvirt import faults, metadata, reservations, servers
 
 CONF = driver.CONF
 LOG = logging.getLogger(__name__)
@@ -31,27 +30,20 @@ COMPUTE_DRIVER = 'nova_rt.RTLibvirtDriver'
 
 
 class RTLibvirtDriver(driver.LibvirtDriver):
-    """LibvirtDriver that gives containers what their records say."""
+    """LibvirtDriver that gives containers what their records say.
+
+    :ivar reservations: those of this host's servers; the manager hands them
+        to the resource tracker
+    """
 
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)
         self._rt_host = rt_host.Host.from_options(CONF.nova_rt)
-        self.rt_guard = guard.ReservationGuard(self._rt_host, self._host)
+        self.reservations = reservations.Reservations(
+            self._rt_host, self._host
+        )
 
     # What this host offers
-
-    @property
-    def rt_capability(self) -> capability.Capability:
-        """What the kernel of this host can do; known after init_host()."""
-        return self._rt_host.capability
-
-    def rt_capacity(self) -> admission.Capacity:
-        """What this host can promise, in ppm of a CPU, before any claim."""
-        return self._rt_host.capacity()
-
-    def rt_free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
-        """What this host can still promise beside these claims."""
-        return self._rt_host.free(claims)
 
     def init_host(self, host):
         """Probe the kernel first: without an interface nothing starts."""
@@ -72,7 +64,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         had = extra_specs.RESOURCE_CLASS in known
         super().update_provider_tree(provider_tree, nodename, allocations)
         inventory = dict(provider_tree.data(nodename).inventory)
-        total = self.rt_capacity().total_ppm
+        total = self._rt_host.capacity().total_ppm
         if total or had:
             # If others have taken all, there may be allocations still, with
             # which an inventory cannot go; and its total is not 0.
@@ -89,7 +81,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         provider_tree.update_inventory(nodename, inventory)
         # A host that guarantees also limits: it serves both kinds of flavor.
         provider_tree.add_traits(nodename, extra_specs.TRAIT_LIMIT)
-        enforcement = self.rt_capability.enforcement
+        enforcement = self._rt_host.capability.enforcement
         if enforcement == extra_specs.Enforcement.GUARANTEE:
             provider_tree.add_traits(nodename, extra_specs.TRAIT_GUARANTEE)
         else:
@@ -98,7 +90,11 @@ class RTLibvirtDriver(driver.LibvirtDriver):
     # Starting containers
 
     def _rt_record(self, instance: Any) -> record.Record | None:
-        """The claimed record of a server; None if it is not real-time."""
+        """Read the claimed record of a server.
+
+        :returns: None if it is not real-time
+        :raises ReservationNotHeld: if it cannot be read
+        """
         try:
             return servers.read_claimed(instance)
         except exception.InvalidRecord as err:
@@ -138,24 +134,17 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         rec = self._rt_record(instance)
         if rec is None or not (power_on or pause):
             return create()
-        with self.rt_guard.starting(instance.uuid):
+        stop = functools.partial(self._rt_stop_started, instance)
+        with self.reservations.starting(instance.uuid):
             guest = create()
             try:
-                self.rt_guard.apply(guest, rec)
+                self.reservations.apply(guest, rec, stop)
             except exception.HostError as err:
-                self._rt_stop_started(instance, err)
                 raise faults.ReservationNotHeld(reason=str(err)) from err
-            except Exception as err:
-                self._rt_stop_started(instance, err)
-                raise
         return guest
 
-    def _rt_stop_started(self, instance: Any, reason: Exception) -> None:
+    def _rt_stop_started(self, instance: Any) -> None:
         """Stop a container whose root file system is still mounted here."""
-        LOG.error(
-            'Stopping this container, it cannot have its reservation: %s',
-            reason, instance=instance,
-        )  # fmt: skip
         self._create_domain_cleanup_lxc(instance)
         self._destroy(instance)
         # Detached by now: whoever cleans up later must not detach it once
@@ -185,14 +174,10 @@ class RTLibvirtDriver(driver.LibvirtDriver):
 
     def process_instances_at_startup(self, context, instances):
         """Adopt what runs: verified, repaired if need be, else stopped."""
+        self.reservations.adopt(instances)
         for instance in instances:
-            try:
-                rec = servers.read_claimed(instance)
-            except exception.InvalidRecord as err:
-                self.rt_guard.stop(instance.uuid, str(err))
-                continue
-            if rec is not None:
-                self.rt_guard.verify(instance.uuid, rec)
+            if servers.is_rt(instance):
+                self.reservations.verify(instance.uuid)
         return super().process_instances_at_startup(context, instances)
 
     def emit_event(self, event: virtevent.InstanceEvent) -> None:
@@ -205,7 +190,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
             and event.get_transition() == virtevent.EVENT_LIFECYCLE_STARTED
         ):
             thread_pool_factory.spawn(
-                self.rt_guard.verify_alone, event.get_instance_uuid()
+                self.reservations.verify_alone, event.get_instance_uuid()
             )
         super().emit_event(event)
 
@@ -219,9 +204,8 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         """
         diagnostics = super().get_instance_diagnostics(instance)
         if servers.is_rt(instance) and not diagnostics.num_cpus:
-            guest = self._host.get_guest(instance)
             try:
-                usage = self._rt_host.read_usage(guest.id) or {}
+                usage = self.reservations.read_usage(instance.uuid) or {}
             except OSError as err:
                 LOG.warning('Cannot say what it uses: %s', err.strerror,
                             instance=instance)  # fmt: skip
@@ -237,8 +221,12 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         if servers.is_rt(instance):
             raise nova_exception.InstanceFaultRollback(
                 nova_exception.InstanceSuspendFailure(
-                    reason='real-time servers are containers, whose state '
-                    'cannot be saved'
+                    reason=self.reservations.refuse(
+                        instance.uuid,
+                        events.Action.SUSPEND,
+                        'real-time servers are containers, whose state '
+                        'cannot be saved',
+                    )
                 )
             )
         super().suspend(context, instance)
@@ -247,11 +235,12 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         self, context, instance, src_compute_info, dst_compute_info,
         block_migration=False, disk_over_commit=False,
     ):  # fmt: skip
-        """Refuse: a container cannot move while it runs."""
+        """Refuse live migration, where it would go."""
         if servers.is_rt(instance):
             raise nova_exception.MigrationPreCheckError(
-                reason='real-time servers are containers, which cannot move '
-                'while they run'
+                reason=self.reservations.refuse(
+                    instance.uuid, events.Action.MOVE, faults.CANNOT_MOVE
+                )
             )
         return super().check_can_live_migrate_destination(
             context, instance, src_compute_info, dst_compute_info,

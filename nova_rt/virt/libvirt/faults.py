@@ -9,6 +9,9 @@ server's UUID among it, would push the numbers out.
 
 from nova import exception
 
+#: Why resize, cold and live migration and evacuation are refused.
+CANNOT_MOVE = 'real-time servers cannot be moved or resized'
+
 
 class BuildAborted(exception.BuildAbortException):
     """This server cannot be built, here or on another host."""

@@ -1,42 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of a reservation inside a libvirt domain.
 
-A copy of what the instance has, so that any start of the container can be
-served without the database.
+A copy for those who see the domain and not the database. The service itself
+compares it with the server's record, corrects it, and never acts on it.
 """
 
 from typing import Any
 
+import libvirt
 from lxml import etree
 from nova.virt.libvirt import config
 from nova.virt.libvirt import guest as libvirt_guest
 
-from nova_rt import record
+from nova_rt import exception, record
 
 #: Identifies our element in ``<metadata>``; a name, not an address.
 NAMESPACE = 'urn:nova-rt:reservation:1'
 
-_TAG = f'{{{NAMESPACE}}}reservation'
+_PREFIX = 'rt'
+_NAME = 'reservation'
+_TAG = f'{{{NAMESPACE}}}{_NAME}'
 
 
 class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
     """``<rt:reservation>`` with a record as its text."""
 
     def __init__(self, rec: record.Record) -> None:
-        super().__init__(
-            root_name='reservation', ns_prefix='rt', ns_uri=NAMESPACE
-        )
+        super().__init__(root_name=_NAME, ns_prefix=_PREFIX, ns_uri=NAMESPACE)
         self.record = rec
 
     def format_dom(self) -> Any:
-        """The element, for the domain's XML."""
+        """Make the element.
+
+        :returns: what belongs into the domain's XML
+        """
         return self._text_node(self.root_name, self.record.encode())
 
 
 def parse_record(guest: libvirt_guest.Guest) -> record.Record | None:
-    """The record that a domain carries.
+    """Read the record that a domain carries.
 
-    :returns: None if it carries none: it is not real-time
+    :returns: None if it carries none
     :raises InvalidRecord: if it is broken
     """
     tree = etree.fromstring(guest.get_xml_desc())
@@ -44,3 +48,39 @@ def parse_record(guest: libvirt_guest.Guest) -> record.Record | None:
     return (
         None if element is None else record.Record.decode(element.text or '')
     )
+
+
+def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
+    """Replace the record that a running domain carries.
+
+    :raises libvirtError: if libvirt refuses
+    """
+    # Nova's Guest.set_metadata() writes Nova's own element only. libvirt adds
+    # the namespace, and refuses an element that has it already.
+    element = etree.Element(_NAME)
+    element.text = rec.encode()
+    guest._domain.setMetadata(
+        libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+        etree.tostring(element, encoding='unicode'),
+        _PREFIX,
+        NAMESPACE,
+        libvirt.VIR_DOMAIN_AFFECT_LIVE | libvirt.VIR_DOMAIN_AFFECT_CONFIG,
+    )
+
+
+def find_difference(
+    guest: libvirt_guest.Guest, rec: record.Record
+) -> str | None:
+    """Compare the record that a domain carries with the server's.
+
+    :param rec: the server's record
+    :returns: None if they are the same, else what differs, as a sentence
+    """
+    try:
+        carried = parse_record(guest)
+    except exception.InvalidRecord as err:
+        return f'its domain carries no record: {err}'
+    if carried == rec:
+        return None
+    text = 'none' if carried is None else carried.encode()
+    return f'its domain carries the record {text} instead of {rec.encode()}'

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.virt.libvirt.metadata and servers."""
 
+import libvirt
 from nova import objects
-from nova.virt.libvirt import config
+from nova.virt.libvirt import config, guest
 from oslotest import base
 
 from nova_rt import exception, extra_specs, record
@@ -48,10 +49,41 @@ class MetadataTest(base.BaseTestCase):
         name = metadata.NAMESPACE
         for text in ('', 'v=2', 'q=1;q=2'):
             element = f'<reservation xmlns="{name}">{text}</reservation>'
-            guest = Guest(f'<domain><metadata>{element}</metadata></domain>')
+            broken = Guest(f'<domain><metadata>{element}</metadata></domain>')
             self.assertRaises(
-                exception.InvalidRecord, metadata.parse_record, guest
+                exception.InvalidRecord, metadata.parse_record, broken
             )
+
+    def test_difference(self):
+        name = metadata.NAMESPACE
+
+        def find(text):
+            element = f'<reservation xmlns="{name}">{text}</reservation>'
+            return metadata.find_difference(
+                Guest(f'<domain><metadata>{element}</metadata></domain>'),
+                RECORD,
+            )
+
+        self.assertIsNone(find(RECORD.encode()))
+        other = RECORD.on((1, 2)).encode()
+        self.assertIn(f'{other} instead of {RECORD.encode()}', find(other))
+        self.assertIn("cannot read the record 'v=9'", find('v=9'))
+        found = metadata.find_difference(Guest('<domain/>'), RECORD)
+        self.assertIn('the record none instead of', found)
+
+
+class WriteTest(base.BaseTestCase):
+    """On libvirt itself: its test driver keeps metadata as all do."""
+
+    def test_what_is_written_is_read(self):
+        connection = libvirt.open('test:///default')
+        self.addCleanup(connection.close)
+        domain = guest.Guest(connection.lookupByName('test'))
+        self.assertIsNone(metadata.parse_record(domain))
+        for rec in (RECORD, RECORD.on((1, 2))):
+            metadata.write_record(domain, rec)
+            self.assertEqual(rec, metadata.parse_record(domain))
+            self.assertEqual(1, domain.get_xml_desc().count('</rt:'))
 
 
 class ServersTest(base.BaseTestCase):
@@ -67,6 +99,18 @@ class ServersTest(base.BaseTestCase):
         self.assertFalse(servers.is_rt(plain))
         self.assertIsNone(servers.read_record(plain))
         self.assertIsNone(servers.read_claimed(plain))
+
+    def test_a_move_of_either_kind(self):
+        specs = ({}, {extra_specs.RESERVATION: '1400/2000'})
+        for before in specs:
+            for after in specs:
+                self.assertEqual(
+                    bool(before or after),
+                    servers.is_rt_move(
+                        self.server(before, {}),
+                        objects.Flavor(extra_specs=after),
+                    ),
+                )
 
     def test_round_trip(self):
         server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})

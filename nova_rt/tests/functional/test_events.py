@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a listener sees of a server's life."""
+
+import errno
+import functools
+
+import fixtures
+
+from nova_rt import events, record
+from nova_rt.tests.functional import base
+from nova_rt.virt.libvirt import metadata
+
+
+class EventsTest(base.RTServersTestBase):
+    """Each kind of event, from a Nova in this process."""
+
+    ADMIN_API = True
+    CAST_AS_CALL = False
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+        self.seen = self.listen()
+
+    def kinds(self):
+        return [type(event).__name__ for event in self.seen]
+
+    def verify(self):
+        self.computes['compute1'].manager._verify_reservations(self.ctxt)
+
+    def test_a_life(self):
+        server = self.create(self.rt_flavor())
+        rec = self.assert_held(server)
+        self._delete_server(server)
+        self.assertEqual(
+            [
+                events.Claimed(server['id'], rec),
+                events.Applied(server['id'], rec),
+                events.Released(server['id'], rec),
+            ],
+            self.seen,
+        )
+
+    def test_plain_servers_are_none_of_it(self):
+        server = self.create(self._create_flavor(memory_mb=64))
+        self.verify()
+        self._delete_server(server)
+        self.assertEqual([], self.seen)
+
+    def test_every_start(self):
+        server = self.create(self.rt_flavor())
+        self._reboot_server(server, hard=True)
+        self.assertEqual(['Claimed', 'Applied', 'Applied'], self.kinds())
+
+    def test_repaired(self):
+        server = self.create(self.rt_flavor())
+        self.verify()
+        self.assertEqual(['Claimed', 'Applied'], self.kinds())
+        self.lose_reservation(server)
+        self.verify()
+        self.assert_held(server)
+        drifted, repaired = self.seen[2:]
+        self.assertIsInstance(drifted, events.Drifted)
+        self.assertIsInstance(repaired, events.Repaired)
+        for event in (drifted, repaired):
+            self.assertEqual(server['id'], event.uuid)
+            self.assertEqual(self.record_of(server), event.record)
+            self.assertIn('was to hold', event.difference)
+
+    def test_stopped(self):
+        server = self.create(self.rt_flavor())
+        self.lose_reservation(server)
+        self.refuse_writes(errno.EBUSY)
+        self.verify()
+        self.assertFalse(self.guest(server).is_active())
+        self.assertEqual(['Drifted', 'Stopped'], self.kinds()[2:])
+        self.assertIn('600/1000', self.seen[-1].reason)
+        self.assertIn('EBUSY', self.seen[-1].reason)
+
+    def test_stopped_at_its_start(self):
+        self.refuse_writes()
+        server = self.create(self.rt_flavor(), state='ERROR')
+        self.assertEqual(['Claimed', 'Stopped', 'Released'], self.kinds())
+        self.assertEqual({server['id']}, {event.uuid for event in self.seen})
+        # A fault holds 255 characters.
+        self.assertIn(base.fault_of(server), self.seen[1].reason)
+
+    def test_claim_refused(self):
+        flavor = self.rt_flavor('500/1000')
+        for _ in range(self.CPUS):
+            self.create(flavor)
+        self.seen.clear()
+        # As by a scheduler whose picture is old.
+        self.scheduler.manager.host_manager.enabled_filters = []
+        server = self.create(self.rt_flavor('600/1000'), state='ERROR')
+        (refused,) = self.seen
+        self.assertEqual(server['id'], refused.uuid)
+        self.assertEqual(events.Action.CLAIM, refused.action)
+        self.assertEqual((600_000, 1), (refused.asked_ppm, refused.cpus))
+        self.assertEqual(
+            (max(self.capacity().values()) - 500_000,), refused.free_ppm
+        )
+        self.assertIn(refused.reason, base.fault_of(server))
+
+    def test_request_refused(self):
+        """By the compute, where all before it have let a bad hint pass."""
+        for name, replacement in (
+            (
+                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                lambda self, req: None,
+            ),
+            ('nova.scheduler.request_filter.ALL_REQUEST_FILTERS', []),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, replacement))
+        self.scheduler.manager.host_manager.enabled_filters = []
+        server = self.create(
+            self.rt_flavor('1400/2000'), '1500/2000', state='ERROR'
+        )
+        (refused,) = self.seen
+        self.assertEqual(events.Action.REQUEST, refused.action)
+        self.assertEqual(server['id'], refused.uuid)
+        self.assertIn('750000', refused.reason)
+
+    def assert_action_refused(self, server, request, action, event, expected):
+        self.seen.clear()
+        self.api.post_server_action(server['id'], request)
+        self._wait_for_instance_action_event(server, action, event, 'error')
+        self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
+        )
+        self.assertEqual(
+            [(server['id'], expected)],
+            [(event.uuid, event.action) for event in self.seen],
+        )
+
+    def test_actions_refused(self):
+        server = self.create(self.rt_flavor())
+        check = functools.partial(self.assert_action_refused, server)
+        check(
+            {'suspend': None}, 'suspend', 'compute_suspend_instance',
+            events.Action.SUSPEND,
+        )  # fmt: skip
+        check(
+            {'rescue': None}, 'rescue', 'compute_rescue_instance',
+            events.Action.RESCUE,
+        )  # fmt: skip
+        self.flags(allow_resize_to_same_host=True)
+        check(
+            {'resize': {'flavorRef': self.rt_flavor('700/1000')}},
+            'resize', 'compute_prep_resize', events.Action.MOVE,
+        )  # fmt: skip
+        self.assert_held(server)
+
+    def test_broken_listener(self):
+        def broken(event):
+            raise RuntimeError('listener is broken')
+
+        seam = self.reservations().seam
+        seam.subscribe(broken)
+        server = self.create(self.rt_flavor())
+        self.assert_held(server)
+        self._delete_server(server)
+        self.assertEqual(3, seam.failures)
+        self.assertIn('listener is broken', self.stdlog.logger.output)
+
+
+class OneTruthTest(base.RTServersTestBase):
+    """The server's record and its domain's copy disagree."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+        self.server = self.create(self.rt_flavor('600/1000'))
+
+    def change(self, text):
+        """Change the server's record, as nothing of ours does today."""
+        instance = self.instance(self.server)
+        instance.system_metadata[record.KEY] = text
+        instance.save()
+
+    def smaller(self):
+        text = self.record_of(self.server).encode()
+        self.assertIn('q=600', text)
+        return text.replace('q=600', 'q=300')
+
+    def verify(self, hostname='compute1'):
+        self.computes[hostname].manager._verify_reservations(self.ctxt)
+
+    def assert_resolved(self, seen):
+        """Reported, and all but Placement has what the record says."""
+        rec = self.record_of(self.server)
+        guest = self.guest(self.server)
+        self.assertEqual(rec, metadata.parse_record(guest))
+        self.assertEqual({self.server['id']: rec.claim}, self.claims())
+        host = self.computes['compute1'].driver._rt_host
+        self.assertIsNone(host.check(guest.id, rec))
+        self.assertEqual(
+            ['Drifted', 'Repaired'], [type(event).__name__ for event in seen]
+        )
+        self.assertIn('its domain carries', seen[0].difference)
+        self.assertIn('its domain carries', self.stdlog.logger.output)
+        return rec
+
+    def test_by_the_periodic_check(self):
+        seen = self.listen()
+        self.change(self.smaller())
+        self._run_periodics()
+        self.verify()
+        rec = self.assert_resolved(seen)
+        self.assertEqual('300/1000', str(rec.request.reservation))
+        free = self.capacity()
+        free[rec.cpus[0]] -= 300_000
+        self.assertEqual(free, self.published())
+
+    def test_at_start_up(self):
+        self.change(self.smaller())
+        seen = []
+        # The service that is started has a seam of its own.
+        with fixtures.MonkeyPatch(
+            'nova_rt.events.Counter.__call__',
+            lambda counter, event: seen.append(event),
+        ):
+            self.restart_compute_service('compute1')
+        rec = self.assert_resolved(seen)
+        self.assertEqual('300/1000', str(rec.request.reservation))
+
+    def test_copy_was_changed(self):
+        seen = self.listen()
+        guest = self.guest(self.server)
+        metadata.write_record(guest, record.Record.decode(self.smaller()))
+        self.verify()
+        rec = self.assert_resolved(seen)
+        self.assertEqual('600/1000', str(rec.request.reservation))
+
+    def test_other_cpus(self):
+        """It cannot have them while it runs, so it is stopped."""
+        rec = self.record_of(self.server)
+        self.change(rec.on((3,)).encode())
+        seen = self.listen()
+        self._run_periodics()
+        self.verify()
+        self.assertFalse(self.guest(self.server).is_active())
+        self.assertEqual(
+            ['Drifted', 'Stopped'], [type(event).__name__ for event in seen]
+        )
+        self._reboot_server(self.server, hard=True)
+        self.assertEqual((3,), self.assert_held(self.server).cpus)
+
+    def test_broken_record_by_the_periodic_check(self):
+        """As at start-up: without a record nothing runs."""
+        self.change('v=9')
+        self._run_periodics()
+        self.verify()
+        self.assertFalse(self.guest(self.server).is_active())
+        self.assertIn('Stopping this container', self.stdlog.logger.output)
+
+    def test_broken_record_at_start_up(self):
+        self.change('v=9')
+        self.restart_compute_service('compute1')
+        self.assertFalse(self.guest(self.server).is_active())

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.virt.libvirt.event_log: operators search for its texts."""
+
+import logging
+
+import fixtures
+from oslotest import base
+
+from nova_rt import events, extra_specs, record
+from nova_rt.reservation import Reservation
+from nova_rt.virt.libvirt import event_log
+
+RECORD = record.Record(extra_specs.Request(Reservation(1400, 2000), 2), (3, 7))
+
+
+class EventLogTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(
+            fixtures.FakeLogger(
+                'nova_rt',
+                format='%(levelname)s %(message)s',
+                level=logging.INFO,
+            )
+        )
+        counter = events.Counter()
+        self.seam = events.Seam()
+        self.seam.subscribe(counter)
+        self.seam.subscribe(event_log.EventLog(counter))
+
+    def assert_logged(self, expected, event):
+        before = len(self.log.output)
+        self.seam.emit(event)
+        self.assertEqual(expected, self.log.output[before:].rstrip('\n'))
+        self.assertEqual(0, self.seam.failures)
+
+    def test_claimed(self):
+        self.assert_logged(
+            'INFO Claimed 700000 ppm (1400/2000) on CPU 3,7',
+            events.Claimed('a', RECORD),
+        )
+
+    def test_applied(self):
+        self.assert_logged(
+            'INFO Holds 1400/2000 on CPU 3,7', events.Applied('a', RECORD)
+        )
+
+    def test_drifted(self):
+        self.assert_logged(
+            'ERROR Does not hold its reservation: it is red; applying it '
+            'again',
+            events.Drifted('a', RECORD, 'it is red'),
+        )
+
+    def test_repaired(self):
+        for number in (1, 2):
+            self.assert_logged(
+                f'INFO Holds 1400/2000 on CPU 3,7 again; repair {number} '
+                f'since the start of this service',
+                events.Repaired('a', RECORD, 'it is red'),
+            )
+
+    def test_stopped(self):
+        self.assert_logged(
+            'ERROR Stopping this container, it cannot have its reservation: '
+            'it is red',
+            events.Stopped('a', 'it is red'),
+        )
+
+    def test_refused(self):
+        self.assert_logged(
+            'WARNING Cannot claim: full',
+            events.Refused('a', events.Action.CLAIM, 'full'),
+        )
+
+    def test_not_logged(self):
+        """Nova logs these, or nobody needs them."""
+        for event in (
+            events.Released('a', RECORD),
+            events.Refused('a', events.Action.MOVE, 'never'),
+        ):
+            self.assert_logged('', event)
