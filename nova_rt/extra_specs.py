@@ -310,6 +310,3 @@ def _join(words: Iterable[str]) -> str:
     *head, last = words
     return f'{", ".join(head)} and {last}' if head else last
 
-
-# The old name, until the host layer has the new one.
-Policy = TaskPolicy

@@ -32,10 +32,10 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         super().__init__(host, driver, reportclient)
         self._reservations: Reservations | None = reservations
 
-    @property
-    def _rt(self) -> Reservations:
-        """The reservations of this host.
+    def _rt_require(self) -> Reservations:
+        """Get the reservations of this host, for a real-time server.
 
+        :returns: the reservations
         :raises ComputeResourcesUnavailable: if it has none to give
         """
         if self._reservations is None:
@@ -54,8 +54,9 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         if rec is None:
             super()._set_instance_host_and_node(instance, node)
             return
+        held = self._rt_require()
         try:
-            rec = self._rt.claim(instance.uuid, rec)
+            rec = held.claim(instance.uuid, rec)
         except (
             exception.InsufficientBandwidth,
             exception.InvalidRecord,
@@ -67,7 +68,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
             servers.write_record(instance, rec)
             super()._set_instance_host_and_node(instance, node)
         except Exception:
-            self._rt.release(instance.uuid)
+            held.release(instance.uuid)
             raise
 
     def _move_claim(self, context: Any, instance: Any, new_flavor: Any,
@@ -75,7 +76,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         """Refuse moves: nothing claims CPUs for them."""
         if servers.is_rt_move(instance, new_flavor):
             raise nova_exception.ComputeResourcesUnavailable(
-                reason=self._rt.refuse(
+                reason=self._rt_require().refuse(
                     instance.uuid, events.Action.MOVE, faults.CANNOT_MOVE
                 )
             )

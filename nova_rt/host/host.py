@@ -10,7 +10,7 @@ import threading
 from typing import Any, Self
 
 from nova_rt import admission, cpulist, exception, record
-from nova_rt.extra_specs import Policy
+from nova_rt.extra_specs import TaskPolicy
 from nova_rt.host import capability, cgroup, cpus, probe, tasks
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
@@ -258,7 +258,7 @@ class Host:
 
     def _set_policy(self, container: Container, rec: record.Record) -> None:
         request = rec.request
-        if request.policy is Policy.OTHER:
+        if request.policy is TaskPolicy.OTHER:
             return
         try:
             self._backend.set_policy(
@@ -280,7 +280,7 @@ class Host:
         request = rec.request
         mine = self._backend.read_tasks(container)
         mine -= tasks.read_threads(self._files, container.pid)
-        if request.policy is Policy.OTHER or not mine:
+        if request.policy is TaskPolicy.OTHER or not mine:
             return None
         if tasks.any_real_time(self._files, mine):
             return None

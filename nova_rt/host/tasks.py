@@ -4,11 +4,11 @@
 from collections.abc import Iterable
 import os
 
-from nova_rt.extra_specs import Policy
+from nova_rt.extra_specs import TaskPolicy
 from nova_rt.host.files import Files
 
 #: The kernel's numbers; ``other`` is not here: tasks start with it.
-NUMBERS = {Policy.RR: os.SCHED_RR, Policy.FIFO: os.SCHED_FIFO}
+NUMBERS = {TaskPolicy.RR: os.SCHED_RR, TaskPolicy.FIFO: os.SCHED_FIFO}
 
 _REAL_TIME = frozenset(NUMBERS.values())
 

@@ -19,7 +19,7 @@ import lxc
 
 from nova_rt import exception
 from nova_rt.admission import Scope
-from nova_rt.extra_specs import Enforcement, Policy
+from nova_rt.extra_specs import Enforcement, TaskPolicy
 from nova_rt.host import host
 import nova_rt.privsep
 from nova_rt.record import Record
@@ -34,7 +34,7 @@ WINDOW_S = 5.0
 TOLERANCE = 0.01
 
 
-def record(text: str, cpus: tuple[int, ...], policy: Policy) -> Record:
+def record(text: str, cpus: tuple[int, ...], policy: TaskPolicy) -> Record:
     """A server's reservation, as nova-compute has it."""
     request = Request(
         Reservation.parse(text), len(cpus), policy=policy, priority=5
@@ -106,7 +106,7 @@ class Test:
         container: lxc.Container,
         text: str,
         *cpus: int,
-        policy: Policy = Policy.FIFO,
+        policy: TaskPolicy = TaskPolicy.FIFO,
     ) -> Record:
         """Reserve for a container through nova_rt, and look."""
         rec = record(text, cpus, policy)
@@ -210,11 +210,11 @@ class Test:
         first = self.start('first', 2)
         second = self.start('second', 3)
         one = self.apply(first, '90000/100000', 2)
-        two = self.apply(second, '90000/100000', 3, policy=Policy.RR)
+        two = self.apply(second, '90000/100000', 3, policy=TaskPolicy.RR)
         third = self.start('third', 2)
         try:
             self.host.apply(
-                third.pid, record('10000/100000', (2,), Policy.FIFO)
+                third.pid, record('10000/100000', (2,), TaskPolicy.FIFO)
             )
         except exception.ReservationNotApplied as err:
             self.check(

@@ -237,7 +237,7 @@ class OneTruthTest(base.RTServersTestBase):
     def test_other_cpus(self):
         """It cannot have them while it runs, so it is stopped."""
         rec = self.record_of(self.server)
-        self.change(rec.on((3,)).encode())
+        self.change(rec.claimed_on((3,)).encode())
         seen = self.listen()
         self._run_periodics()
         self.verify()

@@ -10,7 +10,7 @@ import fixtures
 
 from nova_rt import exception
 from nova_rt.admission import Capacity
-from nova_rt.extra_specs import Policy
+from nova_rt.extra_specs import TaskPolicy
 from nova_rt.host import host, supply
 from nova_rt.record import Record
 from nova_rt.request import Request
@@ -18,7 +18,7 @@ from nova_rt.reservation import Reservation
 from nova_rt.tests.host import machine
 
 
-def _record(text, policy=Policy.RR, priority=1):
+def _record(text, policy=TaskPolicy.RR, priority=1):
     request = Request(
         Reservation.parse(text), 1, policy=policy, priority=priority
     )
@@ -92,7 +92,7 @@ class EveryMachine:
 
     def test_apply(self):
         pid, group, task = self._container('web')
-        rec = _record('300/10000', Policy.FIFO, 3)
+        rec = _record('300/10000', TaskPolicy.FIFO, 3)
         self.assertIn('was to hold', self.host.check(pid, rec))
         self.host.apply(pid, rec)
         self.assertIsNone(self.host.check(pid, rec))

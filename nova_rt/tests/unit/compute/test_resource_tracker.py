@@ -9,6 +9,7 @@ from oslotest import base
 
 from nova_rt import extra_specs, record
 from nova_rt.compute import resource_tracker
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 
 NOVA = 'nova.compute.resource_tracker.ResourceTracker'
@@ -25,7 +26,7 @@ class WithoutReservationsTest(base.BaseTestCase):
         )
 
     def server(self, **specs):
-        rec = record.Record(extra_specs.Request(Reservation(600, 1000), 1))
+        rec = record.Record(Request(Reservation(600, 1000), 1))
         return objects.Instance(
             uuid='6e1e2aa6-2e3c-4b1b-b5d8-1f2d0e1ea0b6',
             flavor=objects.Flavor(extra_specs=specs),

@@ -10,7 +10,7 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.admission import Capacity
-from nova_rt.extra_specs import Policy
+from nova_rt.extra_specs import TaskPolicy
 from nova_rt.host import host
 from nova_rt.host.interface import Usage
 from nova_rt.record import Record
@@ -21,7 +21,7 @@ from nova_rt.tests.fixtures import kernel
 PID = 7
 
 
-def _record(text='600/1000', cpus=(1,), policy=Policy.RR, priority=5):
+def _record(text='600/1000', cpus=(1,), policy=TaskPolicy.RR, priority=5):
     request = Request(
         Reservation.parse(text), len(cpus), policy=policy, priority=priority
     )
@@ -97,13 +97,13 @@ class EveryInterface:
         self.assertIsNone(self.host.check(PID, rec))
 
     def test_fifo(self):
-        rec = self._start(_record(policy=Policy.FIFO, priority=9))
+        rec = self._start(_record(policy=TaskPolicy.FIFO, priority=9))
         self.host.apply(PID, rec)
         for tid in self.kernel.tasks_of(PID):
             self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(tid))
 
     def test_other(self):
-        rec = self._start(_record(policy=Policy.OTHER))
+        rec = self._start(_record(policy=TaskPolicy.OTHER))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
         for tid in self.kernel.tasks_of(PID):
@@ -120,7 +120,7 @@ class EveryInterface:
     def test_policy_that_was_not_given(self):
         """nova-rt-compute was stopped between one and the other."""
         rec = self._start()
-        self.host.apply(PID, _record(policy=Policy.OTHER))
+        self.host.apply(PID, _record(policy=TaskPolicy.OTHER))
         self.assertIn('none of 2 is real-time', self.host.check(PID, rec))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))

@@ -7,10 +7,11 @@ import fixtures
 from oslotest import base
 
 from nova_rt import events, extra_specs, record
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.virt.libvirt import event_log
 
-RECORD = record.Record(extra_specs.Request(Reservation(1400, 2000), 2), (3, 7))
+RECORD = record.Record(Request(Reservation(1400, 2000), 2), (3, 7))
 
 
 class EventLogTest(base.BaseTestCase):

@@ -65,7 +65,7 @@ class MetadataTest(base.BaseTestCase):
             )
 
         self.assertIsNone(find(RECORD.encode()))
-        other = RECORD.on((1, 2)).encode()
+        other = RECORD.claimed_on((1, 2)).encode()
         self.assertIn(f'{other} instead of {RECORD.encode()}', find(other))
         self.assertIn("cannot read the record 'v=9'", find('v=9'))
         found = metadata.find_difference(Guest('<domain/>'), RECORD)
@@ -80,7 +80,7 @@ class WriteTest(base.BaseTestCase):
         self.addCleanup(connection.close)
         domain = guest.Guest(connection.lookupByName('test'))
         self.assertIsNone(metadata.parse_record(domain))
-        for rec in (RECORD, RECORD.on((1, 2))):
+        for rec in (RECORD, RECORD.claimed_on((1, 2))):
             metadata.write_record(domain, rec)
             self.assertEqual(rec, metadata.parse_record(domain))
             self.assertEqual(1, domain.get_xml_desc().count('</rt:'))

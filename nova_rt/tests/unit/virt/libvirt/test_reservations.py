@@ -10,14 +10,15 @@ from nova import exception as nova_exception
 from nova import objects
 from oslotest import base
 
-from nova_rt import events, exception, extra_specs, record
+from nova_rt import admission, events, exception, extra_specs, record
 from nova_rt.host import host
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.virt.libvirt import metadata, reservations
 
 RECORD = record.Record(
-    extra_specs.Request(Reservation(600_000, 1_000_000), 1), (2,)
+    Request(Reservation(600_000, 1_000_000), 1), (2,)
 )
 
 
@@ -203,7 +204,7 @@ class ContainersTest(TestBase):
     def test_the_servers_record_wins_over_the_domains(self):
         """The kernel holds the domain's, as after a change of the record."""
         smaller = record.Record(
-            extra_specs.Request(Reservation(300_000, 1_000_000), 1), (2,)
+            Request(Reservation(300_000, 1_000_000), 1), (2,)
         )
         guest = self.start('a', 100, smaller, RECORD)
         self.host.apply(100, smaller)
@@ -221,7 +222,7 @@ class ContainersTest(TestBase):
         name = metadata.NAMESPACE
         for broken in (
             '<other/>',
-            RECORD.on((1,)),
+            RECORD.claimed_on((1,)),
             f'<reservation xmlns="{name}">v=9</reservation>',
         ):
             guest = self.start('a', 100, broken)
@@ -299,7 +300,7 @@ class ContainersTest(TestBase):
         self.assertIn('v=9', self.events[0].reason)
 
     def test_on_the_wrong_cpus_is_stopped(self):
-        guest = self.start('a', 100, RECORD, RECORD.on((1,)))
+        guest = self.start('a', 100, RECORD, RECORD.claimed_on((1,)))
         self.reservations.verify('a')
         self.assertFalse(guest.is_active())
         self.assertEqual(['Drifted', 'Stopped'], self.kinds())
@@ -389,9 +390,28 @@ class ClaimsTest(TestBase):
         self.asked = record.Record(RECORD.request)
         self.before = self.reservations.free()
 
+    def test_cpus_that_do_not_fit_into_a_record(self):
+        """Refused, with the reason; nothing is held."""
+        scattered = admission.Capacity(
+            dict.fromkeys(range(0, 2000, 3), 950_000)
+        )
+        asked = record.Record(Request(Reservation(500, 1000), 600))
+        with fixtures.MockPatchObject(
+            self.host, 'free', lambda claims: scattered
+        ):
+            refusal = self.assertRaises(
+                exception.InvalidRecord, self.reservations.claim, 'a', asked
+            )
+        self.assertIn('too scattered for a record', str(refusal))
+        self.assertEqual({}, self.reservations.claims())
+        self.assertEqual(
+            [events.Refused('a', events.Action.CLAIM, str(refusal))],
+            self.events,
+        )
+
     def test_claim_and_release(self):
         rec = self.reservations.claim('a', self.asked)
-        self.assertEqual(self.asked.on(rec.cpus), rec)
+        self.assertEqual(self.asked.claimed_on(rec.cpus), rec)
         self.assertEqual(rec, self.reservations.get_record('a'))
         self.assertEqual({'a': rec.claim}, self.reservations.claims())
         (cpu,) = rec.cpus
@@ -438,10 +458,10 @@ class ClaimsTest(TestBase):
         for uuid in 'abc':
             self.reservations.claim(uuid, self.asked)
         self.events.clear()
-        self.server('a', RECORD.on((3,)))
+        self.server('a', RECORD.claimed_on((3,)))
         self.server('b', 'v=9')
         self.assertEqual(
-            {'a': RECORD.on((3,)).claim}, self.reservations.claims()
+            {'a': RECORD.claimed_on((3,)).claim}, self.reservations.claims()
         )
         self.assertIn('Holds no bandwidth', self.log.output)
         for _ in range(2):
