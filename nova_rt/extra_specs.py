@@ -309,4 +309,3 @@ def check_hints(names: Iterable[str]) -> None:
 def _join(words: Iterable[str]) -> str:
     *head, last = words
     return f'{", ".join(head)} and {last}' if head else last
-

@@ -12,7 +12,7 @@ from nova.compute import manager
 from oslo_log import log as logging
 from oslo_service import periodic_task
 
-from nova_rt import bounds, conf, events, exception, extra_specs, record
+from nova_rt import bounds, conf, events, exception, record
 from nova_rt.compute import resource_tracker
 from nova_rt.virt.libvirt import driver, faults, servers
 

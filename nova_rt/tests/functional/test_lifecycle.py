@@ -88,19 +88,19 @@ class LifecycleTest(base.RTServersTestBase):
         self.assertEqual(before, self.assert_held(server))
 
     def test_shelve_unshelve(self):
-        server = self.create(self.rt_flavor())
+        server = self.create(self.rt_flavor('400/1000'))
         self._shelve_server(server)
         self.assertEqual({}, self.claims())
         self.assertEqual(0, self.used())
-        other = self.create(self.rt_flavor())
+        other = self.create(self.rt_flavor('400/1000'))
         self.assertEqual((0,), self.record_of(other).cpus)
         self._unshelve_server(server)
         # Claimed anew: its CPU of old is taken.
         self.assertEqual((1,), self.assert_held(server).cpus)
 
     def test_restart_of_the_service(self):
-        server = self.create(self.rt_flavor())
-        stopped = self.create(self.rt_flavor())
+        server = self.create(self.rt_flavor('400/1000'))
+        stopped = self.create(self.rt_flavor('400/1000'))
         self.action(stopped, 'os-stop', 'SHUTOFF')
         written = self.writes()
         claims = dict(self.claims())

@@ -6,7 +6,7 @@ import logging
 import fixtures
 from oslotest import base
 
-from nova_rt import events, extra_specs, record
+from nova_rt import events, record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.virt.libvirt import event_log

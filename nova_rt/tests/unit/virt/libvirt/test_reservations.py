@@ -17,9 +17,7 @@ from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.virt.libvirt import metadata, reservations
 
-RECORD = record.Record(
-    Request(Reservation(600_000, 1_000_000), 1), (2,)
-)
+RECORD = record.Record(Request(Reservation(600_000, 1_000_000), 1), (2,))
 
 
 class Guest:
