@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boot the Debian guest in QEMU, log in on its console and run commands.
 
-    boot.py DISK_DIRECTORY LOG boot|host
+    boot.py DISK_DIRECTORY LOG boot|containers
 
 ``boot`` checks the kernel that an operator would install: the login, its
-configuration, what the live system offers, the modules. ``host`` runs
-nova_rt's host layer on it, see kernel/tests/host.
+configuration, what the live system offers, the modules. ``containers`` runs
+nova_rt's host layer on it, see kernel/tests/containers.
 """
 
 import os
@@ -218,7 +218,7 @@ def interface(guest: Guest) -> None:
     guest.run(f'rmdir {group}')
 
 
-def host(guest: Guest, disk: pathlib.Path) -> None:
+def containers(guest: Guest, disk: pathlib.Path) -> None:
     """nova_rt on this kernel; the tests print what they measure."""
     del disk
     script = '/opt/kernel-tests/run.sh'
@@ -227,7 +227,7 @@ def host(guest: Guest, disk: pathlib.Path) -> None:
 
 def main() -> int:
     disk, log = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    check = {'boot': boot, 'host': host}[sys.argv[3]]
+    check = {'boot': boot, 'containers': containers}[sys.argv[3]]
     begin = time.monotonic()
     try:
         with Guest(disk, log) as guest:

@@ -184,7 +184,13 @@ RUNS = [
     # The package of a server kernel, in a guest with systemd and libvirt.
     Run('server', 'deb', None, 'scripts/deb.sh', when='full', slots=2),
     Run('server', 'boot', None, 'scripts/debian.sh boot', when='full'),
-    Run('server', 'host', None, 'scripts/debian.sh host', when='full'),
+    Run(
+        'server',
+        'containers',
+        None,
+        'scripts/debian.sh containers',
+        when='full',
+    ),
 ]
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# debian.sh boot|host: run a check of boot.py in the Debian guest, with the
-# server kernel's package installed.
+# debian.sh boot|containers: run a check of boot.py in the Debian guest, with
+# the server kernel's package installed.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
