@@ -18,6 +18,8 @@ import subprocess
 import sys
 import time
 
+import complaints
+
 HERE = pathlib.Path(__file__).resolve().parent.parent
 CPUS = 4
 #: Nanoseconds of the guest in one instruction, as a power of 2.
@@ -26,10 +28,6 @@ SHIFT = int(os.environ.get('GUEST_SHIFT', '1'))
 BOOT_S = 1800
 COMMAND_S = 900
 PASSWORD = 'nova-rt'  # noqa: S105
-#: What a kernel says when something is wrong with it.
-COMPLAINTS = re.compile(
-    r'WARNING: |BUG: |INFO: (rcu|task)|Call Trace|suspicious RCU|Oops'
-)
 #: What libvirt, LXC, OVN, volumes and network cards load; each by its module.
 MODULES = """
     openvswitch vport-geneve geneve vxlan veth tun macvlan macvtap bridge
@@ -234,13 +232,10 @@ def main() -> int:
             guest.login()
             say(f'  login            after {time.monotonic() - begin:.0f} s')
             check(guest, disk)
-            complaints = [
-                line
-                for line in guest.run('dmesg').splitlines()
-                if COMPLAINTS.search(line)
-            ]
-            if complaints:
-                raise Failed(f'the kernel says {complaints[:5]}')
+            lines = guest.run('dmesg').splitlines()
+            wrong = [line for line in lines if complaints.complains(line)]
+            if wrong:
+                raise Failed(f'the kernel says {wrong[:5]}')
             guest.off()
     except Failed as error:
         say(f'FAILED: {sys.argv[3]}: {error}; the console is in {log}')

@@ -17,12 +17,12 @@ import fcntl
 import hashlib
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import threading
 import time
 
+import complaints
 import table
 
 KERNEL = pathlib.Path(__file__).resolve().parent.parent
@@ -32,9 +32,6 @@ WORK = pathlib.Path(
 )
 LOGS = pathlib.Path(os.environ.get('KERNEL_LOGS', WORK / 'logs'))
 SLOTS = int(os.environ.get('JOBS', os.cpu_count() or 1))
-COMPLAINTS = re.compile(
-    r'FAIL|WARNING|BUG:|INFO: |Oops|Call Trace|suspicious RCU|FATAL'
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,6 +255,11 @@ def lines_of(name: str) -> list[str]:
     return table.read(str(path)) if path.exists() else []
 
 
+def tells(line: str) -> bool:
+    """Whether a line may tell why a run failed."""
+    return 'FAIL' in line or 'FATAL' in line or complaints.complains(line)
+
+
 class Slots:
     """CPUs of this machine; who needs several waits until they are free."""
 
@@ -319,7 +321,7 @@ def execute(run: Run, images: dict[str, str], slots: Slots) -> Line:
     said = table.read(str(log)) if log.exists() else []
     if code:
         where = f'ended with {code}, see {log}'
-        for text in [t for t in said if COMPLAINTS.search(t)][:20]:
+        for text in [t for t in said if tells(t)][:20]:
             say(f'    | {text[:150]}')
     else:
         good = sum(text.startswith('ok ') for text in said)

@@ -23,7 +23,7 @@ if [ "${cpus%%,*}" -gt 1 ]; then
     fi
 fi
 
-root=$work/guest-$(cat "$here"/tests/*.[ch] "$here"/tests/tools/*.sh |
+root=$work/guest-$(cat "$here"/tests/*.[ch] "$here"/tests/tools/* |
     sha256sum | cut -c1-16)
 if [ ! -e "$root.cpio.gz" ]; then
     new=$root.$$
@@ -63,7 +63,7 @@ pid=$!
 wait "$pid"
 pid=''
 # Whatever the kernel complains about is a failure, too.
-if grep -aE 'WARNING|BUG:|INFO: |Call Trace|suspicious RCU' "$log"; then
+if grep -aE -f "$here/tests/tools/complaints" "$log"; then
     exit 1
 fi
 grep -q '^DONE .* failures 0' "$log"
