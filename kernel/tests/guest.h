@@ -121,6 +121,12 @@ void make_hogs(void);
 void run_hogs(int n, uint64_t len_ns);
 void judge(struct hog *h, uint64_t len, struct verdict *v);
 
+/* ---- bounds.c ---- */
+
+/* What a period may lack, in ns. */
+uint64_t tolerance(int q_us, bool interrupted);
+bool kept(int q_us, int p_us, const struct verdict *v);
+
 /* ---- the tests; @arg is what follows the name, or "" ---- */
 
 void test_supply(const char *arg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hogs that note when they have the CPU, and what a reservation owes them. */
+/* Hogs that note when they have the CPU, and what they got of it. */
 #include "guest.h"
 
 /* A break in the hog's view of the clock that is longer is lost service. */
@@ -58,18 +58,6 @@ static void hog_main(struct hog *h, uint64_t start, uint64_t end)
 	_exit(0);
 }
 
-/*
- * What a period may lack: 15 us, or 1.5 %. Beside two reservations of 0.1 ms in
- * 0.5 ms, which interrupt it 40 times in 10 ms, 2.5 %: on this CPU of one
- * instruction per ns that costs 1.4 to 2.1 %, charged to who is interrupted.
- */
-static uint64_t tolerance(const struct hog *h)
-{
-	uint64_t share = h->q * US * (h->interrupted ? 25 : 15) / 1000;
-
-	return share > 15 * US ? share : 15 * US;
-}
-
 /* Service of @h within [from, to). */
 static uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint)
 {
@@ -94,7 +82,8 @@ static uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint)
 
 void judge(struct hog *h, uint64_t len, struct verdict *v)
 {
-	uint64_t p = h->p * US, q = h->q * US, tol = tolerance(h), t, got;
+	uint64_t p = h->p * US, q = h->q * US, t, got;
+	uint64_t tol = tolerance(h->q, h->interrupted);
 	int hint = 0, i;
 
 	memset(v, 0, sizeof(*v));

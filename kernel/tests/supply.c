@@ -92,18 +92,18 @@ static void one_case(const struct size *set, int n_set, bool same_prio, const ch
 		if (!h->group && h->policy != DEADLINE)
 			continue;
 		judge(h, len, &v);
-		ok = !v.shorts && v.acct_ppm < 1000 && v.acct_ppm > -1000 &&
-		     v.gap <= 2ULL * (h->p - h->q) * US + 15 * US;
+		ok = kept(h->q, h->p, &v);
 		/* The deadline tasks are printed, and promised nothing here. */
 		if (!judged || !h->group)
 			printf("---- ");
 		else
 			printf("%s ", ok ? "ok  " : "FAIL");
-		printf("%3u %s %5d %6d %2d %-4s %4d %llu.%03llu %llu.%03llu %d %d %llu %lld\n",
+		printf("%3u %s %5d %6d %2d %-4s %4d %llu.%03llu %llu.%03llu %d %d %llu %lld %s\n",
 		       nr, h->group ?: "dl", h->q, h->p, h->prio, *beside ? beside : "-",
 		       v.periods, (unsigned long long)v.min / US, (unsigned long long)v.min % US,
 		       (unsigned long long)v.max / US, (unsigned long long)v.max % US,
-		       v.shorts, v.overs, (unsigned long long)v.gap / US, (long long)v.acct_ppm);
+		       v.shorts, v.overs, (unsigned long long)v.gap / US, (long long)v.acct_ppm,
+		       !h->group ? "-" : ok ? "kept" : "broken");
 		failures += judged && h->group && !ok;
 	}
 out:
@@ -160,7 +160,7 @@ static void supply(const char *arg)
 	unsigned int i;
 
 	brief = !strcmp(arg, "brief");
-	printf("case group Q P prio beside periods min max short over gap acct_ppm\n");
+	printf("case group Q P prio beside periods min max short over gap acct_ppm promise\n");
 	all_sets(set, 0, 0);
 	for (i = 0; i < ARRAY(more); i++) {
 		variant(more[i], 2, true);

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the guest's bounds, compiled for this machine."""
+
+import ctypes
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+TESTS = pathlib.Path(__file__).resolve().parents[1] / 'tests'
+
+
+class Verdict(ctypes.Structure):
+    """struct verdict of guest.h; times in ns."""
+
+    _fields_ = [
+        ('periods', ctypes.c_int),
+        ('shorts', ctypes.c_int),
+        ('overs', ctypes.c_int),
+        ('min', ctypes.c_uint64),
+        ('max', ctypes.c_uint64),
+        ('gap', ctypes.c_uint64),
+        ('acct_ppm', ctypes.c_int64),
+    ]
+
+
+class BoundsTest(unittest.TestCase):
+    """What keeps a promise, and what breaks it."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            library = f'{directory}/bounds.so'
+            options = ['-shared', '-fPIC', '-Wall', '-Wextra', '-Werror']
+            subprocess.run(
+                ['gcc', *options, '-o', library, TESTS / 'bounds.c'],
+                check=True,
+            )
+            bounds = ctypes.CDLL(library)
+        cls.kept = bounds.kept
+        cls.kept.restype = ctypes.c_bool
+        cls.tolerance = bounds.tolerance
+        cls.tolerance.argtypes = [ctypes.c_int, ctypes.c_bool]
+        cls.tolerance.restype = ctypes.c_uint64
+
+    def verdict(self, **changes: int) -> bool:
+        """Whether (3, 10) ms is kept, with changes to a good run."""
+        good = {'periods': 40, 'gap': 7_005_000, 'acct_ppm': -17}
+        found = Verdict(**{**good, **changes})
+        return self.kept(3000, 10000, ctypes.byref(found))
+
+    def test_kept(self) -> None:
+        self.assertTrue(self.verdict())
+        self.assertTrue(self.verdict(gap=14_015_000, acct_ppm=999))
+        self.assertTrue(self.verdict(acct_ppm=-999))
+
+    def test_broken(self) -> None:
+        self.assertFalse(self.verdict(shorts=1))
+        self.assertFalse(self.verdict(gap=14_015_001))
+        self.assertFalse(self.verdict(acct_ppm=1000))
+        self.assertFalse(self.verdict(acct_ppm=-1000))
+        self.assertFalse(self.verdict(periods=0))
+
+    def test_tolerance(self) -> None:
+        self.assertEqual(45_000, self.tolerance(3000, False))
+        self.assertEqual(15_000, self.tolerance(1000, False))
+        self.assertEqual(15_000, self.tolerance(100, False))
+
+    def test_tolerance_often_interrupted(self) -> None:
+        self.assertEqual(75_000, self.tolerance(3000, True))
+        self.assertEqual(15_000, self.tolerance(100, True))
+
+
+if __name__ == '__main__':
+    unittest.main()
