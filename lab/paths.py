@@ -23,6 +23,7 @@ LOCK = WORK / 'lab.lock'
 HOST_BEFORE = WORK / 'host-before.json'
 
 TEMPLATES = CHECKOUT / 'lab' / 'etc'
+PROGRAMS = CHECKOUT / 'lab' / 'programs'
 MYSQL_SOCKET = VAR / 'mysql.sock'
 OVN_SOCKET = VAR / 'ovs' / 'ovn.sock'
 # libvirt and os-vif look for the switch's database at its default place; /run

@@ -5,7 +5,7 @@ Which programs there are is in :mod:`lab.services`. Everything here runs inside
 the lab's namespaces.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 import dataclasses
 import hashlib
 import json
@@ -13,8 +13,10 @@ import pathlib
 import threading
 import time
 
-from lab import paths, process
+from lab import answers, paths, process
 from lab.console import LabError, say
+
+Words = tuple[str | pathlib.Path, ...]
 
 # Set when a step of ``up`` has failed: nobody needs to wait any more.
 abandoned = threading.Event()
@@ -27,17 +29,15 @@ class Service:
     :param needs: steps that must be done before it is started.
     :param ready: returns once it serves, False while it does not.
     :param files: its configuration; when it changes, ``up`` restarts it.
-    :param also: more of it; when it changes, ``up`` restarts it, too.
     :param environment: added to the environment that all services share.
     :param stop_s: seconds it gets to end in order.
     """
 
     name: str
-    command: tuple[str | pathlib.Path, ...]
+    command: Words
     needs: tuple[str, ...] = ()
     ready: Callable[[], bool] | None = None
     files: tuple[pathlib.Path, ...] = ()
-    also: Callable[[], bytes] | None = None
     environment: tuple[tuple[str, str], ...] = ()
     stop_s: float = 15
     ready_s: float = 90
@@ -133,9 +133,40 @@ class Service:
         digest.update(repr((self.command, self.environment)).encode())
         for file in self.files:
             digest.update(file.read_bytes())
-        if self.also:
-            digest.update(self.also())
         return digest.hexdigest()
+
+
+def program(name: str, *arguments: str | pathlib.Path) -> Words:
+    """Return the command that starts a program of lab/programs."""
+    # -P: the program's directory must not be searched for modules.
+    python = paths.VENV / 'bin' / 'python'
+    return (python, '-P', paths.PROGRAMS / name, *arguments)
+
+
+def config_files(files: Iterable[pathlib.Path]) -> Words:
+    """Return the arguments by which an OpenStack program finds its files."""
+    return tuple(word for file in files for word in ('--config-file', file))
+
+
+def wsgi(
+    name: str,
+    module: str,
+    *,
+    port: int,
+    threads: int,
+    needs: tuple[str, ...],
+    files: tuple[pathlib.Path, ...],
+    environment: tuple[tuple[str, str], ...],
+) -> Service:
+    """Return an OpenStack API, served by a process with some threads."""
+    return Service(
+        name,
+        program('serve.py', module, str(port), str(threads)),
+        needs=needs,
+        ready=answers.by_http(port),
+        files=files,
+        environment=environment,
+    )
 
 
 def base_environment() -> dict[str, str]:
