@@ -100,9 +100,16 @@ def create() -> process.Process:
     return kept
 
 
-def enter_command(kept: process.Process) -> list[str]:
-    """Return the command that runs what follows it in the namespaces."""
-    return ['nsenter', f'--target={kept.pid}', '--net', '--mount', '--uts']
+def enter_command(
+    kept: process.Process, directory: str | pathlib.Path
+) -> list[str]:
+    """Return the command that runs what follows it in the namespaces.
+
+    :param directory: where it runs; entering a mount namespace loses the
+        working directory.
+    """
+    enter = ['nsenter', f'--target={kept.pid}', '--net', '--mount', '--uts']
+    return [*enter, 'env', f'--chdir={directory}']
 
 
 def run_module(
@@ -115,8 +122,7 @@ def run_module(
 
     :return: its exit code.
     """
-    command = enter_command(kept)
-    command += ['env', f'--chdir={paths.CHECKOUT}']
+    command = enter_command(kept, paths.CHECKOUT)
     command += [sys.executable, '-m', module, *arguments]
     sys.stdout.flush()
     child = subprocess.Popen(command)
