@@ -113,8 +113,8 @@ def _up_inside(options: argparse.Namespace) -> int:
     from lab import cloud
 
     cloud.up_inside(options.stock_compute)
-    print(f'client: sudo {paths.BIN}/openstack server list')
-    print(f'shell:  sudo {sys.executable} -m lab shell')
+    print(f'client: {console.SUDO}{paths.BIN}/openstack server list')
+    print(f'shell:  {console.SUDO}{sys.executable} -m lab shell')
     return 0
 
 

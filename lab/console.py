@@ -13,6 +13,8 @@ _STARTED = 'NOVA_RT_LAB_STARTED'
 _START = float(os.environ.setdefault(_STARTED, str(time.monotonic())))
 _LOCK = threading.Lock()
 TAIL_LINES = 25
+#: What the user types before a command for root: a machine may have no sudo.
+SUDO = 'sudo ' if 'SUDO_USER' in os.environ else ''
 
 
 class LabError(Exception):

@@ -39,7 +39,7 @@ _LXC_DRIVER = '/usr/lib/*/libvirt/connection-driver/libvirt_driver_lxc.so'
 def require_root() -> None:
     """Refuse a user who cannot make namespaces and cgroups."""
     if os.geteuid() != 0:
-        raise LabError('only root can do this; try again with sudo')
+        raise LabError('only root can do this; run it as root or with sudo')
 
 
 def check() -> None:

@@ -56,7 +56,7 @@ function logged {
 
 function check_machine {
     local ID='' VERSION_ID='' PRETTY_NAME='an unknown system'
-    [ "$(id -u)" -eq 0 ] || die "this needs root: use sudo make ..."
+    [ "$(id -u)" -eq 0 ] || die "this needs root: run make as root or by sudo"
     if [ -r /etc/os-release ]; then
         . /etc/os-release
     fi

@@ -15,7 +15,7 @@ import time
 from openstack.compute.v2 import server as _server
 from openstack.connection import Connection
 
-from lab import catalog, cloud, paths
+from lab import catalog, cloud, console, paths
 from lab.console import LabError
 from lab.demo import stage
 from lab.measure import distribution
@@ -395,8 +395,8 @@ def _found(connection: Connection, name: str) -> _server.Server:
 
 def _next(seconds: float) -> None:
     stage.heading(7, 'What to try next')
-    openstack = f'sudo {paths.BIN}/openstack'
-    lab = f'sudo {paths.VENV}/bin/python -m lab'
+    openstack = f'{console.SUDO}{paths.BIN}/openstack'
+    lab = f'{console.SUDO}{paths.VENV}/bin/python -m lab'
     stage.say(
         f'The demonstration took {seconds:.0f} s. {RT_SERVER} and '
         f'{PLAIN_SERVER} still run:'
