@@ -33,7 +33,8 @@ debian_apt() {
 }
 
 # debian_download SUITE PACKAGE VERSION SHA256 DIRECTORY: fetch one package,
-# check it and print where it is.
+# check it and print where it is. Returns 69 (EX_UNAVAILABLE) where the archive
+# cannot be reached, or has another version.
 debian_download() {
     mkdir -p "$5"
     for deb in "$5/$2_"*.deb; do
@@ -46,9 +47,9 @@ debian_download() {
     mirror=$(debian_mirror)
     debian_apt "$work/apt-$1" "$mirror" "$1"
     # shellcheck disable=SC2086
-    apt-get $apt_options update >&2
+    apt-get $apt_options update >&2 || return 69
     # shellcheck disable=SC2086
-    (cd "$5" && apt-get $apt_options download "$2=$3") >&2
+    (cd "$5" && apt-get $apt_options download "$2=$3") >&2 || return 69
     deb=$(ls "$5/$2_"*.deb)
     echo "$4  $deb" | sha256sum --check --status || {
         echo "$deb does not have the hash $4" >&2

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Put the pristine source tree of BASE under the work directory, verified by
 # hash, and print its path. Routes: a tarball that KERNEL_TARBALL names, else
-# the Debian package, through an apt configuration of its own.
+# the Debian package, through an apt configuration of its own. Exits with 69
+# (EX_UNAVAILABLE) where that cannot be had.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
