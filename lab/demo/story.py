@@ -20,7 +20,7 @@ from lab.console import LabError
 from lab.demo import stage
 from lab.measure import distribution
 from lab.measure.container import Container, shares
-from lab.measure.rtprobe import Probe
+from lab.measure.rtprobe import Answered, Probe
 
 IMAGE = 'rtprobe'
 FLAVOR = 'rt.demo'
@@ -29,6 +29,7 @@ PLAIN_SERVER = 'plain-1'
 NOISE = ('noise-1', 'noise-2', 'noise-3')
 HOGS_PER_NOISE = 2
 RESULTS = paths.RESULTS / 'demo'
+PICTURE = RESULTS / 'response-times.png'
 
 HOG_S = 10
 # Of the reservation; the kernel's own accounting is by the timer tick.
@@ -238,52 +239,87 @@ def _response_times(connection: Connection, cast: Cast, limits: bool) -> None:
     stage.heading(6, 'Response times beside noisy neighbours')
     stage.say(
         f'Both servers run the same small service: {SERVICE_US / 1000:g} ms '
-        f'of CPU time for each request. A client sends {RATE} requests/s at '
-        'random times and notes how long each takes, over the network: first '
-        'with the CPU quiet, then beside '
-        f'{len(NOISE)} plain servers that keep CPU {cast.cpu} busy.'
+        f'of CPU time for each request. A client sends {RATE} requests/s over '
+        'the network at random times: first with the CPU quiet, then beside '
+        f'{len(NOISE)} plain servers that keep CPU {cast.cpu} busy. Response '
+        'time is what the service is answerable for: from the arrival of a '
+        "request at the container's network interface, which the kernel "
+        'stamps, to the end of its work. The time that the client sees is '
+        'taken as well.'
     )
     client = _other_cpu(cast.cpu)
     busy, cpus = os.getloadavg()[0], os.cpu_count() or 1
     if busy > cpus:
         stage.warn(
             f'this machine is busy with other work (load {busy:.1f} on {cpus} '
-            'CPUs), which delays client and network: all response times are '
-            'longer for it.'
+            'CPUs): all response times are longer for it, above all those '
+            'that the client sees.'
         )
-    series = [
+    runs = [
         _measure('plain', distribution.ALONE, cast.plain, client),
         _measure('real-time', distribution.ALONE, cast.rt, client),
     ]
     _noise_on(connection, cast.cpu)
     beside = f'{len(NOISE)} noisy servers'
-    series += [
+    runs += [
         _measure('plain', beside, cast.plain, client),
         _measure('real-time', beside, cast.rt, client),
     ]
-    table = distribution.table(series)
+    service = [run.service() for run in runs]
+    tables = (
+        'The service, from arrival to the end of the work:\n\n'
+        f'{distribution.table(service)}\n\n'
+        'The same requests for the client, with the virtual switch in both '
+        'directions:\n\n'
+        f'{distribution.table([run.client() for run in runs])}\n\n'
+        'milliseconds; p99: 99 % were answered in time'
+    )
     print()
-    stage.show(table + '\n\nmilliseconds; p99: 99 % were answered in time')
-    _save(series, table, cast, limits, client)
+    stage.show(tables)
+    _save(runs, tables)
+    _draw(service, cast, limits, client)
+    _conclude(service)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """The answers of one service under one condition; see Series."""
+
+    server: str
+    beside: str
+    answers: list[Answered | None]
+
+    def service(self) -> distribution.Series:
+        """Return the times that the service took."""
+        return self._series(
+            [a.service_us if a else None for a in self.answers]
+        )
+
+    def client(self) -> distribution.Series:
+        """Return the times after which the client had its answers."""
+        return self._series([a.client_us if a else None for a in self.answers])
+
+    def _series(self, times_us: list[int | None]) -> distribution.Series:
+        return distribution.Series.of(self.server, self.beside, times_us)
 
 
 def _measure(
     server: str, beside: str, probe: Probe, client: int | None
-) -> distribution.Series:
+) -> _Run:
     print(
         f'    {server}, {beside}: {REQUESTS} requests, '
         f'{REQUESTS // RATE} s ...',
         flush=True,
     )
-    times = probe.load(
+    answers = probe.load(
         rate=RATE, service_us=SERVICE_US, count=REQUESTS, seed=1, cpu=client
     )
-    return distribution.Series.of(server, beside, times)
+    return _Run(server, beside, answers)
 
 
 def _other_cpu(cpu: int) -> int | None:
-    # The client and the network must not be disturbed by what disturbs the
-    # servers; with one CPU only there is no choice.
+    # The client must not take time from the servers, nor they from it; with
+    # one CPU only there is no choice.
     others = sorted(os.sched_getaffinity(0) - {cpu})
     if not others:
         stage.warn(
@@ -314,9 +350,20 @@ def _noise_off(connection: Connection) -> None:
         stage.openstack('server', 'delete', '--wait', *names)
 
 
-def _save(
+def _save(runs: list[_Run], tables: str) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / 'response-times.txt').write_text(f'{tables}\n')
+    for run in runs:
+        lines = [
+            f'{answer.service_us} {answer.client_us}' if answer else 'lost'
+            for answer in run.answers
+        ]
+        raw = RESULTS / f'{run.server}-{run.beside.replace(" ", "-")}.us'
+        raw.write_text('\n'.join(lines) + '\n')
+
+
+def _draw(
     series: list[distribution.Series],
-    table: str,
     cast: Cast,
     limits: bool,
     client: int | None,
@@ -324,32 +371,36 @@ def _save(
     plain, rt = series[2], series[3]
     held = cast.rt_container.held()
     where = 'the same CPU' if client is None else f'CPU {client}'
-    picture = RESULTS / 'response-times.png'
     distribution.picture(
         series,
         'Response times with and without a reservation',
         f'{SERVICE_US / 1000:g} ms service, {rt.beside} on its CPU: 99 % '
-        f'within {plain.percentile(99) / 1000:.1f} ms plain, '
-        f'{rt.percentile(99) / 1000:.1f} ms real-time',
+        f'within {_ms(plain)} plain, {_ms(rt)} real-time',
         f'Reservation {held} us on CPU {cast.cpu}, the kernel '
         f'{"limits" if limits else "guarantees"}. {RATE} requests/s at random '
         f'times (Poisson), {REQUESTS} a curve, client on {where}.\n'
-        f'{_machine()}, {len(NOISE)} plain servers with {HOGS_PER_NOISE} '
-        'endless loops each as noise.',
-        picture,
+        "From a request's arrival at the container's network interface to the "
+        f'end of its work. Noise: {len(NOISE)} plain servers, '
+        f'{HOGS_PER_NOISE} endless loops each.\n{_machine()}',
+        PICTURE,
     )
-    (RESULTS / 'response-times.txt').write_text(f'{table}\n')
-    for row in series:
-        beside = row.beside.replace(' ', '-')
-        raw = RESULTS / f'{row.server}-{beside}.us'
-        raw.write_text('\n'.join(map(str, row.times_us)) + '\n')
+
+
+def _conclude(series: list[distribution.Series]) -> None:
+    plain, rt = series[2], series[3]
+    alone = series[1].percentile(99)
     print()
     stage.say(
         f'Beside its noisy neighbours the plain server answers 99 % of the '
-        f'requests within {plain.percentile(99) / 1000:.1f} ms, the real-time '
-        f'server within {rt.percentile(99) / 1000:.1f} ms.'
+        f'requests within {_ms(plain)}, the real-time server within '
+        f'{_ms(rt)}: {rt.percentile(99) / alone:.2f} times what it takes '
+        'alone.'
     )
-    stage.say(f'The picture: {picture}')
+    stage.say(f'The picture: {PICTURE}')
+
+
+def _ms(series: distribution.Series) -> str:
+    return f'{series.percentile(99) / 1000:.1f} ms'
 
 
 def _machine() -> str:

@@ -5,13 +5,14 @@
  *   rtprobe serve                 in a container: answers on UDP port 7007
  *   rtprobe ask IP WORD...        outside: one request, prints the answer
  *   rtprobe load IP RATE SERVICE_US COUNT SEED
- *                                 outside: Poisson arrivals, prints the
- *                                 response time of each in microseconds
+ *                                 outside: Poisson arrivals, prints for
+ *                                 each the response time of the service and
+ *                                 of the client, in microseconds, or "lost"
  *
  * A request is one datagram "<seq> <verb> <arguments>", its answer
  * "<seq> <text>" with the same number. Verbs:
  *
- *   W <us>           burn that much CPU time          -> done
+ *   W <us>           burn that much CPU time          -> done <us>
  *   I                how the service runs             -> <policy> <priority> <cpus>
  *   A <cpu>          run on that CPU only (-1: any)   -> ok
  *   H <other|rr|fifo> <priority> <cpu> <seconds> <n>
@@ -22,12 +23,18 @@
  * What cannot be done is answered with "error <call> <errno's name>", what
  * cannot be understood with "error usage".
  *
- * The service does one request at a time and the network keeps the others, so
+ * The service does one request at a time and its socket keeps the others, so
  * it is a queue with one server. Work is measured on the thread's CPU clock:
  * it takes longer exactly by the time in which the CPU does something else.
- * The client sends at random times that it has drawn before (open loop) and
- * counts from the moment at which it meant to send, so that a slow answer
- * cannot hide those behind it.
+ * The client sends at random times that it has drawn before (open loop), so
+ * that a slow answer cannot hide those behind it.
+ *
+ * A response time is taken at both ends. The service's own runs from the
+ * kernel's receive time stamp, which a packet gets at the container's network
+ * interface before any process has to run, to the end of the work: waiting in
+ * the socket, waiting for the CPU and the work, nothing else. The client's runs
+ * from the moment at which it meant to send until it has the answer: the
+ * network's delays in both directions and its own are in it as well.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -288,14 +295,38 @@ static void usage_request(char *answer)
 	reply(answer, "%d %lld", running, (long long)(used / 1000));
 }
 
-static void serve_one(char *answer, int n, char *words[])
+/* Of the request, at the container's network interface; see socket(7). */
+static int64_t arrival_ns(struct msghdr *message)
+{
+	struct cmsghdr *part = CMSG_FIRSTHDR(message);
+	struct timespec t;
+
+	for (; part; part = CMSG_NXTHDR(message, part))
+		if (part->cmsg_level == SOL_SOCKET &&
+		    part->cmsg_type == SCM_TIMESTAMPNS) {
+			memcpy(&t, CMSG_DATA(part), sizeof(t));
+			return t.tv_sec * NS_PER_S + t.tv_nsec;
+		}
+	return 0;
+}
+
+static void work(char *answer, int64_t us, int64_t arrived)
+{
+	burn(us);
+	if (!arrived)
+		reply(answer, "error recvmsg ENODATA");
+	else
+		reply(answer, "done %lld",
+		      (long long)(now_ns(CLOCK_REALTIME) - arrived) / 1000);
+}
+
+static void serve_one(char *answer, int n, char *words[], int64_t arrived)
 {
 	char verb = n && !words[0][1] ? words[0][0] : 0;
 	int64_t number;
 
 	if (verb == 'W' && n == 2 && parse(words[1], 0, MAX_WORK_US, &number)) {
-		burn(number);
-		reply(answer, "done");
+		work(answer, number, arrived);
 	} else if (verb == 'I' && n == 1) {
 		info(answer);
 	} else if (verb == 'A' && n == 2 &&
@@ -327,7 +358,10 @@ static int serve(void)
 	char last[DATAGRAM] = "", answer[DATAGRAM], text[DATAGRAM];
 	char out[2 * DATAGRAM], *words[MAX_WORDS];
 	struct sockaddr_in peer;
-	socklen_t peer_length;
+	char control[CMSG_SPACE(sizeof(struct timespec))];
+	struct iovec data = { .iov_base = text, .iov_len = sizeof(text) - 1 };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+	int stamp = 1;
 	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	uint64_t last_seq = 0;
 	ssize_t length;
@@ -337,6 +371,7 @@ static int serve(void)
 	hogs = mmap(NULL, MAX_HOGS * sizeof(*hogs), PROT_READ | PROT_WRITE,
 		    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (hogs == MAP_FAILED || s < 0 ||
+	    setsockopt(s, SOL_SOCKET, SO_TIMESTAMPNS, &stamp, sizeof(stamp)) ||
 	    bind(s, (struct sockaddr *)&here, sizeof(here))) {
 		perror("rtprobe");
 		return 1;
@@ -344,9 +379,11 @@ static int serve(void)
 	printf("rtprobe: serving on UDP port %d\n", PORT);
 	fflush(stdout);
 	for (;;) {
-		peer_length = sizeof(peer);
-		length = recvfrom(s, text, sizeof(text) - 1, 0,
-				  (struct sockaddr *)&peer, &peer_length);
+		message.msg_name = &peer;
+		message.msg_namelen = sizeof(peer);
+		message.msg_control = control;
+		message.msg_controllen = sizeof(control);
+		length = recvmsg(s, &message, 0);
 		if (length < 0)
 			continue;
 		text[length] = 0;
@@ -359,13 +396,15 @@ static int serve(void)
 		if ((uint64_t)seq == last_seq) {
 			strcpy(answer, last);
 		} else {
-			serve_one(answer, n - 1, words + 1);
+			serve_one(answer, n - 1, words + 1,
+				  arrival_ns(&message));
 			last_seq = seq;
 			strcpy(last, answer);
 		}
 		n = snprintf(out, sizeof(out), "%lld %s", (long long)seq,
 			     answer);
-		sendto(s, out, n, 0, (struct sockaddr *)&peer, peer_length);
+		sendto(s, out, n, 0, (struct sockaddr *)&peer,
+		       message.msg_namelen);
 	}
 }
 
@@ -442,13 +481,38 @@ static int ask(const char *ip, int n, char *words[])
 	return !strncmp(answer, "error", 5);
 }
 
+/* One request: when it was due and answered, and what the service says. */
+struct request {
+	int64_t due_ns;
+	int64_t done_ns; /* 0: no answer */
+	int64_t service_us;
+};
+
+/* Take an answer to W apart; 0 when it is none. */
+static int done_us(const char *answer, int64_t *us)
+{
+	return !strncmp(answer, "done ", 5) &&
+	       parse(answer + 5, 0, INT64_MAX, us);
+}
+
+static void print_times(const struct request *requests, int64_t count)
+{
+	const struct request *one = requests;
+
+	for (; one < requests + count; one++)
+		if (one->done_ns)
+			printf("%lld %lld\n", (long long)one->service_us,
+			       (long long)(one->done_ns - one->due_ns) / 1000);
+		else
+			printf("lost\n");
+}
+
 static int load(const char *ip, double rate, int64_t service_us, int64_t count,
 		int64_t seed)
 {
-	int64_t *due = calloc(count, sizeof(*due));
-	int64_t *done = calloc(count, sizeof(*done));
+	struct request *requests = calloc(count, sizeof(*requests)), *one;
 	int64_t base = random_seq(), start, end, now, sent = 0, got = 0, i;
-	char text[DATAGRAM], answer[DATAGRAM];
+	char text[DATAGRAM], answer[DATAGRAM], *rest;
 	struct sched_param first = { .sched_priority = 1 };
 	struct pollfd ready = { .events = POLLIN };
 	struct timespec wait;
@@ -456,7 +520,7 @@ static int load(const char *ip, double rate, int64_t service_us, int64_t count,
 	ssize_t n;
 
 	ready.fd = dial(ip);
-	if (!due || !done || ready.fd < 0) {
+	if (!requests || ready.fd < 0) {
 		perror("rtprobe");
 		return 1;
 	}
@@ -472,17 +536,21 @@ static int load(const char *ip, double rate, int64_t service_us, int64_t count,
 			fprintf(stderr, "rtprobe: no answer from %s\n", ip);
 			return 1;
 		}
+		if (!done_us(answer, &now)) {
+			fprintf(stderr, "rtprobe: %s: %s\n", ip, answer);
+			return 1;
+		}
 	}
 	base += 100;
 	srand48(seed);
 	start = now_ns(CLOCK_MONOTONIC) + NS_PER_S / 10;
 	for (i = 0; i < count; i++) {
 		at += -log(1.0 - drand48()) / rate;
-		due[i] = start + (int64_t)(at * NS_PER_S);
+		requests[i].due_ns = start + (int64_t)(at * NS_PER_S);
 	}
-	end = due[count - 1] + 10 * NS_PER_S;
+	end = requests[count - 1].due_ns + 10 * NS_PER_S;
 	while (got < count && (now = now_ns(CLOCK_MONOTONIC)) < end) {
-		if (sent < count && now >= due[sent]) {
+		if (sent < count && now >= requests[sent].due_ns) {
 			n = snprintf(text, sizeof(text), "%lld W %lld",
 				     (long long)(base + sent),
 				     (long long)service_us);
@@ -492,7 +560,7 @@ static int load(const char *ip, double rate, int64_t service_us, int64_t count,
 			sent++;
 			continue;
 		}
-		now = (sent < count ? due[sent] : end) - now;
+		now = (sent < count ? requests[sent].due_ns : end) - now;
 		wait.tv_sec = now / NS_PER_S;
 		wait.tv_nsec = now % NS_PER_S;
 		if (ppoll(&ready, 1, &wait, NULL) <= 0)
@@ -502,17 +570,16 @@ static int load(const char *ip, double rate, int64_t service_us, int64_t count,
 		if (n < 0)
 			continue;
 		answer[n] = 0;
-		i = strtoll(answer, NULL, 10) - base;
-		if (i >= 0 && i < sent && !done[i]) {
-			done[i] = now;
+		i = strtoll(answer, &rest, 10) - base;
+		if (i < 0 || i >= sent || *rest != ' ')
+			continue;
+		one = &requests[i];
+		if (!one->done_ns && done_us(rest + 1, &one->service_us)) {
+			one->done_ns = now;
 			got++;
 		}
 	}
-	for (i = 0; i < count; i++)
-		if (done[i])
-			printf("%lld\n", (long long)((done[i] - due[i]) / 1000));
-		else
-			printf("lost\n");
+	print_times(requests, count);
 	return 0;
 }
 

@@ -37,7 +37,7 @@ class Series:
     def of(
         cls, server: str, beside: str, times_us: Sequence[int | None]
     ) -> 'Series':
-        """Sort what a client measured, None standing for no answer."""
+        """Sort what was measured, None standing for no answer."""
         kept = sorted(time for time in times_us if time is not None)
         if not kept:
             raise ValueError(f'{server}, {beside}: no request was answered')
@@ -55,7 +55,7 @@ class Series:
 def table(series: Sequence[Series]) -> str:
     """Return a table in milliseconds.
 
-    The ratio is to the 99 % of the same server alone.
+    The ratio is to the p99 of the same server alone.
     """
     alone = {
         row.server: row.percentile(99) for row in series if row.beside == ALONE
@@ -67,7 +67,7 @@ def table(series: Sequence[Series]) -> str:
     for row in series:
         values = [row.percentile(percent) for percent in (*_PERCENTS, 100)]
         numbers = ''.join(f'{value / 1000:>9.2f}' for value in values)
-        ratio = f'{row.percentile(99) / alone[row.server]:.1f}'
+        ratio = f'{row.percentile(99) / alone[row.server]:.2f}'
         lines.append(
             f'{row.server:<11}{row.beside:<18}{numbers}{ratio:>12}'
             f'{row.lost:>6}'
@@ -101,7 +101,7 @@ def picture(
     )
     axes.set_ylim(0, 1.02)
     axes.yaxis.set_major_formatter(ticker.PercentFormatter(1))
-    axes.set_xlabel('response time, ms (log scale)')
+    axes.set_xlabel('response time of the service, ms (log scale)')
     axes.set_ylabel('requests answered within that time')
     axes.grid(which='major', color='#d8d8d8', linewidth=0.8)
     axes.grid(which='minor', axis='x', color='#eeeeee', linewidth=0.6)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Talking to rtprobe in a container over the network, as a user's client."""
 
+import dataclasses
 import pathlib
 import subprocess
+import sys
 import time
 
 from lab import paths
@@ -17,6 +19,20 @@ _LOAD_SLACK_S = 30
 
 class ProbeError(LabError):
     """The service does not answer, or refuses; the message says which."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Answered:
+    """The response time of one request at both ends, in microseconds.
+
+    :ivar service_us: from the request's arrival at the container's network
+        interface, as the kernel stamps it, to the end of the work.
+    :ivar client_us: from the moment at which the request was due until the
+        client has the answer.
+    """
+
+    service_us: int
+    client_us: int
 
 
 def client() -> pathlib.Path:
@@ -103,14 +119,13 @@ class Probe:
         count: int,
         seed: int,
         cpu: int | None = None,
-    ) -> list[int | None]:
+    ) -> list[Answered | None]:
         """Send requests at random times (Poisson) and wait for all answers.
 
         :param rate: requests in a second, on average.
         :param service_us: CPU time that each costs the service.
         :param cpu: where the client runs; None: anywhere.
-        :return: the response times in microseconds, in the order of sending,
-            each from the moment at which it was due; None: no answer.
+        :return: the response times in the order of sending; None: no answer.
         :raises ProbeError: when the service does not answer at all.
         """
         command = [str(client()), 'load', self.ip]
@@ -126,7 +141,9 @@ class Probe:
         )
         if done.returncode:
             raise ProbeError(done.stderr.strip())
+        if done.stderr:
+            print(done.stderr.strip(), file=sys.stderr)
         return [
-            None if line == 'lost' else int(line)
-            for line in done.stdout.split()
+            None if line == 'lost' else Answered(*map(int, line.split()))
+            for line in done.stdout.splitlines()
         ]

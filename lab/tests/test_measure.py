@@ -4,9 +4,11 @@
 import os
 import pathlib
 import random
+import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -32,7 +34,9 @@ class RtprobeTest(unittest.TestCase):
     def test_work_costs_what_is_asked(self):
         before = _cpu_s(self.service.pid)
         for _ in range(10):
-            self.assertEqual('done', self.probe.ask('W', 20_000))
+            answer, took_us = self.probe.ask('W', 20_000).split()
+            self.assertEqual('done', answer)
+            self.assertGreaterEqual(int(took_us), 20_000)
         used = _cpu_s(self.service.pid) - before
         self.assertAlmostEqual(0.2, used, delta=0.03)
 
@@ -100,13 +104,48 @@ class RtprobeTest(unittest.TestCase):
         times = self.probe.load(rate=500, service_us=200, count=300, seed=1)
         self.assertEqual(300, len(times))
         self.assertNotIn(None, times)
-        self.assertGreaterEqual(min(times), 200)
+        for answered in times:
+            self.assertGreaterEqual(answered.service_us, 200)
+            # The client's time is the service's and the way there and back.
+            self.assertGreater(answered.client_us, answered.service_us)
 
     def test_load_counts_from_the_moment_meant(self):
         # Twice as much work as there is time for: the queue grows, and with
         # it every response time, although each request is sent at once.
         times = self.probe.load(rate=1000, service_us=2000, count=200, seed=1)
-        self.assertGreater(max(times), 100 * 1000)
+        for end in ('service_us', 'client_us'):
+            with self.subTest(end):
+                slowest = max(getattr(answered, end) for answered in times)
+                self.assertGreater(slowest, 100 * 1000)
+
+    def test_service_counts_what_keeps_it_from_running(self):
+        # The request arrives while the service cannot run at all.
+        self.service.send_signal(signal.SIGSTOP)
+        resume = threading.Timer(
+            0.3, self.service.send_signal, [signal.SIGCONT]
+        )
+        resume.start()
+        self.addCleanup(resume.join)
+        took_us = int(self.probe.ask('W', 1000).split()[1])
+        self.assertGreater(took_us, 200 * 1000)
+        self.assertLess(took_us, 10**6)
+
+    def test_service_does_not_count_the_client(self):
+        # A client that is stopped sends too late, which only it can see.
+        command = [str(rtprobe.client()), 'load', '127.0.0.1']
+        command += ['100', '100', '200', '1']
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True
+        ) as client:
+            time.sleep(0.5)
+            client.send_signal(signal.SIGSTOP)
+            time.sleep(0.5)
+            client.send_signal(signal.SIGCONT)
+            output, _ = client.communicate(timeout=60)
+        times = [list(map(int, line.split())) for line in output.splitlines()]
+        slowest_service, slowest_client = map(max, zip(*times, strict=True))
+        self.assertGreater(slowest_client, 300 * 1000)
+        self.assertLess(slowest_service, 100 * 1000)
 
     def test_no_answer(self):
         with self.assertRaisesRegex(rtprobe.ProbeError, 'no answer'):
@@ -146,12 +185,12 @@ class DistributionTest(unittest.TestCase):
                 '1.90',
                 '1.99',
                 '2.00',
-                '1.0',
+                '1.00',
                 '0',
             ],
             rows[1].split(),
         )
-        self.assertEqual('3.0', rows[2].split()[-2])
+        self.assertEqual('3.00', rows[2].split()[-2])
         with tempfile.TemporaryDirectory() as directory:
             target = pathlib.Path(directory) / 'new' / 'picture.png'
             distribution.picture(series, 'title', 'sub', 'how', target)
