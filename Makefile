@@ -11,7 +11,7 @@ CHECK := $(PY) tools/check.py
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help demo check bench venv style unit functional host kernel e2e \
-	tempest docs lab lab-down image clean
+	tempest docs figures lab lab-down image clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1@\2/p' Makefile | \
@@ -56,6 +56,10 @@ tempest: venv ## Compare nova-rt-compute with nova-compute by Tempest
 
 docs: venv ## Build the manual and the release notes
 	@$(CHECK) docs
+
+figures: demo ## Run the demo and put its picture on the front page
+	install -m 644 $(NOVA_RT_LAB)/results/demo/response-times.png \
+		doc/source/figures/
 
 lab: venv ## Bring the lab up and leave it running
 	@$(PY) -m lab up
