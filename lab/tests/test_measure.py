@@ -11,8 +11,10 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
-from lab.measure import container, distribution, rtprobe
+from lab import console, services
+from lab.measure import container, distribution, network, rtprobe
 
 PORT = 7007
 
@@ -150,6 +152,44 @@ class RtprobeTest(unittest.TestCase):
     def test_no_answer(self):
         with self.assertRaisesRegex(rtprobe.ProbeError, 'no answer'):
             rtprobe.Probe('127.0.0.2.').ask('I')
+
+
+class NetworkTest(unittest.TestCase):
+    """The switch, with another process instead of it."""
+
+    def setUp(self):
+        super().setUp()
+        self.switch = subprocess.Popen(['sleep', '600'])
+        self.addCleanup(self.switch.wait)
+        self.addCleanup(self.switch.kill)
+        self.service = mock.Mock(spec_set=['running'])
+        self.service.running.return_value = self.switch
+        patch = mock.patch.object(services, 'table', autospec=True)
+        patch.start().return_value = {'ovs-vswitchd': self.service}
+        self.addCleanup(patch.stop)
+        self.cpus = os.sched_getaffinity(0)
+
+    def runs_as(self):
+        pid = self.switch.pid
+        return os.sched_getscheduler(pid), os.sched_getaffinity(pid)
+
+    def test_runs_first_for_a_while(self):
+        before = self.runs_as()
+        cpu = max(self.cpus)
+        with self.assertRaises(KeyboardInterrupt), network.ahead(cpu):
+            self.assertEqual((os.SCHED_FIFO, {cpu}), self.runs_as())
+            raise KeyboardInterrupt
+        self.assertEqual(before, self.runs_as())
+
+    def test_no_other_cpu(self):
+        with network.ahead(None):
+            self.assertEqual((os.SCHED_FIFO, self.cpus), self.runs_as())
+
+    def test_no_switch(self):
+        self.service.running.return_value = None
+        with self.assertRaisesRegex(console.LabError, 'does not run'):
+            with network.ahead(0):
+                self.fail('went on without a switch')
 
 
 class DistributionTest(unittest.TestCase):
