@@ -47,7 +47,7 @@ def openstack(*words: str, fails: bool = False) -> str:
     """Run the OpenStack client as a user does, showing what is typed.
 
     :param fails: the command is expected to be refused.
-    :return: what it printed.
+    :returns: what it printed.
     :raises LabError: when it ends otherwise than expected.
     """
     print(_style(_typed(words), '1'), flush=True)

@@ -241,13 +241,13 @@ def _response_times(connection: Connection, cast: Cast, limits: bool) -> None:
         f'Both servers run the same small service: {SERVICE_US / 1000:g} ms '
         f'of CPU time for each request. A client sends {RATE} requests/s over '
         'the network at random times: first with the CPU quiet, then beside '
-        f'{len(NOISE)} plain servers that keep CPU {cast.cpu} busy. Response '
-        'time is what the service is answerable for: from the arrival of a '
-        "request at the container's network interface, which the kernel "
-        'stamps, to the end of its work. The time that the client sees is '
-        'taken as well. The client and the virtual switch run at real-time '
-        'priority, on another CPU where there is one: they bring the requests '
-        'and are not what is measured.'
+        f'{len(NOISE)} plain servers that keep CPU {cast.cpu} busy. The '
+        "response time is the service's own: from the arrival of a request at "
+        "the container's network interface, as the kernel stamps it, to the "
+        'end of the work. A second table has the times that the client sees. '
+        'The client and the virtual switch run at real-time priority, on '
+        'another CPU if there is one, since they deliver the requests and are '
+        'not what is measured.'
     )
     client = _other_cpu(cast.cpu)
     busy, cpus = os.getloadavg()[0], os.cpu_count() or 1

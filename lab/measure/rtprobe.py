@@ -125,7 +125,7 @@ class Probe:
         :param rate: requests in a second, on average.
         :param service_us: CPU time that each costs the service.
         :param cpu: where the client runs; None: anywhere.
-        :return: the response times in the order of sending; None: no answer.
+        :returns: the response times in the order of sending; None: no answer.
         :raises ProbeError: when the service does not answer at all.
         """
         command = [str(client()), 'load', self.ip]
