@@ -254,8 +254,8 @@ def _response_times(connection: Connection, cast: Cast, limits: bool) -> None:
     if busy > cpus:
         stage.warn(
             f'this machine is busy with other work (load {busy:.1f} on {cpus} '
-            'CPUs): all response times are longer for it, above all those '
-            'that the client sees.'
+            'CPUs), which makes the plain server slower, also where the table '
+            'says "alone".'
         )
     runs = [
         _measure('plain', distribution.ALONE, cast.plain, client),
