@@ -37,8 +37,9 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """Ascending CPU numbers from a list of ranges; none from ''.
+    """Read a list of ranges.
 
+    :returns: CPU numbers, ascending; none from ''
     :raises ValueError: if it is spelt otherwise
     """
     if not text:
@@ -68,6 +69,7 @@ def pack(cpus: Iterable[int]) -> str:
     takes all sets alike is shorter: 64 CPUs below 1024 take at most 58
     characters.
 
+    :returns: the text
     :raises ValueError: if there are more than MAX_PACKED
     """
     members = sorted(set(cpus))

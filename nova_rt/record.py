@@ -143,6 +143,7 @@ class Record(Slot):
     def decode(cls, text: str) -> 'Record':
         """Read what :meth:`encode` of this or another version wrote.
 
+        :returns: the record, with the fields that this version does not know
         :raises InvalidRecord: if it is anything else, or needs a newer
             version
         """

@@ -60,6 +60,7 @@ class Reservation:
     def parse(cls, text: str) -> 'Reservation':
         """Read ``<runtime_us>/<period_us>``, for example ``1400/2000``.
 
+        :returns: the reservation
         :raises InvalidReservation: if the text is spelt otherwise or its
             numbers are out of range
         """

@@ -132,6 +132,8 @@ class Checker:
             yield from self._kinds(node)
         if self._ours and self._layer not in {'conf', 'tests'}:
             yield from self._options(node)
+        if self._ours and self._layer != 'tests':
+            yield from self._returns(node)
         if self._module and self._module[0] in _INTEGERS_ONLY:
             yield from self._integers(node)
 
@@ -235,6 +237,19 @@ class Checker:
             and called.attr != 'SubCommandOpt'
         ):
             yield 'NRT104 options are declared in nova_rt/conf only'
+
+    @staticmethod
+    def _returns(node: ast.AST) -> Iterator[str]:
+        """Who explains arguments or errors explains the result, too."""
+        if not isinstance(node, ast.FunctionDef) or node.name[0] == '_':
+            return
+        result = node.returns
+        if result is None or isinstance(result, ast.Constant):
+            return
+        text = ast.get_docstring(node) or ''
+        fields = set(re.findall('^:[a-z]+', text, re.M))
+        if fields and ':returns' not in fields:
+            yield f'NRT109 {node.name}: say what it returns, with :returns:'
 
     @staticmethod
     def _integers(node: ast.AST) -> Iterator[str]:

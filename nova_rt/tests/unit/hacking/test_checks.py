@@ -177,6 +177,36 @@ class TestKernelKinds(base.BaseTestCase):
             self.assertEqual([], found(source, module))
 
 
+@ddt.ddt
+class TestReturns(base.BaseTestCase):
+    source = """
+    def %s(x)%s:
+        \'\'\'Work.
+
+        %s
+        \'\'\'
+    """
+
+    @ddt.data(
+        ('f', ' -> int', ':raises OSError: always'),
+        ('f', ' -> int | None', ':param x: a number'),
+    )
+    def test_not_said(self, words):
+        source = self.source % words
+        self.assertEqual(['NRT109'], found(source, 'host/x.py'))
+        self.assertEqual([], found(source, 'tests/unit/test_x.py'))
+
+    @ddt.data(
+        ('f', ' -> int', ':returns: a number'),
+        ('f', ' -> int', 'A number.'),
+        ('_f', ' -> int', ':raises OSError: always'),
+        ('f', ' -> None', ':raises OSError: always'),
+        ('f', '', ':raises OSError: always'),
+    )
+    def test_said(self, words):
+        self.assertEqual([], found(self.source % words, 'host/x.py'))
+
+
 class TestSize(base.BaseTestCase):
     def test_host(self):
         for lines, findings in ((350, []), (351, ['NRT108'])):
