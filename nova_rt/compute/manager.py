@@ -59,7 +59,8 @@ class RTComputeManager(manager.ComputeManager):
         Sent back once more, it would end as "Exhausted all hosts available
         for retrying" in the server's fault, without a number.
         """
-        if servers.is_rt(instance) and host_list is not None and not host_list:
+        last = host_list is not None and not host_list
+        if last and servers.is_rt(instance):
             filter_properties = {
                 key: value
                 for key, value in (filter_properties or {}).items()
