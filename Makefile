@@ -10,8 +10,8 @@ CHECK := $(PY) tools/check.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check bench venv style unit functional host kernel e2e \
-	tempest docs figures lab lab-down image clean
+.PHONY: help demo check bench venv style unit functional nova-unit host \
+	kernel e2e tempest docs figures lab lab-down image clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1@\2/p' Makefile | \
@@ -41,6 +41,9 @@ unit: venv ## Run the unit tests
 
 functional: venv ## Run Nova's services in one process, with threads and eventlet
 	@$(CHECK) functional-threading functional-eventlet
+
+nova-unit: venv ## Run Nova's own unit tests on the classes of nova_rt
+	@$(CHECK) nova-unit
 
 host: venv ## Run the tests on this machine's own kernel files
 	@$(CHECK) host

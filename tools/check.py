@@ -171,6 +171,9 @@ PARTS = {
         1500,
         tox('testenv:functional', WORKERS),
     ),
+    'nova-unit': Part(
+        "Nova's own unit tests", 1200, tox('testenv:nova-unit', WORKERS)
+    ),
     'docs': Part(
         'manual and release notes',
         600,
