@@ -79,14 +79,8 @@ class Share:
 
     @property
     def kernel_bw(self) -> int:
-        """Bandwidth as the kernel counts it: kernel/sched/core.c, to_ratio().
-
-        A sum of these, and nothing else, is comparable with a sum that the
-        kernel reports.
-        """
-        if self.runtime_us is None:
-            return 0
-        return (self.runtime_us << BW_SHIFT) // max(1, self.period_us)
+        """Bandwidth as the kernel counts it; 0 without a bound of its own."""
+        return to_ratio(self.runtime_us or 0, self.period_us)
 
     def __str__(self) -> str:
         runtime = 'max' if self.runtime_us is None else self.runtime_us
@@ -105,6 +99,18 @@ class Usage:
     periods: int
     throttled: int
     used_us: int
+
+
+def to_ratio(runtime: int, period: int) -> int:
+    """Compute bandwidth as the kernel counts it.
+
+    A sum of these, and nothing else, is comparable with a sum that the kernel
+    reports. Source: kernel/sched/core.c, to_ratio().
+
+    :param runtime: in the unit of the period
+    :returns: a fraction of 2^20, rounded down
+    """
+    return (runtime << BW_SHIFT) // max(1, period)
 
 
 def to_ppm(kernel_bw: int) -> int:

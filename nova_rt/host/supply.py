@@ -49,9 +49,7 @@ class DeadlineServer:
     @property
     def kernel_bw(self) -> int:
         """Bandwidth as the kernel counts it."""
-        return (self.runtime_ns << interface.BW_SHIFT) // max(
-            1, self.period_ns
-        )
+        return interface.to_ratio(self.runtime_ns, self.period_ns)
 
     def __str__(self) -> str:
         return f'{self.runtime_ns}/{self.period_ns} ns'

@@ -55,10 +55,6 @@ class Machine(fixtures.Fixture):
     def enable(self, group):
         """Give the groups in a group the files that they need."""
 
-    def confine(self, group, cpus):
-        """Start libvirt_lxc in a group that is confined to CPUs."""
-        raise NotImplementedError
-
     def add_task(self, group, *command):
         process = subprocess.Popen(command or ['sleep', '600'])
         self._processes[process.pid] = process
@@ -114,6 +110,7 @@ class BudgetedMachine(Machine):
         )
 
     def confine(self, group, cpus):
+        """Start libvirt_lxc in a group that is confined to CPUs."""
         cpuset = self._make_cpuset(group, cpus)
         pid = self.add_task(group)
         self.move(pid, cpuset)
@@ -183,6 +180,7 @@ class ReportingMachine(Machine):
         (group / 'cpuset.cpus').write_text(cpus)
 
     def confine(self, group, cpus):
+        """Start libvirt_lxc in a group that is confined to CPUs."""
         self.set_cpus(group, cpus)
         return self.add_task(group)
 
