@@ -117,6 +117,20 @@ If unset, ``machine.slice`` where systemd is the init system, otherwise
 the only program that does. Read by nova-rt-compute when it starts.
 """,
     ),
+    cfg.BoolOpt(
+        'allow_host_root',
+        default=False,
+        help="""
+Start without user namespaces, so that the root user of every container is the
+root user of this host.
+
+Without ``[libvirt] uid_maps`` and ``gid_maps``, whoever is root in a container
+can write the control groups of the whole host, keeps ``CAP_SYS_NICE`` and is
+kept from the rest by little. nova-rt-compute does not start like that unless
+this option is set. Set it only if you trust every user of the cloud as you
+trust root. Read by nova-rt-compute when it starts.
+""",
+    ),
     cfg.IntOpt(
         'verify_interval',
         default=60,

@@ -5,16 +5,20 @@ The one door between the host layer and the machine. Tests put another
 machine behind it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import errno
 import os
 import pathlib
 from typing import Any
 
-from oslo_privsep import daemon
+from oslo_privsep import daemon, priv_context
 
 import nova_rt.privsep
 import nova_rt.privsep.cgroup
+import nova_rt.privsep.idmap
+
+#: (first ID in a container, first ID on the host, count)
+IDMaps = Sequence[tuple[int, int, int]]
 
 
 class Files:
@@ -103,8 +107,30 @@ class Files:
             inside,
         )
 
+    def map_owners(
+        self, path: str, uid_maps: IDMaps, gid_maps: IDMaps
+    ) -> None:
+        """Show a mounted root file system with mapped owners.
 
-def _call(function: Callable[..., Any], *args: object) -> None:
+        :param path: where it is mounted
+        :param uid_maps: (first ID on the disk, first ID on the host, count)
+        :param gid_maps: the same for groups
+        :raises OSError: with the kernel's errno
+        """
+        _call(
+            nova_rt.privsep.idmap.map_owners,
+            path,
+            list(uid_maps),
+            list(gid_maps),
+            context=nova_rt.privsep.mount_pctxt,
+        )
+
+
+def _call(
+    function: Callable[..., Any],
+    *args: object,
+    context: priv_context.PrivContext = nova_rt.privsep.rt_pctxt,
+) -> None:
     """Call a privileged function; without helper, that is the error.
 
     The helper is started apart from the call, so that a missing program is
@@ -112,7 +138,6 @@ def _call(function: Callable[..., Any], *args: object) -> None:
 
     :raises OSError: with the kernel's errno; EPERM if no helper starts
     """
-    context = nova_rt.privsep.rt_pctxt
     if context.client_mode and context.channel is None:
         try:
             context.start()

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The privileged context: what nova_rt may do that its service may not.
+"""The privileged contexts: what nova_rt may do that its service may not.
 
-Two capabilities, each needed: CAP_DAC_OVERRIDE to make the partition, because
-the top directory of a control group hierarchy is writable for nobody, root
-included; CAP_SYS_NICE to give tasks a real-time policy and, on a kernel that
-guarantees, to reserve.
+``rt_pctxt`` has two capabilities, each needed: CAP_DAC_OVERRIDE to make the
+partition, because the top directory of a control group hierarchy is writable
+for nobody, root included; CAP_SYS_NICE to give tasks a real-time policy and,
+on a kernel that guarantees, to reserve.
+
+``mount_pctxt`` puts id-mapped mounts in place: CAP_SYS_ADMIN to mount,
+CAP_SETUID and CAP_SETGID to describe a user namespace, CAP_DAC_READ_SEARCH to
+reach a root file system. It is a helper of its own, so that the one that
+writes to control groups has none of these.
 """
 
 from oslo_privsep import capabilities, priv_context
@@ -16,5 +21,17 @@ rt_pctxt = priv_context.PrivContext(
     capabilities=[
         capabilities.CAP_DAC_OVERRIDE,
         capabilities.CAP_SYS_NICE,
+    ],
+)
+
+mount_pctxt = priv_context.PrivContext(
+    'nova_rt',
+    cfg_section='nova_rt_privileged_mount',
+    pypath=f'{__name__}.mount_pctxt',
+    capabilities=[
+        capabilities.CAP_DAC_READ_SEARCH,
+        capabilities.CAP_SETGID,
+        capabilities.CAP_SETUID,
+        capabilities.CAP_SYS_ADMIN,
     ],
 )

@@ -32,12 +32,19 @@ class RTServersTestBase(base.ServersTestBase):
     #: The interface that the kernels of the hosts offer.
     INTERFACE = 'v2-rt-max-cpu'
     CPUS = 4
+    #: Of users and groups; no host has accounts there.
+    ID_MAP = '0:3000000000:65536'
 
     def setUp(self):
         hooks.extend_nova_virt()
         paste_file = self.useFixture(paste.APIPaste()).path
         self.flags(api_paste_config=paste_file, group='wsgi')
-        self.flags(virt_type='lxc', group='libvirt')
+        self.flags(
+            virt_type='lxc',
+            uid_maps=[self.ID_MAP],
+            gid_maps=[self.ID_MAP],
+            group='libvirt',
+        )
         self.flags(wait_soft_reboot_seconds=1, group='libvirt')
         self.flags(
             available_filters=['nova.scheduler.filters.all_filters', FILTER],
@@ -60,6 +67,8 @@ class RTServersTestBase(base.ServersTestBase):
         self.kernels = self.containers.kernels
         #: Root file systems that are mounted, by directory.
         self.mounted = set()
+        #: Those of them whose owners were mapped, in order, with the maps.
+        self.mapped = []
         self._fake_mounts()
         self._fake_hosts()
         super().setUp()
@@ -76,6 +85,15 @@ class RTServersTestBase(base.ServersTestBase):
         def unmount(container_dir, container_root_device=None):
             self.mounted.discard(container_dir)
 
+        def map_owners(files, path, uids, gids):
+            self.assertIn(path, self.mounted)
+            self.mapped.append((path, uids, gids))
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.map_owners', map_owners
+            )
+        )
         for name, fake in (
             ('setup_container', mount),
             ('teardown_container', unmount),
