@@ -25,6 +25,7 @@ class Action(enum.StrEnum):
     CLAIM = 'claim'
     MOVE = 'move'
     RESCUE = 'rescue'
+    SHELVE = 'shelve'
     SUSPEND = 'suspend'
 
 
@@ -99,9 +100,12 @@ class Stopped(Event):
     """A container was stopped because it cannot have its reservation.
 
     :ivar reason: why, a sentence with the numbers
+    :ivar at_start: whether it was being started: whoever wanted that has an
+        error then, while nobody waits for the result of a check
     """
 
     reason: str
+    at_start: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -57,6 +57,10 @@ class InsufficientBandwidth(NovaRTError):
         )
 
 
+class ClaimsUnknown(NovaRTError):
+    """It is not known yet what the servers of a host hold."""
+
+
 class HostError(NovaRTError):
     """A host cannot hold reservations, or does not hold one it should."""
 

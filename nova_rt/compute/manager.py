@@ -5,15 +5,15 @@ Carries a request from the RequestSpec, which the driver never sees, to the
 server's record, and has the reservations verified from time to time.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 from nova import exception as nova_exception
-from nova.compute import manager
+from nova.compute import manager, vm_states
 from oslo_log import log as logging
 from oslo_service import periodic_task
 
 from nova_rt import bounds, conf, events, exception, record
-from nova_rt.compute import resource_tracker
+from nova_rt.compute import resource_tracker, stopped
 from nova_rt.virt.libvirt import driver, faults, servers
 
 CONF = manager.CONF
@@ -43,6 +43,9 @@ class RTComputeManager(manager.ComputeManager):
                 'nova-rt-compute needs [DEFAULT] compute_driver = '
                 f'{driver.COMPUTE_DRIVER}'
             )
+        self.driver.reservations.seam.subscribe(
+            stopped.StopReporter(self.host)
+        )
         super().init_host(service_ref)
 
     # Building servers
@@ -66,12 +69,21 @@ class RTComputeManager(manager.ComputeManager):
                 for key, value in (filter_properties or {}).items()
                 if key != 'retry'
             }
-        return super()._do_build_and_run_instance(
+        result = super()._do_build_and_run_instance(
             context, instance, image, request_spec, filter_properties,
             admin_password, injected_files, requested_networks,
             security_groups, block_device_mapping, node, limits, host_list,
             accel_uuids,
         )  # fmt: skip
+        if result == manager.build_results.FAILED_BY_POLICY and servers.is_rt(
+            instance
+        ):
+            # Nova forgets them for this result alone; until the server is
+            # deleted, they would keep bandwidth from others.
+            self.reportclient.delete_allocation_for_instance(
+                context, instance.uuid, force=True
+            )
+        return result
 
     def _build_and_run_instance(
         self, context: Any, instance: Any, image: Any, injected_files: Any,
@@ -89,6 +101,10 @@ class RTComputeManager(manager.ComputeManager):
                 requested_networks, security_groups, block_device_mapping,
                 node, limits, filter_properties, request_spec, accel_uuids,
             )  # fmt: skip
+        except nova_exception.RescheduledByPolicyException:
+            # A server group was broken by another server that came first:
+            # nothing is wrong with this host or with the request.
+            raise
         except nova_exception.RescheduledException as err:
             if filter_properties.get('retry') or not servers.is_rt(instance):
                 raise
@@ -141,6 +157,41 @@ class RTComputeManager(manager.ComputeManager):
                 ),
             )
         return super()._get_rescue_image(context, instance, rescue_image_ref)
+
+    def _shelve_instance(
+        self, context: Any, instance: Any, image_id: Any,
+        clean_shutdown: Any, accel_uuids: Any = None,
+    ) -> Any:  # fmt: skip
+        """Refuse shelving: it ends in a move."""
+        if servers.is_rt(instance):
+            # nova-api has made an image for the snapshot that will not come.
+            try:
+                self.image_api.delete(context, image_id)
+            except Exception as err:
+                LOG.warning('Could not delete image %s, made for a shelving '
+                            'that was refused: %s', image_id, err,
+                            instance=instance)  # fmt: skip
+            self._rt_refuse_shelving(instance)
+        return super()._shelve_instance(
+            context, instance, image_id, clean_shutdown, accel_uuids
+        )
+
+    def _shelve_offload_instance(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """The same for servers on volumes, which are offloaded at once."""
+        if servers.is_rt(instance) and instance.vm_state != vm_states.SHELVED:
+            self._rt_refuse_shelving(instance)
+        return super()._shelve_offload_instance(
+            context, instance, *args, **kwargs
+        )
+
+    def _rt_refuse_shelving(self, instance: Any) -> NoReturn:
+        raise faults.ActionRefused(
+            reason=self._rt_refuse(
+                instance, events.Action.SHELVE, faults.CANNOT_MOVE
+            )
+        )
 
     def _do_prep_resize(
         self, context: Any, image: Any, instance: Any, flavor: Any,

@@ -5,13 +5,13 @@ Placement has admitted the host's sum by then; the CPUs on which a server has
 its bandwidth are chosen here, under Nova's own claim lock.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova import exception as nova_exception
 from nova.compute import resource_tracker
 
-from nova_rt import events, exception, node_stats
+from nova_rt import events, exception, extra_specs, node_stats, record
 from nova_rt.virt.libvirt import faults, servers
 from nova_rt.virt.libvirt.reservations import Reservations
 
@@ -44,13 +44,57 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
             )
         return self._reservations
 
+    def instance_claim(
+        self, context, instance, nodename, allocations, limits=None
+    ):  # fmt: skip
+        """Refuse a real-time server that Placement has not admitted.
+
+        A scheduler without our filter, or an allocation that was changed by
+        hand, asks Placement for nothing: the sum of the host would be wrong.
+
+        :raises ComputeResourcesUnavailable: with the numbers
+        """
+        rec = self._rt_read(instance)
+        if rec is not None:
+            self._rt_check_admitted(instance.uuid, rec, allocations or {})
+        return super().instance_claim(
+            context, instance, nodename, allocations, limits
+        )
+
+    @staticmethod
+    def _rt_read(instance: Any) -> record.Record | None:
+        try:
+            return servers.read_record(instance)
+        except exception.InvalidRecord as err:
+            raise nova_exception.ComputeResourcesUnavailable(
+                reason=str(err)
+            ) from err
+
+    def _rt_check_admitted(
+        self, uuid: str, rec: record.Record, allocations: Mapping[str, Any]
+    ) -> None:
+        held = sum(
+            each['resources'].get(extra_specs.RESOURCE_CLASS, 0)
+            for each in allocations.values()
+        )
+        needed = rec.request.total_ppm
+        if held != needed:
+            reason = self._rt_require().refuse(
+                uuid,
+                events.Action.CLAIM,
+                f'Placement holds {held} {extra_specs.RESOURCE_CLASS} for '
+                f'this server, which needs {needed}: the scheduler that chose '
+                'this host does not run RTBandwidthFilter',
+            )
+            raise nova_exception.ComputeResourcesUnavailable(reason=reason)
+
     def _set_instance_host_and_node(self, instance: Any, node: Any) -> None:
         """Claim CPUs in the step of instance_claim() that saves the server.
 
         :raises ComputeResourcesUnavailable: with our numbers; Nova then
             tries another host
         """
-        rec = servers.read_record(instance)
+        rec = self._rt_read(instance)
         if rec is None:
             super()._set_instance_host_and_node(instance, node)
             return
@@ -58,6 +102,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         try:
             rec = held.claim(instance.uuid, rec)
         except (
+            exception.ClaimsUnknown,
             exception.InsufficientBandwidth,
             exception.InvalidRecord,
         ) as err:
@@ -94,7 +139,8 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         if self._reservations is not None:
             tracked = self.tracked_instances
             self._reservations.adopt(
-                instance for instance in instances if instance.uuid in tracked
+                (each for each in instances if each.uuid in tracked),
+                audited=True,
             )
         return found
 

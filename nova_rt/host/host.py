@@ -6,6 +6,7 @@ The one module of the host layer that others call.
 
 from collections.abc import Iterable, Mapping
 import logging
+import pathlib
 import threading
 from typing import Any, Self
 
@@ -229,6 +230,17 @@ class Host:
             self._backend.read_share(container),
             self._backend.hierarchy.read_cpus(container),
         )
+
+    def find_outside(self, pid: int) -> pathlib.Path | None:
+        """Look whether a container is somewhere else than in the partition.
+
+        :param pid: the container's libvirt_lxc process, the domain's ID
+        :returns: the group that it is in; None if it is in the partition
+        :raises OSError: with the kernel's errno
+        """
+        group = self._backend.hierarchy.find_group(pid)
+        inside = self.capability.partition in group.parents
+        return None if inside else group
 
     def read_usage(self, pid: int) -> Mapping[int, Usage] | None:
         """Read what a container did with its reservation.

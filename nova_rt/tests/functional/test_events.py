@@ -3,10 +3,13 @@
 
 import errno
 import functools
+import uuid
 
 import fixtures
+from nova import objects
 
 from nova_rt import events, record
+from nova_rt.compute import stopped
 from nova_rt.tests.functional import base
 from nova_rt.virt.libvirt import metadata
 
@@ -77,6 +80,37 @@ class EventsTest(base.RTServersTestBase):
         self.assertIn('600/1000', self.seen[-1].reason)
         self.assertIn('EBUSY', self.seen[-1].reason)
 
+    def test_user_is_told_of_a_stop(self):
+        """By the list of actions, a fault and a notification."""
+        server = self.create(self.rt_flavor())
+        self.lose_reservation(server)
+        self.refuse_writes(errno.EBUSY)
+        self.verify()
+        event = self._wait_for_instance_action_event(
+            server, 'stop', stopped.EVENT, 'error'
+        )
+        self.assertIn('600/1000', event['details'])
+        (notified,) = self.notifier.wait_for_versioned_notifications(
+            'instance.power_off.error'
+        )
+        payload = notified['payload']['nova_object.data']
+        self.assertEqual(server['id'], payload['uuid'])
+        fault = payload['fault']['nova_object.data']
+        self.assertIn('600/1000', fault['exception_message'])
+        self._wait_for_assert(
+            lambda: self.assertIn(
+                '600/1000',
+                objects.InstanceFault.get_latest_for_instance(
+                    self.ctxt, server['id']
+                ).message,
+            )
+        )
+
+    def test_deleted_before_the_user_is_told(self):
+        reporter = stopped.StopReporter('compute1')
+        reporter._report_safely(events.Stopped(str(uuid.uuid4()), 'gone'))
+        self.assertNotIn('Could not tell', self.stdlog.logger.output)
+
     def test_stopped_at_its_start(self):
         self.refuse_writes()
         server = self.create(self.rt_flavor(), state='ERROR')
@@ -84,6 +118,15 @@ class EventsTest(base.RTServersTestBase):
         self.assertEqual({server['id']}, {event.uuid for event in self.seen})
         # A fault holds 255 characters.
         self.assertIn(base.fault_of(server), self.seen[1].reason)
+        # The create has failed: that is what the user sees, once.
+        self.assertTrue(self.seen[1].at_start)
+        self.assertEqual(
+            ['create'],
+            [
+                action['action']
+                for action in self.api.get_instance_actions(server['id'])
+            ],
+        )
 
     def test_claim_refused(self):
         flavor = self.rt_flavor('500/1000')

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What real-time servers cannot do: refused, and they run on untouched."""
 
+import fixtures
+
 from nova_rt.tests.functional import base
 
 
@@ -59,7 +61,7 @@ class RefusedTest(base.RTServersTestBase):
             {'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
             'live-migration',
             'compute_check_can_live_migrate_destination',
-            'cannot be moved or resized',
+            'cannot be moved, resized or shelved',
         )
 
     def test_cold_migration(self):
@@ -67,7 +69,7 @@ class RefusedTest(base.RTServersTestBase):
             {'migrate': None},
             'migrate',
             'compute_prep_resize',
-            'cannot be moved or resized',
+            'cannot be moved, resized or shelved',
         )
 
     def test_resize(self):
@@ -75,7 +77,7 @@ class RefusedTest(base.RTServersTestBase):
             {'resize': {'flavorRef': self.rt_flavor('700/1000')}},
             'resize',
             'compute_prep_resize',
-            'cannot be moved or resized',
+            'cannot be moved, resized or shelved',
         )
 
     def test_resize_to_a_plain_flavor(self):
@@ -83,8 +85,37 @@ class RefusedTest(base.RTServersTestBase):
             {'resize': {'flavorRef': self._create_flavor(memory_mb=64)}},
             'resize',
             'compute_prep_resize',
-            'cannot be moved or resized',
+            'cannot be moved, resized or shelved',
         )
+
+    def test_shelving(self):
+        images = self.images()
+        self.assert_refused(
+            {'shelve': None},
+            'shelve',
+            'compute_shelve_instance',
+            'cannot be moved, resized or shelved',
+        )
+        # nova-api has made one for the snapshot.
+        self.assertEqual(images, self.images())
+
+    def test_shelving_of_a_server_on_a_volume(self):
+        """It is offloaded without a snapshot."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.compute.utils.is_volume_backed_instance',
+                lambda *args: True,
+            )
+        )
+        self.assert_refused(
+            {'shelve': None},
+            'shelve',
+            'compute_shelve_offload_instance',
+            'cannot be moved, resized or shelved',
+        )
+
+    def images(self):
+        return {image['id'] for image in self.glance.detail(self.ctxt)}
 
     def test_evacuation(self):
         self.computes[self.host].stop()

@@ -35,6 +35,9 @@ conf.register_opts(CONF)
 #: Value of ``[DEFAULT] compute_driver``: what Nova finds below nova.virt.
 COMPUTE_DRIVER = 'nova_rt.RTLibvirtDriver'
 
+#: The largest amount that Placement takes (placement/db/constants.py).
+_MAX_UNIT = 0x7FFFFFFF
+
 
 class RTLibvirtDriver(driver.LibvirtDriver):
     """LibvirtDriver that gives containers what their records say.
@@ -90,7 +93,10 @@ class RTLibvirtDriver(driver.LibvirtDriver):
                 'total': total,
                 'reserved': reserved,
                 'min_unit': 1,
-                'max_unit': total,
+                # What one server may have of it is up to the CPUs. A bound
+                # that shrinks with them would be in the way of a server's
+                # allocations when they are moved.
+                'max_unit': _MAX_UNIT,
                 'step_size': 1,
                 'allocation_ratio': 1.0,
             }
@@ -235,10 +241,28 @@ class RTLibvirtDriver(driver.LibvirtDriver):
     def process_instances_at_startup(self, context, instances):
         """Adopt what runs: verified, repaired if need be, else stopped."""
         self.reservations.adopt(instances)
+        self._rt_refuse_outside()
         for instance in instances:
             if servers.is_rt(instance):
-                self.reservations.verify(instance.uuid)
+                # Each by itself: what is wrong with one of them, an error of
+                # libvirt say, must not leave the others without a service.
+                self.reservations.verify_alone(instance.uuid)
         return super().process_instances_at_startup(context, instances)
+
+    def _rt_refuse_outside(self) -> None:
+        """Do not go on with another partition than running servers have.
+
+        They would all be stopped, for nothing that is wrong with them.
+        """
+        outside = self.reservations.find_outside()
+        if outside:
+            uuid, group = min(outside.items())
+            raise nova_exception.InvalidConfiguration(
+                f'{len(outside)} real-time server(s) run outside of '
+                f'{self.reservations.capability.partition}, for example '
+                f'{uuid} in {group}: set [nova_rt] partition back to what it '
+                'was when they were started, or stop them first'
+            )
 
     def emit_event(self, event: virtevent.InstanceEvent) -> None:
         """See to containers that were started behind our back.

@@ -9,8 +9,14 @@ server's UUID among it, would push the numbers out.
 
 from nova import exception
 
-#: Why resize, cold and live migration and evacuation are refused.
-CANNOT_MOVE = 'real-time servers cannot be moved or resized'
+#: Why resize, migration, evacuation and shelving are refused.
+CANNOT_MOVE = 'real-time servers cannot be moved, resized or shelved'
+
+
+class ActionRefused(exception.Invalid):
+    """A server is not made for this; it stays as it was."""
+
+    msg_fmt = '%(reason)s'
 
 
 class BuildAborted(exception.BuildAbortException):

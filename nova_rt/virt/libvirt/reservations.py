@@ -21,8 +21,6 @@ import dataclasses
 from typing import Any
 
 import libvirt
-from nova import exception as nova_exception
-from nova import objects
 from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
@@ -60,6 +58,9 @@ class Reservations:
         # Replaced, never changed in place: readers have no lock.
         self._records: Mapping[str, _Known] = {}
         self._adopted = False
+        # Before the first audit of the resource tracker, what is claimed is
+        # not zero but unknown.
+        self._audited = False
 
     # What the host offers
 
@@ -106,16 +107,23 @@ class Reservations:
 
         :param rec: what it asks for
         :returns: the same request with its CPUs, for the caller to save
+        :raises ClaimsUnknown: before the first audit
         :raises InsufficientBandwidth: if it does not fit, with the numbers
         :raises InvalidRecord: if the CPUs do not fit into a record
         """
         request = rec.request
         ppm = request.reservation.ppm
         try:
+            if not self._audited:
+                raise exception.ClaimsUnknown(
+                    'this host has not counted its servers yet: the first '
+                    'update of its resources has not succeeded'
+                )
             cpus = admission.place(self.free(), request.vcpus, ppm)
             rec = rec.claimed_on(cpus)
             rec.encode()
         except (
+            exception.ClaimsUnknown,
             exception.InsufficientBandwidth,
             exception.InvalidRecord,
         ) as err:
@@ -136,18 +144,23 @@ class Reservations:
     def release_others(self, uuids: Set[str]) -> None:
         """Give up what servers hold that are not here any more.
 
+        Nothing before the first audit, when nobody knows who is here.
+
         :param uuids: the servers that are here
         """
+        if not self._audited:
+            return
         for uuid in self._records.keys() - uuids:
             self.release(uuid)
 
-    def adopt(self, instances: Iterable[Any]) -> None:
+    def adopt(self, instances: Iterable[Any], audited: bool = False) -> None:
         """Make the image of the records anew.
 
         A server whose record cannot be read holds nothing, and is stopped
         when it is verified.
 
         :param instances: all servers of this host
+        :param audited: whether the resource tracker has counted them
         """
         records: dict[str, _Known] = {}
         for instance in instances:
@@ -159,6 +172,7 @@ class Reservations:
                 continue
             if rec is not None:
                 records[instance.uuid] = rec
+        self._audited = self._audited or audited
         self.release_others(records.keys())
         self._records = records
         self._adopted = True
@@ -215,14 +229,40 @@ class Reservations:
             # Not guest.id: the object that started a container keeps the ID
             # of the stopped one, libvirt's LXC driver does not hand back the
             # new.
-            started = self._hypervisor.get_guest(
-                objects.Instance(uuid=guest.uuid)
-            )
+            started = self._find_guest(guest.uuid)
+            if started is None:
+                raise exception.ReservationNotApplied(
+                    'the container has ended before it had its reservation'
+                )
             self._host.apply(started.id, rec)
         except Exception as err:
-            self._stop(guest.uuid, str(err), stop)
+            self._stop(guest.uuid, str(err), stop, at_start=True)
             raise
         self.seam.emit(events.Applied(guest.uuid, rec))
+
+    def find_outside(self) -> dict[str, str]:
+        """Look which running containers are not in the partition.
+
+        What cannot be read now is not among them: verification sees to that.
+
+        :returns: the UUID of each such server -> the group that it is in
+        """
+        outside = {}
+        for uuid in self._records:
+            try:
+                guest = self._running(uuid)
+                if guest is None:
+                    continue
+                group = self._host.find_outside(guest.id)
+            except (libvirt.libvirtError, OSError) as err:
+                LOG.warning(
+                    'Cannot see where this container is: %s', err,
+                    instance_uuid=uuid,
+                )  # fmt: skip
+                continue
+            if group:
+                outside[uuid] = str(group)
+        return outside
 
     def verify_all(self) -> None:
         """Verify every running container."""
@@ -320,11 +360,24 @@ class Reservations:
             )  # fmt: skip
 
     def _running(self, uuid: str) -> libvirt_guest.Guest | None:
+        guest = self._find_guest(uuid)
+        return guest if guest is not None and guest.is_active() else None
+
+    def _find_guest(self, uuid: str) -> libvirt_guest.Guest | None:
+        """The domain of a server, if it has one.
+
+        Not by Nova's Host.get_guest(): to report an error of libvirt, that
+        needs more of the server than its UUID, and fails without.
+
+        :raises libvirtError: if libvirt does not say
+        """
         try:
-            guest = self._hypervisor.get_guest(objects.Instance(uuid=uuid))
-        except nova_exception.InstanceNotFound:
-            return None
-        return guest if guest.is_active() else None
+            domain = self._hypervisor.get_connection().lookupByUUIDString(uuid)
+        except libvirt.libvirtError as err:
+            if err.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                return None
+            raise
+        return libvirt_guest.Guest(domain)
 
     def _stop_running(self, uuid: str, pid: int, reason: str) -> None:
         guest = self._running(uuid)
@@ -335,7 +388,13 @@ class Reservations:
         with contextlib.suppress(libvirt.libvirtError):
             self._stop(uuid, reason, guest.poweroff)
 
-    def _stop(self, uuid: str, reason: str, stop: Callable[[], None]) -> None:
+    def _stop(
+        self,
+        uuid: str,
+        reason: str,
+        stop: Callable[[], None],
+        at_start: bool = False,
+    ) -> None:
         try:
             stop()
         except Exception as err:
@@ -344,4 +403,4 @@ class Reservations:
                 'reservation (%s): %s', reason, err, instance_uuid=uuid,
             )  # fmt: skip
             raise
-        self.seam.emit(events.Stopped(uuid, reason))
+        self.seam.emit(events.Stopped(uuid, reason, at_start))

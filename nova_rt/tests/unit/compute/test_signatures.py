@@ -5,6 +5,7 @@ Nova's own guard looks at public methods; half of ours are private.
 """
 
 import inspect
+import re
 
 from nova import test
 from nova.compute import manager as nova_manager
@@ -44,7 +45,11 @@ class PrivateMethodsTest(base.BaseTestCase):
     """Methods without a promise, which we extend or call."""
 
     # Take what Nova gives them and hand it on: *args, **kwargs.
-    HAND_ON = {'_get_guest_config', '_move_claim'}
+    HAND_ON = {
+        '_get_guest_config',
+        '_move_claim',
+        '_shelve_offload_instance',
+    }
 
     def assert_extends(self, ours, theirs, names):
         extended = {
@@ -75,6 +80,8 @@ class PrivateMethodsTest(base.BaseTestCase):
                 '_do_prep_resize',
                 '_get_rescue_image',
                 '_prep_resize',
+                '_shelve_instance',
+                '_shelve_offload_instance',
             },
         )
         self.assert_has(
@@ -111,17 +118,43 @@ class PrivateMethodsTest(base.BaseTestCase):
         self.assert_extends(
             driver.RTLibvirtDriver,
             nova_driver.LibvirtDriver,
-            {'_create_guest', '_get_guest_config'},
+            {
+                '_create_domain_setup_lxc',
+                '_create_guest',
+                '_get_guest_config',
+            },
         )
         self.assert_has(
             nova_driver.LibvirtDriver,
             _get_guest_config='self instance network_info image_meta '
             'disk_info rescue block_device_info context mdevs accel_info '
             'share_info old_guest',
+            _connect_volume='self context connection_info instance encryption',
             _clean_shutdown='self instance timeout retry_interval',
             _create_domain_cleanup_lxc='self instance',
             _destroy='self instance',
         )
+
+    def test_root_file_systems_are_set_up_as_ours(self):
+        """Our step for maps does what Nova's does, but for the owners."""
+        step = inspect.getsource(
+            nova_driver.LibvirtDriver._create_domain_setup_lxc
+        )
+        called = set(re.findall(r'[\w.]+(?=\()', step)) - {'NOTE'}
+        self.assertEqual(
+            {
+                '_create_domain_setup_lxc', 'libvirt_utils.get_instance_path',
+                'driver.block_device_info_get_mapping',
+                'block_device.get_root_bdm', 'self._connect_volume',
+                'imgmodel.LocalBlockImage', 'self.image_backend.by_name',
+                'root_disk.get_model', 'os.path.join', 'fileutils.ensure_tree',
+                'disk_api.setup_container', 'self._get_guest_idmaps',
+                'libvirt_utils.chown_for_id_maps',
+                'excutils.save_and_reraise_exception',
+                'self._create_domain_cleanup_lxc',
+            },
+            called,
+        )  # fmt: skip
 
     def test_every_launch_goes_through_create_guest(self):
         """But soft reboot and the end of a snapshot, which are not LXC's."""

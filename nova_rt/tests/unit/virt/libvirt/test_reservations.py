@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.virt.libvirt.reservations, on a fake host."""
 
+import dataclasses
 import errno
 import logging
 
 import fixtures
 import libvirt
-from nova import exception as nova_exception
 from nova import objects
+from nova.virt.libvirt import guest as libvirt_guest
 from oslotest import base
 
 from nova_rt import admission, events, exception, extra_specs, record
@@ -20,21 +21,26 @@ from nova_rt.virt.libvirt import metadata, reservations
 RECORD = record.Record(Request(Reservation(600_000, 1_000_000), 1), (2,))
 
 
-class Guest:
-    """A running container."""
+class Domain:
+    """The domain of a running container, as libvirt's objects are."""
 
     def __init__(self, hypervisor, uuid, pid, rec):
         self._hypervisor = hypervisor
-        self.uuid = uuid
-        self.id = pid
+        self._uuid = uuid
+        self._pid = pid
         self._rec = rec
-        self._domain = self
         self.changes = 0
 
-    def is_active(self):
-        return self.id != -1
+    def UUIDString(self):
+        return self._uuid
 
-    def get_xml_desc(self):
+    def ID(self):
+        return self._pid
+
+    def isActive(self):
+        return self._pid != -1
+
+    def XMLDesc(self, flags=0):
         text = self._rec
         if isinstance(text, record.Record):
             element = metadata.LibvirtConfigGuestMetaReservation(text).to_xml()
@@ -50,36 +56,49 @@ class Guest:
         self._rec = f'{start} xmlns="{uri}">{end}'
         self.changes += 1
 
-    def poweroff(self):
+    def destroy(self):
         if self._hypervisor.stuck:
             raise libvirt.libvirtError('some processes refused to die')
-        self._hypervisor.kernel.remove_container(self.id)
-        self.id = -1
+        self._hypervisor.kernel.remove_container(self._pid)
+        self._pid = -1
 
 
 class Hypervisor:
-    """Finds containers, as nova.virt.libvirt.host.Host does."""
+    """Finds containers, as nova.virt.libvirt.host.Host does.
+
+    :ivar broken: UUIDs for which libvirt reports an error
+    """
 
     def __init__(self, fake_kernel):
         self.kernel = fake_kernel
-        self.guests = {}
+        self.domains = {}
         self.stuck = False
+        self.broken = set()
 
     def start(self, uuid, pid, rec=RECORD, cpus=None):
         self.kernel.add_container(pid, uuid, cpus)
-        self.guests[uuid] = Guest(self, uuid, pid, rec)
-        return self.guests[uuid]
+        self.domains[uuid] = Domain(self, uuid, pid, rec)
+        return self.guest(uuid)
 
-    def get_guest(self, instance):
-        try:
-            return self.guests[instance.uuid]
-        except KeyError:
-            raise nova_exception.InstanceNotFound(
-                instance_id=instance.uuid
-            ) from None
+    def guest(self, uuid):
+        return libvirt_guest.Guest(self.domains[uuid])
+
+    def get_connection(self):
+        return self
+
+    def lookupByUUIDString(self, uuid):
+        code = libvirt.VIR_ERR_NO_DOMAIN
+        if uuid in self.broken:
+            code = libvirt.VIR_ERR_RPC
+        elif uuid in self.domains:
+            return self.domains[uuid]
+        error = libvirt.libvirtError('lookup failed')
+        error.err = (code, 0, 'lookup failed', 0)
+        raise error
 
     def list_guests(self, only_running=True):
-        return [each for each in self.guests.values() if each.is_active()]
+        guests = map(self.guest, self.domains)
+        return [each for each in guests if each.is_active()]
 
 
 class TestBase(base.BaseTestCase):
@@ -163,7 +182,9 @@ class ContainersTest(TestBase):
             exception.ReservationNotApplied, self.apply, guest
         )
         self.assertEqual(['a'], self.stopped)
-        self.assertEqual([events.Stopped('a', str(refusal))], self.events)
+        self.assertEqual(
+            [events.Stopped('a', str(refusal), at_start=True)], self.events
+        )
 
     def test_start_that_cannot_be_stopped(self):
         """Both errors are told."""
@@ -197,7 +218,7 @@ class ContainersTest(TestBase):
         for event in self.events:
             self.assertEqual(('a', RECORD), (event.uuid, event.record))
             self.assertIn('was to hold', event.difference)
-        self.assertEqual(0, guest.changes)
+        self.assertEqual(0, self.hypervisor.domains['a'].changes)
 
     def test_the_servers_record_wins_over_the_domains(self):
         """The kernel holds the domain's, as after a change of the record."""
@@ -354,8 +375,8 @@ class ContainersTest(TestBase):
 
         self.host.apply = restarts
         self.reservations.verify('a')
-        self.assertTrue(self.hypervisor.guests['a'].is_active())
-        self.assertEqual(200, self.hypervisor.guests['a'].id)
+        self.assertTrue(self.hypervisor.guest('a').is_active())
+        self.assertEqual(200, self.hypervisor.guest('a').id)
 
     def test_gone_or_stopped(self):
         self.server('nobody')
@@ -379,12 +400,47 @@ class ContainersTest(TestBase):
         self.assertEqual({2: 'x'}, self.reservations.read_usage('a'))
         use.assert_called_once_with(100)
 
+    def test_libvirt_does_not_answer(self):
+        """The error is libvirt's, not one of finding words for it."""
+        self.start('a', 100)
+        self.hypervisor.broken.add('a')
+        error = self.assertRaises(
+            libvirt.libvirtError, self.reservations.verify, 'a'
+        )
+        self.assertEqual(libvirt.VIR_ERR_RPC, error.get_error_code())
+
+    def test_ended_before_it_was_applied(self):
+        guest = self.start('a', 100)
+        del self.hypervisor.domains['a']
+        refusal = self.assertRaises(
+            exception.ReservationNotApplied, self.apply, guest
+        )
+        self.assertIn('has ended', str(refusal))
+        self.assertEqual(['a'], self.stopped)
+
+    def test_outside_of_the_partition(self):
+        self.start('a', 100)
+        self.server('b')
+        self.server('c')
+        self.hypervisor.broken.add('c')
+        self.reservations.adopt(self.servers.values())
+        self.assertEqual({}, self.reservations.find_outside())
+        self.assertIn('Cannot see', self.log.output)
+        capability = self.host.capability
+        self.host.capability = dataclasses.replace(
+            capability, partition=capability.partition.parent / 'other'
+        )
+        ((uuid, group),) = self.reservations.find_outside().items()
+        self.assertEqual('a', uuid)
+        self.assertIn(str(capability.partition), group)
+
 
 class ClaimsTest(TestBase):
     """What servers hold of the host's bandwidth."""
 
     def setUp(self):
         super().setUp()
+        self.reservations.adopt([], audited=True)
         self.asked = record.Record(RECORD.request)
         self.before = self.reservations.free()
 
@@ -406,6 +462,27 @@ class ClaimsTest(TestBase):
             [events.Refused('a', events.Action.CLAIM, str(refusal))],
             self.events,
         )
+
+    def test_before_the_first_audit(self):
+        """What is held is unknown then: nothing is given or given up."""
+        rec = record.Record(Request(Reservation(600, 1000), 1), (1,))
+        self.server('here', rec)
+        fresh = reservations.Reservations(self.host, self.hypervisor)
+        refused = []
+        fresh.seam.subscribe(refused.append)
+        fresh.adopt(self.servers.values())
+        refusal = self.assertRaises(
+            exception.ClaimsUnknown, fresh.claim, 'a', self.asked
+        )
+        self.assertEqual(
+            [events.Refused('a', events.Action.CLAIM, str(refusal))], refused
+        )
+        fresh.release_others(set())
+        self.assertEqual({'here': rec.claim}, fresh.claims())
+        fresh.adopt(self.servers.values(), audited=True)
+        fresh.claim('a', self.asked)
+        fresh.release_others({'a'})
+        self.assertEqual({'a'}, fresh.claims().keys())
 
     def test_claim_and_release(self):
         rec = self.reservations.claim('a', self.asked)

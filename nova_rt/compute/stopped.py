@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells the user of a server that this service has stopped it, and why.
+
+Nova finds such a server stopped and says no more. Here it also gets what any
+failed action leaves: a fault, an entry in its list of actions, and a
+versioned notification.
+"""
+
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects, thread_pool_factory
+from nova.compute import instance_actions
+from nova.compute import utils as compute_utils
+from nova.objects import fields
+from oslo_log import log as logging
+
+from nova_rt import events
+from nova_rt.virt.libvirt import faults
+
+LOG = logging.getLogger(__name__)
+
+#: Name of the event in the list of a server's actions.
+EVENT = 'compute_rt_lost_reservation'
+
+
+class StopReporter:
+    """A listener for containers that were stopped while they ran.
+
+    :param host: name of this host
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+
+    def __call__(self, event: events.Event) -> None:
+        """Report a stop, in a thread of its own: the database may be slow."""
+        if isinstance(event, events.Stopped) and not event.at_start:
+            thread_pool_factory.spawn(self._report_safely, event)
+
+    def _report_safely(self, event: events.Stopped) -> None:
+        try:
+            self._report(event)
+        except nova_exception.InstanceNotFound:
+            pass  # Deleted meanwhile: there is nobody to tell.
+        except Exception:
+            LOG.exception('Could not tell the user why this server was '
+                          'stopped', instance_uuid=event.uuid)  # fmt: skip
+
+    def _report(self, event: events.Stopped) -> None:
+        context = nova_context.get_admin_context()
+        instance = objects.Instance.get_by_uuid(
+            context, event.uuid, expected_attrs=['flavor', 'system_metadata']
+        )
+        fault = faults.ReservationNotHeld(reason=event.reason)
+        objects.InstanceAction.action_start(
+            context, event.uuid, instance_actions.STOP, want_result=False
+        )
+        try:
+            with compute_utils.EventReporter(
+                context, EVENT, self._host, event.uuid
+            ):
+                raise fault
+        except faults.ReservationNotHeld as err:
+            compute_utils.add_instance_fault_from_exc(
+                context, instance, err, fault_message=event.reason
+            )
+        compute_utils.notify_about_instance_action(
+            context,
+            instance,
+            self._host,
+            action=fields.NotificationAction.POWER_OFF,
+            phase=fields.NotificationPhase.ERROR,
+            exception=fault,
+        )

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nova-rt-compute starts on a host that is not as it left it."""
+
+import fixtures
+import libvirt
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import provider_tree
+from nova.tests.fixtures import libvirt as fakelibvirt
+
+from nova_rt import extra_specs
+from nova_rt.tests.functional import base
+
+
+class RestartTest(base.RTServersTestBase):
+    ADMIN_API = True
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+        self.first = self.create(self.rt_flavor('600/1000'))
+        self.second = self.create(self.rt_flavor('600/1000'))
+
+    def fail_lookups(self, server, times):
+        """Let libvirt fail to find the domain of a server some times."""
+        left = [times]
+        original = fakelibvirt.Connection.lookupByUUIDString
+
+        def lookup(connection, uuid):
+            if uuid == server['id'] and left[0]:
+                left[0] -= 1
+                raise fakelibvirt.make_libvirtError(
+                    libvirt.libvirtError,
+                    'client socket is closed',
+                    error_code=libvirt.VIR_ERR_RPC,
+                )
+            return original(connection, uuid)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.tests.fixtures.libvirt.Connection.lookupByUUIDString',
+                lookup,
+            )
+        )
+        return left
+
+    def test_libvirt_fails_for_one_server(self):
+        """The service starts, and sees to the others."""
+        self.lose_reservation(self.first)
+        self.lose_reservation(self.second)
+        left = self.fail_lookups(self.first, 2)
+        self.restart_compute_service('compute1')
+        self.assertEqual([0], left)
+        self.assert_held(self.second)
+        self.assertIn('client socket is closed', self.stdlog.logger.output)
+        self.assertNotIn('Cannot load', self.stdlog.logger.output)
+        self.computes['compute1'].manager._verify_reservations(self.ctxt)
+        self.assert_held(self.first)
+
+    def test_other_partition(self):
+        """Nothing is stopped: the service does not start."""
+        service = self.computes['compute1']
+        self.flags_of_ours(partition='other')
+        refusal = self.assertRaises(
+            nova_exception.InvalidConfiguration,
+            self.restart_compute_service,
+            'compute1',
+        )
+        self.computes['compute1'] = service
+        text = str(refusal)
+        self.assertIn('2 real-time server(s)', text)
+        self.assertIn('partition', text)
+        for server in (self.first, self.second):
+            self.assertTrue(self.guest(server).is_active())
+            self.assertNotIn('Stopping', self.stdlog.logger.output)
+
+    def test_other_partition_when_nothing_runs(self):
+        for server in (self.first, self.second):
+            self._delete_server(server)
+        self.flags_of_ours(partition='other')
+        self.restart_compute_service('compute1')
+
+    def test_allocations_move_after_capacity_has_shrunk(self):
+        """As for a migration: from the server to the migration's UUID."""
+        self.flags_of_ours(reserved_ppm=850_000)
+        self.restart_compute_service('compute1')
+        inventory = self._get_provider_inventory(
+            self.compute_rp_uuids['compute1']
+        )[extra_specs.RESOURCE_CLASS]
+        self.assertLess(inventory['total'], 600_000)
+        reports = self.computes['compute1'].manager.reportclient
+        target = {'id': '4c9e8c1e-9a4c-4c4c-8d3e-0d1b5f6a7b8c'}
+        self.assertTrue(
+            reports.move_allocations(self.ctxt, self.first['id'], target['id'])
+        )
+        self.assertEqual(600_000, self.allocated(target))
+        self.assertEqual(0, self.allocated(self.first))
+
+
+class FirstAuditTest(base.RTServersTestBase):
+    """The first count of a host's servers fails."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+        self.server = self.create(self.rt_flavor('600/1000'))
+        self.broken = True
+        original = objects.InstanceList.get_by_host_and_node
+
+        def get(cls, *args, **kwargs):
+            if self.broken:
+                raise nova_exception.CellTimeout()
+            return original(*args, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.objects.InstanceList.get_by_host_and_node', get
+            )
+        )
+        self.restart_compute_service('compute1')
+
+    def test_claims_are_unknown(self):
+        refused = self.create(self.rt_flavor('100/1000'), state='ERROR')
+        self.assertIn('not counted', base.fault_of(refused))
+        self.assertEqual([self.server['id']], [*self.claims()])
+        self.broken = False
+        self._run_periodics()
+        self.assert_held(self.create(self.rt_flavor('100/1000')))
+        self.assert_held(self.server)
+
+
+class InventoryTest(base.RTServersTestBase):
+    def test_one_server_is_bounded_by_the_cpus_alone(self):
+        self.start_compute()
+        driver = self.computes['compute1'].driver
+        tree = provider_tree.ProviderTree()
+        tree.new_root('compute1', self.compute_rp_uuids['compute1'])
+        driver.update_provider_tree(tree, 'compute1')
+        inventory = tree.data('compute1').inventory
+        self.assertEqual(
+            2**31 - 1, inventory[extra_specs.RESOURCE_CLASS]['max_unit']
+        )
