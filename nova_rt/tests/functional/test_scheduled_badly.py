@@ -74,6 +74,7 @@ class ServerGroupTest(base.RTServersTestBase):
         server = self.create(self.rt_flavor(), state='ERROR')
         self.assertIn('Anti-affinity', base.fault_of(server))
         self.assert_nothing_left(of=[server])
+        self._run_periodics()
         # Else BuildFailureWeigher holds it against the host.
         self.assertEqual('0', self.stats().get('failed_builds', '0'))
 
