@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
+from nova_rt import resources
 from nova_rt.extra_specs import Spec
 from nova_rt.request import HintRule, Request
 from nova_rt.reservation import Reservation
@@ -70,4 +71,5 @@ class Bounds:
         request = Request.from_flavor(specs, vcpus, hints, self.hints)
         if request is not None:
             self.check(request.reservation)
+            resources.check(specs)
         return request

@@ -28,7 +28,7 @@ _BELOW = {
 _FREE = {'cmd', 'tests'}
 _PURE_MODULES = {
     'admission', 'bounds', 'cpulist', 'events', 'exception', 'extra_specs',
-    'node_stats', 'record', 'request', 'reservation',
+    'node_stats', 'record', 'request', 'reservation', 'resources',
 }  # fmt: skip
 _WITH_NOVA = {
     'api', 'scheduler', 'virt', 'compute', 'cmd', 'tests',
@@ -43,6 +43,7 @@ _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')
 _HOST_LINES = 350
 _INTEGERS_ONLY = {
     'admission', 'extra_specs', 'record', 'request', 'reservation',
+    'resources',
 }  # fmt: skip
 _EVENTLET = {'eventlet', 'greenlet'}
 

@@ -7,27 +7,21 @@ from nova import exception as nova_exception
 import nova.conf
 from nova.scheduler import request_filter
 
-from nova_rt import bounds, exception, extra_specs
+from nova_rt import bounds, exception, resources
 import nova_rt.conf
 from nova_rt.scheduler import request_specs
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)
 
-_TRAIT = {
-    extra_specs.Enforcement.GUARANTEE: extra_specs.TRAIT_GUARANTEE,
-    # A host that guarantees has this trait as well.
-    extra_specs.Enforcement.LIMIT: extra_specs.TRAIT_LIMIT,
-}
-
 
 @request_filter.trace_request_filter
 def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
-    """Ask for the bandwidth and for the trait of the enforcement.
+    """Ask for the bandwidth, the trait of the enforcement, and no VCPU.
 
-    What the flavor itself asks of the class is replaced: with a hint the
-    server may need less. The RequestSpec is the scheduler's own copy and is
-    not saved.
+    What the flavor itself says of these is replaced: with a hint the server
+    may need less. The RequestSpec is the scheduler's own copy and is not
+    saved.
 
     :param ctxt: nova.context.RequestContext
     :param request_spec: nova.objects.RequestSpec, changed in place
@@ -43,10 +37,8 @@ def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
         raise nova_exception.RequestFilterFailed(reason=str(err)) from err
     if asked is None:
         return False
-    request_spec.flavor.extra_specs |= {
-        f'resources:{extra_specs.RESOURCE_CLASS}': str(asked.total_ppm),
-        f'trait:{_TRAIT[asked.enforcement]}': 'required',
-    }
+    flavor = request_spec.flavor
+    flavor.extra_specs = resources.replace(flavor.extra_specs, asked)
     request_spec.obj_reset_changes(['flavor'], recursive=True)
     return True
 

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from nova_rt import bounds
+from nova_rt import bounds, resources
 from nova_rt.request import Request
 
 
@@ -22,4 +22,17 @@ def parse(spec_obj: Any, allowed: bounds.Bounds) -> Request | None:
     flavor = spec_obj.flavor
     hints = spec_obj.scheduler_hints if 'scheduler_hints' in spec_obj else None
     specs = flavor.extra_specs if 'extra_specs' in flavor else {}
-    return allowed.parse_request(specs, flavor.vcpus, hints)
+    asked = allowed.parse_request(specs, flavor.vcpus, hints)
+    if asked is not None:
+        resources.check_cpu_policy(
+            'image property hw_cpu_policy', _image_cpu_policy(spec_obj)
+        )
+    return asked
+
+
+def _image_cpu_policy(spec_obj: Any) -> str | None:
+    image = spec_obj.image if 'image' in spec_obj else None
+    if not image or 'properties' not in image:
+        return None
+    policy: str | None = image.properties.get('hw_cpu_policy')
+    return policy

@@ -3,6 +3,7 @@
 
 import ddt
 from nova import exception as nova_exception
+from nova import objects as nova_objects
 import nova.conf
 from nova.scheduler import request_filter as nova_filters
 from nova.scheduler import utils
@@ -34,7 +35,7 @@ class RequestFilterTest(base.BaseTestCase):
         resources, traits = self._query(spec)
         self.assertEqual(1_400_000, resources['CUSTOM_RT_BANDWIDTH'])
         self.assertEqual({'CUSTOM_RT_GUARANTEE'}, traits)
-        self.assertEqual(2, resources['VCPU'])
+        self.assertNotIn('VCPU', resources)
 
     def test_limit(self):
         spec = objects.request_spec(FLAVOR | {'rt:enforcement': 'limit'})
@@ -49,6 +50,65 @@ class RequestFilterTest(base.BaseTestCase):
         request_filter.rt_bandwidth_filter(None, spec)
         resources, _traits = self._query(spec)
         self.assertEqual(500_000, resources['CUSTOM_RT_BANDWIDTH'])
+
+    @ddt.data(
+        {'resources:VCPU': '2'},
+        {'resources:VCPU': '0'},
+        {'trait:CUSTOM_RT_LIMIT': 'required'},
+        {'trait:CUSTOM_RT_LIMIT': 'forbidden'},
+        {'trait:CUSTOM_RT_GUARANTEE': 'forbidden'},
+        {'resources:CUSTOM_RT_BANDWIDTH': '1'},
+        {'resources:PCPU': '0'},
+    )
+    def test_what_the_flavor_says_is_replaced(self, said):
+        spec = objects.request_spec(FLAVOR | said, vcpus=2)
+        request_filter.rt_bandwidth_filter(None, spec)
+        resources, traits = self._query(spec)
+        self.assertEqual(1_400_000, resources['CUSTOM_RT_BANDWIDTH'])
+        self.assertEqual({'CUSTOM_RT_GUARANTEE'}, traits)
+        self.assertFalse(resources.get('VCPU') or resources.get('PCPU'))
+
+    def test_limit_with_the_trait_of_a_guarantee(self):
+        """It would be kept from all hosts that limit."""
+        spec = objects.request_spec(
+            FLAVOR
+            | {
+                'rt:enforcement': 'limit',
+                'trait:CUSTOM_RT_GUARANTEE': 'required',
+            }
+        )
+        request_filter.rt_bandwidth_filter(None, spec)
+        self.assertEqual({'CUSTOM_RT_LIMIT'}, self._query(spec)[1])
+
+    def test_other_resources_and_traits_stay(self):
+        spec = objects.request_spec(
+            FLAVOR
+            | {
+                'resources:CUSTOM_KEY': '3',
+                'trait:CUSTOM_RACK': 'required',
+                'resources1:CUSTOM_CARD': '1',
+            }
+        )
+        request_filter.rt_bandwidth_filter(None, spec)
+        resources, traits = self._query(spec)
+        self.assertEqual(3, resources['CUSTOM_KEY'])
+        self.assertEqual(1, resources['CUSTOM_CARD'])
+        self.assertIn('CUSTOM_RACK', traits)
+
+    @ddt.data('dedicated', 'mixed')
+    def test_image_that_asks_for_dedicated_cpus(self, policy):
+        image = nova_objects.ImageMeta(
+            properties=nova_objects.ImageMetaProps(hw_cpu_policy=policy)
+        )
+        spec = objects.request_spec(dict(FLAVOR), image=image)
+        self.assertIn('hw_cpu_policy', self.assertRefused(spec))
+
+    def test_image_that_shares(self):
+        image = nova_objects.ImageMeta(
+            properties=nova_objects.ImageMetaProps(hw_cpu_policy='shared')
+        )
+        spec = objects.request_spec(dict(FLAVOR), image=image)
+        self.assertTrue(request_filter.rt_bandwidth_filter(None, spec))
 
     def test_leaves_no_change_to_save(self):
         spec = objects.request_spec(dict(FLAVOR))
@@ -81,6 +141,14 @@ class RequestFilterTest(base.BaseTestCase):
         ('rt:policy', 'fair'),
         ('rt:priority', '100'),
         ('rt:enforcement', 'strict'),
+        ('hw:cpu_policy', 'dedicated'),
+        ('hw:cpu_policy', 'mixed'),
+        ('resources:PCPU', '1'),
+        ('resources1:PCPU', '0'),
+        ('resources1:VCPU', '1'),
+        ('resources_r:VCPU', '0'),
+        ('resources1:CUSTOM_RT_BANDWIDTH', '1'),
+        ('trait1:CUSTOM_RT_LIMIT', 'required'),
     )
     @ddt.unpack
     def test_bad_key(self, key, value):
