@@ -16,6 +16,8 @@ from openstack.connection import Connection
 
 from lab import config
 from lab.console import say
+from nova_rt import resources
+from nova_rt.request import Request
 
 SUBNET = ipaddress.ip_network('10.66.0.0/24')
 GATEWAY = SUBNET[1]
@@ -202,13 +204,20 @@ def _seed_flavors(cloud: Connection) -> None:
     for name, vcpus in PLAIN_FLAVORS:
         _flavor_with(cloud, known, name, vcpus, {})
     for name, vcpus, runtime_us, period_us in RT_FLAVORS:
-        ppm = vcpus * -(-runtime_us * 1_000_000 // period_us)
-        specs = {
-            'rt:reservation': f'{runtime_us}/{period_us}',
-            'rt:enforcement': 'limit',
-            'resources:CUSTOM_RT_BANDWIDTH': str(ppm),
-        }
-        _flavor_with(cloud, known, name, vcpus, specs)
+        _flavor_with(
+            cloud, known, name, vcpus, rt_specs(runtime_us, period_us, vcpus)
+        )
+
+
+def rt_specs(runtime_us: int, period_us: int, vcpus: int) -> dict[str, str]:
+    """All extra specs of a real-time flavor for whatever kernel this is."""
+    specs = {
+        'rt:reservation': f'{runtime_us}/{period_us}',
+        'rt:enforcement': 'limit',
+    }
+    request = Request.from_flavor(specs, vcpus)
+    assert request is not None
+    return specs | resources.ask(request)
 
 
 def _flavor_with(

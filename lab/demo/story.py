@@ -98,13 +98,18 @@ def _flavor(connection: Connection) -> None:
     stage.heading(2, 'Flavors')
     stage.say(
         'One extra spec makes a flavor real-time: rt:reservation, so many '
-        'microseconds of CPU in every period, on each vCPU.'
+        'microseconds of CPU in every period, on each vCPU. The resources and '
+        'the trait keep its servers on hosts that can hold it.'
     )
     if FLAVOR not in {found.name for found in connection.compute.flavors()}:
+        specs = catalog.rt_specs(5_000, 100_000, vcpus=1)
         stage.openstack(
             *('flavor', 'create', FLAVOR, '--ram', '128', '--disk', '1'),
-            *('--property', 'rt:reservation=5000/100000'),
-            *('--property', 'rt:enforcement=limit'),
+            *(
+                word
+                for key, value in specs.items()
+                for word in ('--property', f'{key}={value}')
+            ),
             *('-c', 'name', '-c', 'vcpus', '-c', 'properties'),
         )
     stage.say('All flavors; the lab has made the others:')

@@ -16,6 +16,8 @@ from oslo_upgradecheck import upgradecheck
 from nova_rt import conf as nova_rt_conf
 from nova_rt import cpulist, exception
 from nova_rt.admission import Scope
+from nova_rt.bounds import Bounds
+from nova_rt.cmd import flavors
 from nova_rt.extra_specs import Enforcement
 from nova_rt.host import cpus
 from nova_rt.host.files import Files
@@ -41,6 +43,11 @@ _SCOPE = {
 class Checks(upgradecheck.UpgradeCommands):
     """What has to be true before the services start with new code."""
 
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__()
+        self._conf = conf
+        self._advice: list[str] = []
+
     def _nova(self) -> upgradecheck.Result:
         found = metadata.version('nova')
         if found.split('.')[0] == str(NOVA_MAJOR):
@@ -62,9 +69,47 @@ class Checks(upgradecheck.UpgradeCommands):
             )
         return upgradecheck.Result(upgradecheck.Code.SUCCESS)
 
+    def _flavors(self) -> upgradecheck.Result:
+        allowed = Bounds.from_options(self._conf.nova_rt)
+        try:
+            found = [
+                finding
+                for flavor in flavors.read()
+                if (finding := flavors.judge(flavor, allowed))
+            ]
+        except flavors.Unreadable as err:
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING,
+                f'Flavors were not checked: {err}. Run this where nova-api '
+                'or nova-conductor has its nova.conf.',
+            )
+        if not found:
+            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+        for finding in found:
+            self._advice += finding.render()
+        names = ', '.join(finding.name for finding in found)
+        return upgradecheck.Result(
+            upgradecheck.Code.FAILURE,
+            'Real-time flavors whose servers are refused, or run without a '
+            'reservation where nova-scheduler lacks RTBandwidthFilter: '
+            f'{names}. What to do is printed below.',
+        )
+
+    def check(self) -> upgradecheck.Code:
+        """Print the table, and below it what its width would break up.
+
+        :returns: the code of the worst result
+        """
+        self._advice.clear()
+        code = super().check()
+        for line in self._advice:
+            print(line)
+        return code
+
     _upgrade_checks = (
         ('Release of Nova', _nova),
         ('Validators of extra specs', _validators),
+        ('Real-time flavors', _flavors),
     )
 
 
@@ -153,7 +198,7 @@ def _parsers(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
             'upgrade', help='before the services start with new code'
         )
         upgrade.add_argument('check', choices=['check'])
-        upgrade.set_defaults(action_fn=Checks().check)
+        upgrade.set_defaults(action_fn=Checks(conf).check)
         host = subparsers.add_parser(
             'host', help='what the kernel of this host offers, what is used'
         )

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real-time flavors in Nova's API database that should say more, or else.
+
+A flavor that carries what its servers ask of Placement keeps them away from
+hosts without reservations even where nova-scheduler lacks our filter.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+import shlex
+from typing import Any
+
+from nova_rt import exception, extra_specs, resources
+from nova_rt.bounds import Bounds
+
+
+class Unreadable(Exception):
+    """The flavors cannot be read from here."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What is wrong with one flavor.
+
+    :ivar flavor_id: its ID, as users give it
+    :ivar name: its name
+    :ivar refusal: why its servers are refused; None if they are not
+    :ivar commands: what mends it
+    """
+
+    flavor_id: str
+    name: str
+    refusal: str | None
+    commands: tuple[str, ...]
+
+    def render(self) -> list[str]:
+        """Lines for a shell: commands, and the rest as comments."""
+        if self.refusal is None:
+            return [f'# {self.name}', *self.commands]
+        return [f'# {self.name} ({self.flavor_id}), refused: {self.refusal}']
+
+
+def read() -> Iterable[Any]:
+    """Every flavor: nova.objects.Flavor with its extra specs.
+
+    :returns: private and disabled ones as well
+    :raises Unreadable: if there is no database, or none that answers
+    """
+    # Here, because the commands for a host need no Nova.
+    from nova import context, objects
+    import nova.conf
+    from nova.db.api import api as api_db
+
+    conf = nova.conf.CONF
+    if not conf.api_database.connection:
+        raise Unreadable('[api_database] connection is not set')
+    try:
+        api_db.configure(conf)
+        objects.register_all()
+        return list(
+            objects.FlavorList.get_all(
+                context.get_admin_context(), inactive=True
+            )
+        )
+    except Exception as err:
+        # Of SQLAlchemy or its drivers, which have no common root. Its text
+        # may hold the password of the URL.
+        raise Unreadable(
+            f'the database does not answer ({type(err).__name__})'
+        ) from err
+
+
+def judge(flavor: Any, allowed: Bounds) -> Finding | None:
+    """Find what is wrong with a flavor.
+
+    :param flavor: nova.objects.Flavor
+    :param allowed: the operator's bounds
+    :returns: None if nothing is, or if it is no real-time flavor
+    """
+    specs = flavor.extra_specs
+    if not extra_specs.is_rt(specs):
+        return None
+    try:
+        request = allowed.parse_request(specs, flavor.vcpus)
+    except exception.InvalidRequest as err:
+        return Finding(flavor.flavorid, flavor.name, str(err), ())
+    assert request is not None  # it has an extra spec of ours
+    add, remove = resources.differences(specs, request)
+    if not add and not remove:
+        return None
+    commands = []
+    if add:
+        pairs = [f'{key}={value}' for key, value in add.items()]
+        commands.append(_command('set', flavor.flavorid, pairs))
+    if remove:
+        commands.append(_command('unset', flavor.flavorid, remove))
+    return Finding(flavor.flavorid, flavor.name, None, tuple(commands))
+
+
+def _command(verb: str, flavor_id: str, properties: list[str]) -> str:
+    words = ['openstack', 'flavor', verb, flavor_id]
+    for text in properties:
+        words += ['--property', text]
+    return shlex.join(words)
