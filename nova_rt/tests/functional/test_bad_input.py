@@ -8,58 +8,95 @@ from nova.tests.functional.api import client
 from nova_rt import extra_specs
 from nova_rt.tests.functional import base
 
-
-@ddt.ddt
-class BadFlavorTest(base.RTServersTestBase):
-    """Extra specs are refused where the flavor is made."""
-
-    def assert_refused(self, specs):
-        flavor = self._create_flavor()
-        refusal = self.assertRaises(
-            client.OpenStackApiException,
-            self.admin_api.post_extra_spec,
-            flavor,
-            {'extra_specs': specs},
-        )
-        self.assertEqual(400, refusal.response.status_code)
-        return refusal.response.text
-
-    @ddt.data(
+BAD_SPECS = {
+    extra_specs.RESERVATION: (
         'abc', '5', '0/1000', '-1/5', '3000/2000', '1/1e9', '1400/2000/3',
         '99999999999999999999/99999999999999999999', '1400 /2000',
         ' 1400/2000', '1400/2000\n', '\u0661\u0664/\u0662\u0660', '', '/',
-    )  # fmt: skip
-    def test_reservation(self, value):
-        self.assert_refused({extra_specs.RESERVATION: value})
+    ),
+    extra_specs.POLICY: ('fair', 'RR', '', 'deadline'),
+    extra_specs.PRIORITY: ('0', '100', '-1', 'high', '1.5', ''),
+    extra_specs.ENFORCEMENT: ('maybe', ''),
+}  # fmt: skip
 
-    @ddt.data('rt:runtime', 'rt:reservations', 'rt:')
-    def test_unknown_key(self, key):
-        self.assert_refused({key: '1400/2000'})
 
-    @ddt.data('fair', 'RR', '', 'deadline')
-    def test_policy(self, value):
-        self.assert_refused({extra_specs.POLICY: value})
+class BadFlavorTests:
+    """Extra specs are refused where the flavor is made."""
 
-    @ddt.data('0', '100', '-1', 'high', '1.5', '')
-    def test_priority(self, value):
-        self.assert_refused({extra_specs.PRIORITY: value})
+    def setUp(self):
+        super().setUp()
+        self.admin_api.microversion = self.MICROVERSION
 
-    @ddt.data('maybe', '')
-    def test_enforcement(self, value):
-        self.assert_refused({extra_specs.ENFORCEMENT: value})
+    def refused(self, method, *args):
+        refusal = self.assertRaises(
+            client.OpenStackApiException, method, *args
+        )
+        self.assertEqual(400, refusal.response.status_code)
+        return refusal.response.json()['badRequest']['message']
+
+    def assert_refused(self, specs):
+        flavor = self._create_flavor()
+        text = self.refused(
+            self.admin_api.post_extra_spec, flavor, {'extra_specs': specs}
+        )
+        for key, value in specs.items():
+            path = f'/flavors/{flavor}/os-extra_specs/{key}'
+            self.refused(self.admin_api.api_put, path, {key: value})
+        found = self.admin_api.api_get(f'/flavors/{flavor}/os-extra_specs')
+        self.assertEqual({}, found.body['extra_specs'])
+        return text
+
+    def test_values(self):
+        for key, values in BAD_SPECS.items():
+            for value in values:
+                self.assert_refused({key: value})
+
+    def test_unknown_keys(self):
+        for key in ('rt:runtime', 'rt:reservations', 'rt:'):
+            self.assert_refused({key: '1400/2000'})
 
     def test_the_message_says_what_is_wrong(self):
         text = self.assert_refused({extra_specs.RESERVATION: '3000/2000'})
         self.assertIn('3000', text)
         self.assertIn('2000', text)
 
+    def test_dedicated_cpus(self):
+        """Whichever comes last."""
+        for first, last in (
+            ({extra_specs.RESERVATION: '500/1000'}, {'resources:PCPU': '1'}),
+            ({'resources:PCPU': '1'}, {extra_specs.RESERVATION: '500/1000'}),
+        ):
+            flavor = self._create_flavor(extra_spec=first)
+            text = self.refused(
+                self.admin_api.post_extra_spec, flavor, {'extra_specs': last}
+            )
+            self.assertIn('PCPU', text)
+
+
+class BadFlavorTest(BadFlavorTests, base.RTServersTestBase):
+    """At the latest microversion, where Nova has validators as well."""
+
+    MICROVERSION = 'latest'
+
+
+class BadFlavorOldTest(BadFlavorTests, base.RTServersTestBase):
+    """As ``openstack flavor create`` sends it."""
+
+    MICROVERSION = '2.1'
+
 
 class UnvalidatedFlavorTest(base.RTServersTestBase):
-    """Flavors made below microversion 2.86 are not validated by Nova."""
+    """Made below microversion 2.86, in a nova-api without our filter."""
 
     def setUp(self):
         super().setUp()
         self.start_compute()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                lambda self, req: None,
+            )
+        )
 
     def assert_refused(self, flavor_says, fault_says, **specs):
         self.admin_api.microversion = '2.61'

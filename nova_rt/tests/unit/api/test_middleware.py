@@ -14,12 +14,13 @@ from nova_rt.tests.unit import test_reservation
 HINTS = 'os:scheduler_hints'
 
 
-@ddt.ddt
-class RTHintMiddlewareTest(test.TestCase):
+class MiddlewareTestCase(test.TestCase):
+    """Flavors, and what stands behind the middleware."""
+
     def setUp(self):
         super().setUp()
         self.context = nova_context.RequestContext('user', 'project')
-        admin = nova_context.get_admin_context()
+        admin = self.admin = nova_context.get_admin_context()
         self._flavor(admin, 'plain', {})
         self._flavor(admin, 'rt', {'rt:reservation': '1400/2000'})
         self._flavor(admin, 'broken', {'rt:reservation': 'abc'})
@@ -48,7 +49,9 @@ class RTHintMiddlewareTest(test.TestCase):
         self.passed.append(webob.Request(environ).body)
         return webob.Response(status=202)(environ, start_response)
 
-    def _send(self, body, path='/servers', method='POST', **kwargs):
+    def _send(
+        self, body, path='/servers', method='POST', context=None, **kwargs
+    ):
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
         request = webob.Request.blank(
@@ -59,7 +62,7 @@ class RTHintMiddlewareTest(test.TestCase):
             body=body,
             **kwargs,
         )
-        request.environ['nova.context'] = self.context
+        request.environ['nova.context'] = context or self.context
         return request.get_response(
             middleware.RTHintMiddleware.factory({})(self._nova)
         )
@@ -81,6 +84,9 @@ class RTHintMiddlewareTest(test.TestCase):
         for word in words:
             self.assertIn(word, fault['message'])
 
+
+@ddt.ddt
+class HintsTest(MiddlewareTestCase):
     # What is allowed
 
     def test_good_hint(self):
@@ -273,3 +279,137 @@ class RTHintMiddlewareTest(test.TestCase):
             HINTS: {'rt_reservation': 'abc', 'x': 'y' * (1 << 20)},
         }
         self.assertPasses(self._send(body))
+
+
+BAD_SPECS = {
+    **{
+        f'reservation, {name}': ('rt:reservation', text)
+        for name, text in test_reservation.BAD.items()
+    },
+    'policy': ('rt:policy', 'fair'),
+    'priority': ('rt:priority', '100'),
+    'number': ('rt:priority', 100),
+    'no priority': ('rt:priority', True),
+    'fraction': ('rt:priority', 1.5),
+    'enforcement': ('rt:enforcement', 'maybe'),
+    'unknown': ('rt:reservaton', '1400/2000'),
+    'empty': ('rt:', '1400/2000'),
+    'long period': ('rt:reservation', '1000/4000000'),
+    'dedicated CPUs': ('hw:cpu_policy', 'dedicated'),
+    'PCPU': ('resources:PCPU', 2),
+    'group': ('resources1:VCPU', '2'),
+}
+
+
+@ddt.ddt
+class ExtraSpecsTest(MiddlewareTestCase):
+    """A flavor is given extra specs, at whatever microversion."""
+
+    def setUp(self):
+        super().setUp()
+        self.context = self.admin
+
+    def _post(self, specs, flavor='rt', **kwargs):
+        return self._send(
+            {'extra_specs': specs},
+            path=f'/flavors/{flavor}/os-extra_specs',
+            **kwargs,
+        )
+
+    def _put(self, specs, flavor='rt', **kwargs):
+        (key,) = specs
+        return self._send(
+            specs,
+            path=f'/flavors/{flavor}/os-extra_specs/{key}',
+            method='PUT',
+            **kwargs,
+        )
+
+    @ddt.data(*BAD_SPECS.items())
+    @ddt.unpack
+    def test_bad(self, _name, pair):
+        key, value = pair
+        for send in (self._post, self._put):
+            self.assertRefused(send({key: value}), key)
+
+    def test_one_bad_among_good_ones(self):
+        self.assertRefused(
+            self._post({'a': 'b', 'rt:policy': 'rr', 'rt:priority': '0'}),
+            'rt:priority',
+        )
+
+    @ddt.data(
+        {'rt:reservation': '500/1000'},
+        {'rt:priority': 5},
+        {'rt:policy': 'fifo'},
+        {'resources:VCPU': '0'},
+        {'hw:cpu_policy': 'shared'},
+        {'rtx:policy': 'fair'},
+    )
+    def test_good(self, specs):
+        self.assertPasses(self._post(specs))
+        self.passed.clear()
+        self.assertPasses(self._put(specs))
+
+    def test_in_any_order(self):
+        """No key can be demanded of a flavor that is being made."""
+        self.assertPasses(self._post({'rt:priority': '5'}, flavor='plain'))
+
+    @ddt.data(('hw:cpu_policy', 'dedicated'), ('resources:PCPU', '2'))
+    @ddt.unpack
+    def test_contradiction_in_any_order(self, key, value):
+        self._flavor(self.admin, 'pinned', {key: value})
+        self.assertRefused(
+            self._post({'rt:reservation': '500/1000'}, flavor='pinned'), key
+        )
+
+    def test_plain_flavors_are_novas(self):
+        self.assertPasses(
+            self._post({'hw:cpu_policy': 'dedicated'}, flavor='plain')
+        )
+
+    def test_bounds_are_the_operators(self):
+        self.flags(min_period_us=5000, group='nova_rt')
+        self.assertRefused(
+            self._post({'rt:reservation': '1000/4999'}), '4999', '5000'
+        )
+
+    @ddt.data(
+        '/flavors/rt/os-extra_specs',
+        '/flavors/rt/os-extra_specs/',
+        '/flavors/rt/os-extra_specs.json',
+        '/project/flavors/rt/os-extra_specs',
+    )
+    def test_every_path(self, path):
+        body = {'extra_specs': {'rt:policy': 'fair'}}
+        self.assertRefused(self._send(body, path=path))
+
+    def test_users_get_novas_answer(self):
+        """A 403; they do not learn what an unseen flavor says."""
+        self.policy.set_rules(
+            {'os_compute_api:os-flavor-extra-specs:create': 'is_admin:True'},
+            overwrite=False,
+        )
+        user = nova_context.RequestContext('user', 'project')
+        bad = {'rt:policy': 'fair'}
+        self.assertPasses(self._post(bad, context=user))
+        self.assertEqual(400, self._post(bad).status_int)
+
+    def test_unknown_flavor(self):
+        self.assertPasses(self._post({'rt:policy': 'rr'}, flavor='none'))
+
+    @ddt.data(None, [], 'rt:policy', 5, {'rt:policy': None, 'a': []})
+    def test_left_to_nova(self, specs):
+        self.assertPasses(self._post(specs))
+
+    @ddt.data(b'', b'not JSON', b'[]', b'null', b'{"rt:policy": ')
+    def test_body_that_is_no_request(self, body):
+        for method, tail in (('POST', ''), ('PUT', '/rt:policy')):
+            self.passed.clear()
+            self.assertPasses(
+                self._send(
+                    body,
+                    path=f'/flavors/rt/os-extra_specs{tail}',
+                    method=method,
+                )
+            )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nova-api says of extra specs that are given to a flavor.
+
+Nova's own validators, ours among them, see them from microversion 2.86 on
+only, and clients ask for 2.1 by themselves.
+"""
+
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import objects
+from nova.policies import flavor_extra_specs as policies
+
+from nova_rt import exception, extra_specs, resources
+from nova_rt.bounds import Bounds
+
+
+def check(
+    context: Any, flavor_id: str, specs: Any, action: str, allowed: Bounds
+) -> None:
+    """Hold extra specs against our table and what the flavor has already.
+
+    A flavor that lacks a key is not refused: clients give them one at a time
+    in any order, and the scheduler refuses what is never completed.
+
+    :param context: nova.context.RequestContext of the user
+    :param specs: those that are given, not validated
+    :param action: of Nova's policy: create or update
+    :raises InvalidRequest: with a message for the user
+    """
+    if not isinstance(specs, dict):
+        return
+    if not context.can(policies.POLICY_ROOT % action, target={}, fatal=False):
+        # Nova answers with 403.
+        return
+    # Nova refuses other types and keeps numbers as texts.
+    given = {
+        key: str(value)
+        for key, value in specs.items()
+        if isinstance(value, str | int | float)
+    }
+    for key, text in given.items():
+        if key.startswith(extra_specs.NAMESPACE):
+            _check_one(key, text, allowed)
+    try:
+        flavor = objects.Flavor.get_by_flavor_id(context, flavor_id)
+    except nova_exception.FlavorNotFound:
+        return
+    both = flavor.extra_specs | given
+    if extra_specs.is_rt(both):
+        resources.check(both)
+
+
+def _check_one(key: str, text: str, allowed: Bounds) -> None:
+    spec = extra_specs.find(key)
+    try:
+        allowed.check_value(spec, text)
+    except exception.InvalidRequest as err:
+        raise type(err)(f'extra spec {key}: {err}') from err
