@@ -177,17 +177,24 @@ class Spec:
         return self.values.parse(self.key, text)
 
 
-def _more_bandwidth(wanted: Reservation, flavor: Reservation) -> str | None:
+def _exceeds(wanted: Reservation, flavor: Reservation) -> str | None:
     # Cross-multiplied: exact, where two rounded bandwidths could tie.
     if (
         wanted.runtime_us * flavor.period_us
-        <= flavor.runtime_us * wanted.period_us
+        > flavor.runtime_us * wanted.period_us
     ):
-        return None
-    return (
-        f'asks for {wanted.ppm} ppm of a CPU, more than the flavor\'s '
-        f'{flavor} ({flavor.ppm} ppm)'
-    )
+        return (
+            f'asks for {wanted.ppm} ppm of a CPU, more than the flavor\'s '
+            f'{flavor} ({flavor.ppm} ppm): a hint may only ask for less'
+        )
+    # Each replenishment costs the host time, whatever the bandwidth.
+    if wanted.period_us < flavor.period_us:
+        return (
+            f'has a period of {wanted.period_us} us, shorter than the '
+            f'{flavor.period_us} us of the flavor\'s {flavor}: a hint may '
+            'only ask for the same or a longer one'
+        )
+    return None
 
 
 # The table
@@ -205,7 +212,7 @@ class ExtraSpecs:
         metadata={
             'key': RESERVATION,
             'values': Reservations(),
-            'hint': Hint(HINT, _more_bandwidth),
+            'hint': Hint(HINT, _exceeds),
             'text': 'CPU time reserved on each vCPU: a runtime in every '
             'period, in whole microseconds. Makes the flavor a real-time '
             f'one. The runtime is at least {reservation.MIN_RUNTIME_US} and '

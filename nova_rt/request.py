@@ -117,6 +117,4 @@ def _check_hint(
         )
     excess = hint.excess(wish, flavor)
     if rule is HintRule.LOWER and excess is not None:
-        raise exception.HintRefused(
-            f'hint {hint.name}={wish} {excess}: a hint may only ask for less'
-        )
+        raise exception.HintRefused(f'hint {hint.name}={wish} {excess}')

@@ -97,11 +97,11 @@ class ReservationTest(base.LabTestCase):
         self.assert_agree(server, '20000/100000', cpus=2)
 
     def test_hint(self):
-        server = self.create('rt.small', hint='10000/50000')
-        self.assert_agree(server, '10000/50000')
+        server = self.create('rt.small', hint='20000/200000')
+        self.assert_agree(server, '20000/200000')
         self.cloud.compute.reboot_server(server, 'HARD')
         self.reach(server, 'ACTIVE')
-        self.assert_agree(server, '10000/50000')
+        self.assert_agree(server, '20000/200000')
 
     def test_fifo(self):
         flavor = self.rt_flavor('10000/100000', policy='fifo', priority='7')

@@ -21,8 +21,8 @@ class BoundsTest(base.BaseTestCase):
         self.assertIsNone(self.BOUNDS.parse_request({}, 1))
 
     def test_inside(self):
-        request = self.BOUNDS.parse_request(FLAVOR, 4, asks_for(['100/1000']))
-        self.assertEqual(Reservation(100, 1000), request.reservation)
+        request = self.BOUNDS.parse_request(FLAVOR, 4, asks_for(['100/3000']))
+        self.assertEqual(Reservation(100, 3000), request.reservation)
         self.assertEqual(4, request.vcpus)
 
     def test_period_of_the_flavor(self):
@@ -35,14 +35,20 @@ class BoundsTest(base.BaseTestCase):
             )
 
     def test_period_of_the_hint(self):
-        err = self.assertRaises(
-            exception.InvalidReservation,
-            self.BOUNDS.parse_request,
-            FLAVOR,
-            1,
-            asks_for('100/999'),
-        )
-        self.assertIn('1000 to 10000', str(err))
+        anything = bounds.Bounds(HintRule.ANY, 1000, 10_000)
+        for allowed, text in (
+            (anything, '100/999'),
+            (anything, '100/10001'),
+            (self.BOUNDS, '100/10001'),
+        ):
+            err = self.assertRaises(
+                exception.InvalidReservation,
+                allowed.parse_request,
+                FLAVOR,
+                1,
+                asks_for(text),
+            )
+            self.assertIn('1000 to 10000', str(err))
 
     def test_hint_replaces_a_period_out_of_bounds(self):
         request = self.BOUNDS.parse_request(

@@ -121,8 +121,26 @@ class HintTest(base.BaseTestCase):
         self.assertIs(TaskPolicy.FIFO, request.policy)
         self.assertEqual(7, request.priority)
 
-    def test_equal_bandwidth_with_another_period(self):
-        request = Request.from_flavor(FLAVOR, 1, asks_for('700/1000'))
+    def test_equal_bandwidth_with_a_longer_period(self):
+        request = Request.from_flavor(FLAVOR, 1, asks_for('2800/4000'))
+        self.assertEqual(Reservation(2800, 4000), request.reservation)
+
+    @ddt.data('700/1000', '1399/1999', '2/100')
+    def test_shorter_period(self, hint):
+        err = self.assertRaises(
+            exception.HintRefused,
+            Request.from_flavor,
+            FLAVOR,
+            1,
+            asks_for(hint),
+        )
+        self.assertIn(f'{hint.split("/")[1]} us', str(err))
+        self.assertIn('2000 us', str(err))
+
+    def test_shorter_period_where_any_is_allowed(self):
+        request = Request.from_flavor(
+            FLAVOR, 1, asks_for('700/1000'), HintRule.ANY
+        )
         self.assertEqual(Reservation(700, 1000), request.reservation)
 
     def test_larger(self):

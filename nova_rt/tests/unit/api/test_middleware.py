@@ -158,6 +158,11 @@ class HintsTest(MiddlewareTestCase):
             'only ask for less',
         )
 
+    def test_shorter_period_than_the_flavors(self):
+        self.assertRefused(
+            self._create({'rt_reservation': '500/1000'}), '1000 us', '2000 us'
+        )
+
     def test_larger_where_any_hint_is_allowed(self):
         self.flags(hints='any', group='nova_rt')
         self.assertPasses(self._create({'rt_reservation': '1500/2000'}))
@@ -171,6 +176,7 @@ class HintsTest(MiddlewareTestCase):
     @ddt.data('499/999', '500/5001')
     def test_period_out_of_the_operators_bounds(self, text):
         self.flags(min_period_us=1000, max_period_us=5000, group='nova_rt')
+        self.flags(hints='any', group='nova_rt')
         self.assertRefused(
             self._create({'rt_reservation': text}), '1000 to 5000'
         )

@@ -5,7 +5,7 @@ import ddt
 from oslo_config import cfg, fixture
 from oslotest import base
 
-from nova_rt import bounds, reservation
+from nova_rt import bounds
 import nova_rt.conf
 from nova_rt.request import HintRule
 
@@ -47,7 +47,7 @@ class ConfTest(base.BaseTestCase):
         self.assertEqual(
             bounds.Bounds(
                 HintRule.LOWER,
-                reservation.MIN_PERIOD_US,
+                1_000,
                 1_000_000,
             ),
             bounds.Bounds.from_options(self.conf.nova_rt),

@@ -192,7 +192,7 @@ class RequestFilterTest(base.BaseTestCase):
         self.assertRefused(objects.request_spec(dict(FLAVOR), hints=hints))
         self.conf.config(group='nova_rt', hints='any', max_period_us=1999)
         self.assertIn(
-            '100 to 1999', self.assertRefused(objects.request_spec(FLAVOR))
+            '1000 to 1999', self.assertRefused(objects.request_spec(FLAVOR))
         )
 
     def test_no_hints_at_all(self):
