@@ -4,17 +4,56 @@
 The tree has three branches, for the three who can act on an error: the user
 (:class:`InvalidRequest`), the scheduler and the claim
 (:class:`InsufficientBandwidth`), the operator of a host (:class:`HostError`).
+
+The text of an error is for administrators. What it says of hosts and of other
+servers is not every user's to know: :func:`tell` chooses.
 """
 
+import enum
 import errno as errno_names
 
 
+class RefusalDetails(enum.StrEnum):
+    """How much of an error a user may read who is no administrator."""
+
+    MODEST = 'modest'
+    FULL = 'full'
+
+
+def tell(error: Exception, details: str) -> str:
+    """What the user of a server may read of an error.
+
+    Raise what carries it ``from`` the error: Nova then shows administrators
+    the whole text in the details of the fault.
+
+    :param error: one of ours, or any other
+    :param details: a :class:`RefusalDetails`
+    :returns: its whole text, or what it says of the request alone
+    """
+    if details == RefusalDetails.FULL:
+        return str(error)
+    if isinstance(error, NovaRTError):
+        return error.modest
+    return NovaRTError.modest
+
+
 class NovaRTError(Exception):
-    """Root of all errors of this project."""
+    """Root of all errors of this project.
+
+    :ivar modest: what any user may read of it: nothing about hosts, about
+        other servers, or about the software
+    """
+
+    modest: str = 'the reservation cannot be had'
 
 
 class InvalidRequest(NovaRTError):
     """A flavor or hint asks for something that means nothing here."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        # It is about what the user wrote, and the rules of this cloud.
+        self.modest = text
 
 
 class InvalidReservation(InvalidRequest):
@@ -27,6 +66,8 @@ class HintRefused(InvalidRequest):
 
 class InvalidRecord(NovaRTError):
     """A stored record of a server cannot be read."""
+
+    modest = 'the record of the reservation cannot be read'
 
 
 class InsufficientBandwidth(NovaRTError):
@@ -51,10 +92,20 @@ class InsufficientBandwidth(NovaRTError):
             # The last one decides, and a fault holds 255 characters.
             shown[2:-1] = ['...']
         free = ', '.join(shown) or 'none'
-        super().__init__(
-            f'RT bandwidth: asked {asked_ppm} ppm on each of {cpus} CPU(s), '
-            f'free {free} ppm; {rule}'
-        )
+        asked = f'RT bandwidth: asked {asked_ppm} ppm on each of {cpus} CPU(s)'
+        super().__init__(f'{asked}, free {free} ppm; {rule}')
+        self.modest = f'{asked}, which is not free'
+
+
+class NoHost(NovaRTError):
+    """No host can take a server, seen from the scheduler.
+
+    :ivar modest: what was asked for
+    """
+
+    def __init__(self, text: str, modest: str) -> None:
+        super().__init__(text)
+        self.modest = modest
 
 
 class ClaimsUnknown(NovaRTError):
@@ -63,6 +114,8 @@ class ClaimsUnknown(NovaRTError):
 
 class HostError(NovaRTError):
     """A host cannot hold reservations, or does not hold one it should."""
+
+    modest = 'the host cannot hold the reservation'
 
 
 class NoRTInterface(HostError):

@@ -9,7 +9,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_rt import reservation
+from nova_rt import exception, reservation
 
 GROUP = cfg.OptGroup(
     'nova_rt',
@@ -67,6 +67,26 @@ Longest period that a reservation may have, in microseconds.
 A server can wait for up to twice the difference between period and runtime, so
 long periods mean long waits. Use the same value for nova-api, nova-scheduler
 and nova-rt-compute.
+""",
+    ),
+    cfg.StrOpt(
+        'refusal_details',
+        default=exception.RefusalDetails.MODEST.value,
+        choices=[
+            ('modest', 'what was asked for, and that it cannot be had'),
+            (
+                'full',
+                'also what is free on hosts and how many there are, files and '
+                'answers of the kernel',
+            ),
+        ],
+        help="""
+What the fault of a real-time server tells its user about a refusal.
+
+Administrators find the whole reason in the details of the fault and in the
+log, whatever this option says. Choose ``full`` where users may know how full
+the hosts are, such as in a private cloud. Use the same value for
+nova-scheduler and nova-rt-compute.
 """,
     ),
     cfg.FloatOpt(

@@ -7,6 +7,54 @@ from oslotest import base
 
 from nova_rt import exception
 
+FULL = exception.RefusalDetails.FULL
+MODEST = exception.RefusalDetails.MODEST
+
+
+class TellTest(base.BaseTestCase):
+    def test_bandwidth(self):
+        err = exception.InsufficientBandwidth(600_000, 2, (1, 0), 'the rule')
+        self.assertEqual(str(err), exception.tell(err, FULL))
+        self.assertEqual(
+            'RT bandwidth: asked 600000 ppm on each of 2 CPU(s), which is '
+            'not free',
+            exception.tell(err, MODEST),
+        )
+
+    def test_what_users_wrote_is_theirs(self):
+        for kind in (
+            exception.InvalidRequest,
+            exception.InvalidReservation,
+            exception.HintRefused,
+        ):
+            for details in exception.RefusalDetails:
+                self.assertEqual('abc', exception.tell(kind('abc'), details))
+
+    def test_hosts_and_records_are_not(self):
+        for err in (
+            exception.HostError('/sys/fs/cgroup'),
+            exception.NoRTInterface('/sys/fs/cgroup'),
+            exception.HostNotPrepared('/sys/fs/cgroup'),
+            exception.ReservationNotApplied('/sys', errno.EBUSY, 'advice'),
+            exception.InvalidRecord('/sys/fs/cgroup'),
+            exception.NovaRTError('/sys/fs/cgroup'),
+            OSError(errno.EPERM, '/sys/fs/cgroup'),
+        ):
+            self.assertIn('/sys', exception.tell(err, FULL))
+            text = exception.tell(err, MODEST)
+            self.assertNotIn('/', text)
+            self.assertNotRegex(text, 'E[A-Z]+|advice')
+            self.assertIn('cannot', text)
+
+    def test_no_host(self):
+        err = exception.NoHost('free on 12 hosts', 'asked')
+        self.assertEqual('free on 12 hosts', exception.tell(err, FULL))
+        self.assertEqual('asked', exception.tell(err, MODEST))
+
+    def test_anything_else_is_modest(self):
+        err = exception.HostError('7 hosts')
+        self.assertEqual(err.modest, exception.tell(err, 'ful'))
+
 
 class InsufficientBandwidthTest(base.BaseTestCase):
     def test_carries_the_numbers(self):

@@ -5,7 +5,7 @@ import ddt
 from oslo_config import cfg, fixture
 from oslotest import base
 
-from nova_rt import bounds
+from nova_rt import bounds, exception
 import nova_rt.conf
 from nova_rt.request import HintRule
 
@@ -43,6 +43,11 @@ class ConfTest(base.BaseTestCase):
                 rule, bounds.Bounds.from_options(self.conf.nova_rt).hints
             )
 
+    def test_refusals_are_modest_unless_set(self):
+        self.assertEqual('modest', self.conf.nova_rt.refusal_details)
+        for details in exception.RefusalDetails:
+            self.conf.set_override('refusal_details', details.value, 'nova_rt')
+
     def test_rules_of_the_defaults(self):
         self.assertEqual(
             bounds.Bounds(
@@ -55,6 +60,7 @@ class ConfTest(base.BaseTestCase):
 
     @ddt.data(
         ('hints', 'raise'),
+        ('refusal_details', 'none'),
         ('min_period_us', 99),
         ('max_period_us', (1 << 22) + 1),
         ('reserved_ppm', 1_000_001),
