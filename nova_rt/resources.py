@@ -24,13 +24,14 @@ _TRAIT = {
     Enforcement.LIMIT: TRAIT_LIMIT,
 }
 
-_BANDWIDTH_KEY = f'resources:{RESOURCE_CLASS}'
+#: Extra spec of the bandwidth on all CPUs together, in ppm of a CPU.
+BANDWIDTH_KEY = f'resources:{RESOURCE_CLASS}'
 # Its CPUs are not those of plain servers: neither the number of CPUs in
 # [compute] cpu_shared_set nor their allocation ratio bounds it.
 _VCPU_KEY = 'resources:VCPU'
 _PCPU_KEY = 'resources:PCPU'
 _TRAIT_KEYS = {f'trait:{trait}' for trait in _TRAIT.values()}
-_REPLACED = {_BANDWIDTH_KEY, _VCPU_KEY, *_TRAIT_KEYS}
+_REPLACED = {BANDWIDTH_KEY, _VCPU_KEY, *_TRAIT_KEYS}
 
 # nova/scheduler/utils.py, ResourceRequest.XS_KEYPAT: a suffix makes a group
 # of its own, whose amounts are added to those without a suffix.
@@ -46,7 +47,7 @@ def ask(request: Request) -> dict[str, str]:
     :returns: extra spec -> value
     """
     return {
-        _BANDWIDTH_KEY: str(request.total_ppm),
+        BANDWIDTH_KEY: str(request.total_ppm),
         _VCPU_KEY: '0',
         f'trait:{_TRAIT[request.enforcement]}': 'required',
     }

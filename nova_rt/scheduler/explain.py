@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words for a real-time server that found no host, with the numbers."""
+"""Words for a real-time server that found no host, with the numbers.
+
+What the server asked for comes first: it is all that the user of a cloud with
+modest refusals reads.
+"""
 
 from collections.abc import Sequence
 
@@ -12,17 +16,19 @@ def explain(
     count: int,
     hosts: Sequence[admission.Capacity],
     limiting: int = 0,
-) -> str | None:
+) -> exception.NoHost | None:
     """Why ``count`` servers of one size do not fit on these hosts.
 
     :param count: servers in the request
     :param hosts: free bandwidth of each host that may take the servers
     :param limiting: hosts that were left out because they only limit
-    :returns: a sentence, or None if they do fit and something other than
+    :returns: the reason, or None if they do fit and something other than
         bandwidth must have refused them
     """
+    wish = _wish(asked, count)
+    modest = f'{wish}, which is not free'
     if not hosts:
-        return _no_host(asked, limiting)
+        return exception.NoHost(wish + _no_host(asked, limiting), modest)
     room = 0
     refusals = []
     for free in hosts:
@@ -33,22 +39,25 @@ def explain(
         assert refusal is not None  # else it had taken all that were left
         refusals.append(refusal)
     if room:
-        return (
-            f'RT bandwidth: asked {count} servers with '
-            f'{asked.reservation.ppm} ppm on each of {asked.vcpus} CPU(s), '
-            f'room for {room} on {len(hosts)} host(s)'
+        return exception.NoHost(
+            f'{wish}, room for {room} on {len(hosts)} host(s)', modest
         )
-    return f'{max(refusals, key=_nearness)} (best of {len(hosts)} host(s))'
+    best = max(refusals, key=_nearness)
+    return exception.NoHost(f'{best} (best of {len(hosts)} host(s))', modest)
+
+
+def _wish(asked: Request, count: int) -> str:
+    servers = f'{count} servers with ' if count > 1 else ''
+    return (
+        f'RT bandwidth: asked {servers}{asked.reservation.ppm} ppm on each '
+        f'of {asked.vcpus} CPU(s)'
+    )
 
 
 def _no_host(asked: Request, limiting: int) -> str:
-    text = (
-        f'RT bandwidth: asked {asked.reservation.ppm} ppm on each of '
-        f'{asked.vcpus} CPU(s), free none; no host that may take the server '
-    )
     if asked.enforcement is extra_specs.Enforcement.LIMIT:
-        return text + 'offers RT bandwidth'
-    text += 'guarantees it'
+        return ', free none; no host has any'
+    text = ', free none; no host that guarantees it has any'
     if limiting:
         text += (
             f', {limiting} only limit: a flavor with '

@@ -3,33 +3,26 @@
 
 Nova's scheduler answers "no valid host" and keeps the reasons in its debug
 log. For real-time servers this one looks once more at what was free, after
-the refusal, and puts the numbers into the server's fault. It decides
-nothing, and a request that finds a host costs nothing more.
+the refusal, and puts the reason into the server's fault. It decides nothing,
+and a request that finds a host costs nothing more.
 """
 
-from collections.abc import Iterator
 from typing import Any
-import urllib.parse
 
-from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
 import nova.conf
 from nova.scheduler import manager, utils
-import os_traits
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
-from nova_rt import admission, bounds, exception, extra_specs
+from nova_rt import bounds, exception
 import nova_rt.conf
-from nova_rt.scheduler import explain, host_stats, request_specs
+from nova_rt.scheduler import request_specs, survey
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 nova_rt.conf.register_opts(CONF)
-
-# The first version that takes forbidden traits.
-_PLACEMENT_VERSION = '1.22'
 
 
 class RTSchedulerManager(manager.SchedulerManager):
@@ -38,6 +31,7 @@ class RTSchedulerManager(manager.SchedulerManager):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
+        self._allowance = survey.Allowance()
 
     @messaging.expected_exceptions(nova_exception.NoValidHost)
     def select_destinations(
@@ -50,7 +44,7 @@ class RTSchedulerManager(manager.SchedulerManager):
         return_objects: bool = False,
         return_alternates: bool = False,
     ) -> Any:
-        """As Nova's; a refusal of a real-time server carries numbers.
+        """As Nova's; a refusal of a real-time server carries its reason.
 
         :returns: what Nova's does: selections of hosts
         :raises nova.exception.NoValidHost: wrapped for oslo.messaging
@@ -75,13 +69,29 @@ class RTSchedulerManager(manager.SchedulerManager):
             )
             if reason is None:
                 raise refusal
-            LOG.info('%s', reason, instance_uuid=(instance_uuids or [None])[0])
-            raise nova_exception.NoValidHost(reason=reason) from refusal
+            text = exception.tell(reason, CONF.nova_rt.refusal_details)
+            # Its cause travels to the conductor with the traceback, and from
+            # there into the details that Nova shows to administrators.
+            raise nova_exception.NoValidHost(reason=text) from reason
 
     def _explain(
         self, context: Any, spec_obj: Any, instance_uuids: list[str] | None
-    ) -> str | None:
+    ) -> exception.NoHost | None:
         """What to say instead of Nova's reason; None to leave it."""
+        try:
+            reason = self._look(context, spec_obj, instance_uuids)
+        except Exception:
+            # The refusal stands, whatever keeps us from explaining it.
+            LOG.exception('A refusal cannot be explained')
+            return None
+        if reason is not None:
+            uuid = instance_uuids[0] if instance_uuids else None
+            LOG.info('%s', reason, instance_uuid=uuid)
+        return reason
+
+    def _look(
+        self, context: Any, spec_obj: Any, instance_uuids: list[str] | None
+    ) -> exception.NoHost | None:
         if utils.request_is_rebuild(spec_obj):
             return None
         try:
@@ -91,88 +101,8 @@ class RTSchedulerManager(manager.SchedulerManager):
             return None
         if asked is None:
             return None
-        guarantee = asked.enforcement is extra_specs.Enforcement.GUARANTEE
-        uuids = self._hosts_with(
-            context,
-            extra_specs.TRAIT_GUARANTEE
-            if guarantee
-            else extra_specs.TRAIT_LIMIT,
-        )
-        if uuids is None:
+        if not self._allowance.take():
+            LOG.info('Too many refusals at once: this one is not explained')
             return None
-        hosts = list(self._free(context, spec_obj, uuids)) if uuids else []
-        limiting = []
-        if not hosts and guarantee:
-            limiting = self._hosts_with(context, extra_specs.TRAIT_LIMIT) or []
-        return explain.explain(
-            asked, len(instance_uuids or ()) or 1, hosts, len(limiting)
-        )
-
-    def _hosts_with(self, context: Any, trait: str) -> list[str] | None:
-        """UUIDs of the enabled compute nodes that have a trait.
-
-        :returns: None if Placement does not say
-        """
-        required = f'{trait},!{os_traits.COMPUTE_STATUS_DISABLED}'
-        query = urllib.parse.urlencode({'required': required})
-        try:
-            answer = self.placement_client.get(
-                f'/resource_providers?{query}',
-                version=_PLACEMENT_VERSION,
-                global_request_id=context.global_id,
-            )
-        except ks_exc.ClientException as err:
-            LOG.warning('Placement cannot be asked for hosts: %s', err)
-            return None
-        if answer.status_code == 400:
-            # Placement knows no such trait: no host has ever had it.
-            return []
-        if answer.status_code != 200:
-            LOG.warning(
-                'Placement does not list the hosts with %s: %s',
-                trait,
-                answer.text,
-            )
-            return None
-        return [
-            provider['uuid']
-            for provider in answer.json()['resource_providers']
-        ]
-
-    def _free(
-        self, context: Any, spec_obj: Any, uuids: list[str]
-    ) -> Iterator[admission.Capacity]:
-        """Free bandwidth of the hosts that may take the server."""
-        for host in self.host_manager.get_host_states_by_uuids(
-            context.elevated(), uuids, spec_obj
-        ):
-            if not (
-                self.servicegroup_api.service_is_up(host.service)
-                and _may_take(host, spec_obj)
-            ):
-                continue
-            try:
-                free = host_stats.parse_free(host)
-            except ValueError:
-                # The filter has logged it; the host offers nothing.
-                continue
-            if free is not None:
-                yield free
-
-
-def _may_take(host: Any, spec_obj: Any) -> bool:
-    """Whether the user's choice of a host or a zone leaves this one."""
-    if spec_obj.force_hosts and host.host not in spec_obj.force_hosts:
-        return False
-    destination = spec_obj.requested_destination
-    if destination and 'host' in destination:
-        return bool(destination.host == host.host)
-    zone = spec_obj.availability_zone
-    return zone is None or zone == next(
-        (
-            aggregate.metadata['availability_zone']
-            for aggregate in host.aggregates
-            if 'availability_zone' in aggregate.metadata
-        ),
-        CONF.default_availability_zone,
-    )
+        look = survey.Survey(self, context, spec_obj)
+        return look.explain(asked, len(instance_uuids or ()) or 1)

@@ -19,10 +19,13 @@ def asked(vcpus=1, enforcement=Enforcement.GUARANTEE):
 
 class ExplainTest(base.BaseTestCase):
     def _explain(self, *args):
-        text = explain.explain(*args)
-        self.assertIsNotNone(text)
-        self.assertLessEqual(len(text), ROOM)
-        return text
+        reason = explain.explain(*args)
+        self.assertIsNotNone(reason)
+        self.assertLessEqual(len(str(reason)), ROOM)
+        # What was asked for, no number of a host.
+        self.assertTrue(reason.modest.endswith(' CPU(s), which is not free'))
+        self.assertNotRegex(reason.modest, 'host|limit|guarantee')
+        return str(reason)
 
     def test_fits(self):
         hosts = [Capacity({0: 0}), Capacity({0: 600_000})]

@@ -4,6 +4,7 @@
 import inspect
 import json
 
+import ddt
 import fixtures
 from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
@@ -11,11 +12,12 @@ from nova import objects as nova_objects
 from nova.scheduler import filters
 from nova.scheduler import manager as nova_manager
 import oslo_messaging as messaging
+from oslo_messaging._drivers import common as exceptions
 from oslo_utils import uuidutils
 from oslotest import base
 
 from nova_rt import extra_specs
-from nova_rt.scheduler import manager
+from nova_rt.scheduler import manager, survey
 from nova_rt.tests.unit.scheduler import cloud, objects
 
 FLAVOR = {'rt:reservation': '600/1000'}
@@ -48,7 +50,13 @@ class NoFilter(filters.BaseHostFilter):
         return False
 
 
-class RTSchedulerManagerTest(cloud.CloudTestCase):
+class ManagerTestCase(cloud.CloudTestCase):
+    DETAILS = 'full'
+
+    def setUp(self):
+        super().setUp()
+        self.flags(refusal_details=self.DETAILS, group='nova_rt')
+
     def _add(self, name, free=(950_000,), traits=GUARANTEE, **kwargs):
         """A host whose CPUs have this much free."""
         inventory = {'VCPU': 16, 'MEMORY_MB': 65536, 'DISK_GB': 1000}
@@ -88,8 +96,12 @@ class RTSchedulerManagerTest(cloud.CloudTestCase):
         error = wrapped.exc_info[1]
         self.assertIsInstance(error, nova_exception.NoValidHost)
         self.assertLessEqual(len(error.format_message()), 255)
+        #: What reaches the conductor, and there the details of the fault.
+        self.sent = exceptions.serialize_remote_exception(wrapped.exc_info)
         return error.format_message()
 
+
+class RTSchedulerManagerTest(ManagerTestCase):
     def test_emptiest_host(self):
         self._add('half', (500_000, 950_000))
         self._add('empty', (950_000, 950_000))
@@ -244,7 +256,8 @@ class RTSchedulerManagerTest(cloud.CloudTestCase):
         answer = self.placement._fake_get
 
         def fail(client, url, **kwargs):
-            if url.startswith('/resource_providers?'):
+            # The questions of the look have a limit of their own.
+            if f'limit={survey.MAX_HOSTS}' in url:
                 url = '/nowhere'
             return answer(client, url, **kwargs)
 
@@ -254,6 +267,7 @@ class RTSchedulerManagerTest(cloud.CloudTestCase):
             )
         )
         self.assertEqual('No valid host was found. ', self._refusal())
+        self.assertIn('cannot be explained', self.stdlog.logger.output)
 
     def test_old_conductor_sends_no_object(self):
         self._add('one', (350_000,))
@@ -276,3 +290,187 @@ class RTSchedulerManagerTest(cloud.CloudTestCase):
         self._add('one')
         message = self._refusal(specs={}, vcpus=17)
         self.assertNotIn('RT', message)
+
+    def test_something_that_placement_knows_refused(self):
+        """There is bandwidth, but not enough memory."""
+        self._add('one')
+        self.assertEqual(
+            'No valid host was found. ',
+            self._refusal(FLAVOR | {'resources:MEMORY_MB': '99999'}),
+        )
+
+    def test_one_look_reads_no_more_hosts_than_its_bound(self):
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.scheduler.survey.MAX_HOSTS', 2)
+        )
+        for name in ('one', 'two', 'three', 'four'):
+            self._add(name, (350_000,))
+        read = []
+        host_manager = self.manager.host_manager
+        load = host_manager.get_host_states_by_uuids
+
+        def note(context, uuids, spec_obj):
+            read.extend(uuids)
+            return load(context, uuids, spec_obj)
+
+        host_manager.get_host_states_by_uuids = note
+        self.assertIn('best of 2', self._refusal())
+        self.assertEqual(2, len(read))
+
+
+@ddt.ddt
+class UnexplainedTest(ManagerTestCase):
+    """Whatever goes wrong in the explanation, Nova's refusal stands."""
+
+    def setUp(self):
+        super().setUp()
+        self.manager._allowance = survey.Allowance(1000)
+
+    STEPS = (
+        'nova_rt.scheduler.survey.Survey.__init__',
+        'nova_rt.scheduler.survey.Survey.explain',
+        'nova_rt.scheduler.survey.Survey._candidates',
+        'nova_rt.scheduler.survey.Survey._with_any_free',
+        'nova_rt.scheduler.survey.Survey._free',
+        'nova_rt.scheduler.survey.explain.explain',
+        'nova_rt.scheduler.survey.host_stats.parse_free',
+        'nova_rt.scheduler.survey.Allowance.take',
+    )
+    ERRORS = (
+        AssertionError('no'),
+        AttributeError('no'),
+        KeyError('no'),
+        TimeoutError('no'),
+        ValueError('no'),
+        ks_exc.ConnectFailure('no'),
+        messaging.MessagingTimeout('no'),
+        nova_exception.NoValidHost(reason='another'),
+        nova_exception.NovaException('no'),
+        OverflowError('no'),
+        RecursionError('no'),
+        RuntimeError('no'),
+    )
+
+    @ddt.data(*STEPS)
+    def test_step(self, step):
+        self._add('down', (350_000,), up=False)
+        if '_with_any_free' not in step:
+            self._add('one', (350_000,))
+        self._refusal()
+        for error in self.ERRORS:
+
+            def fail(*args, error=error, **kwargs):
+                raise error
+
+            with fixtures.MonkeyPatch(step, fail):
+                message = self._refusal()
+            if step.endswith('parse_free') and type(error) is ValueError:
+                # A host that cannot be read is left out.
+                continue
+            self.assertEqual('No valid host was found. ', message)
+        self.assertIn('cannot be explained', self.stdlog.logger.output)
+
+    def test_host_states(self):
+        self._add('one', (350_000,))
+
+        def fail(*args):
+            raise RuntimeError('no database')
+
+        self.manager.host_manager.get_host_states_by_uuids = fail
+        self.assertEqual('No valid host was found. ', self._refusal())
+
+    def test_time_is_up(self):
+        self._add('one', (350_000,))
+        with fixtures.MonkeyPatch('nova_rt.scheduler.survey.MAX_SECONDS', -1):
+            self.assertEqual('No valid host was found. ', self._refusal())
+        self.assertIn('no answer within', self.stdlog.logger.output)
+
+
+class ModestTest(ManagerTestCase):
+    """What any user may read of a refusal."""
+
+    DETAILS = 'modest'
+
+    def test_users_and_administrators(self):
+        self._add('one', (350_000,))
+        self._add('two', (200_000,))
+        self.assertEqual(
+            'No valid host was found. RT bandwidth: asked 600000 ppm on each '
+            'of 1 CPU(s), which is not free',
+            self._refusal(),
+        )
+        for text in ('free 350000 ppm', 'best of 2 host(s)'):
+            self.assertIn(text, self.sent)
+            self.assertIn(text, self.stdlog.logger.output)
+
+    def test_full(self):
+        self.flags(refusal_details='full', group='nova_rt')
+        self._add('one', (350_000,))
+        self.assertIn('free 350000 ppm', self._refusal())
+
+
+class ManyRefusalsTest(ManagerTestCase):
+    """Any user can cause them."""
+
+    def test_ten_thousand(self):
+        self._add('one', (350_000,))
+        now = [0.0]
+        self.manager._allowance = survey.Allowance(clock=lambda: now[0])
+        refused = self.manager.select_destinations
+        loads = []
+        host_manager = self.manager.host_manager
+        load = host_manager.get_host_states_by_uuids
+
+        def note(context, uuids, spec_obj):
+            loads.append(len(uuids))
+            return load(context, uuids, spec_obj)
+
+        host_manager.get_host_states_by_uuids = note
+        wrapped = self.assertRaises(
+            messaging.ExpectedException,
+            nova_manager.SchedulerManager.select_destinations,
+            self.manager,
+            self.context,
+            spec_obj=objects.request_spec(dict(FLAVOR)),
+            instance_uuids=['uuid'],
+        )
+
+        def refuse(*args, **kwargs):
+            raise wrapped
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.scheduler.manager.SchedulerManager.select_destinations',
+                refuse,
+            )
+        )
+        spec = objects.request_spec(dict(FLAVOR))
+        explained = 0
+        loads.clear()
+        for _ in range(10_000):
+            now[0] += 0.001
+            err = self.assertRaises(
+                messaging.ExpectedException,
+                refused,
+                self.context,
+                spec_obj=spec,
+                instance_uuids=['uuid'],
+            )
+            explained += 'free 350000' in str(err.exc_info[1])
+        # Ten at once, and one for each of the ten seconds.
+        self.assertIn(explained, (19, 20))
+        self.assertLessEqual(len(loads), 2 * explained)
+        self.assertEqual({1}, set(loads))
+
+
+class AllowanceTest(base.BaseTestCase):
+    def test_refills(self):
+        now = [7.0]
+        allowance = survey.Allowance(2, lambda: now[0])
+        took = []
+        for seconds in (0, 0, 0, 0.5, 0.5, 0, 60, 0, 0):
+            now[0] += seconds
+            took.append(allowance.take())
+        self.assertEqual(
+            [True, True, False, False, True, False, True, True, False], took
+        )
