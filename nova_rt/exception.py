@@ -108,6 +108,10 @@ class NoHost(NovaRTError):
         self.modest = modest
 
 
+class NotAdmitted(NovaRTError):
+    """Placement has not admitted the server that is to be claimed."""
+
+
 class ClaimsUnknown(NovaRTError):
     """It is not known yet what the servers of a host hold."""
 

@@ -129,9 +129,9 @@ class RTComputeManager(manager.ComputeManager):
             if request is not None:
                 servers.write_record(instance, record.Record(request))
         except exception.NovaRTError as err:
+            self._rt_refuse(instance, events.Action.REQUEST, err)
             raise faults.BuildAborted(
-                instance_uuid=instance.uuid,
-                reason=self._rt_refuse(instance, events.Action.REQUEST, err),
+                instance_uuid=instance.uuid, reason=faults.tell(err)
             ) from err
 
     # Holding reservations

@@ -67,7 +67,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
             return servers.read_record(instance)
         except exception.InvalidRecord as err:
             raise nova_exception.ComputeResourcesUnavailable(
-                reason=str(err)
+                reason=faults.tell(err)
             ) from err
 
     def _rt_check_admitted(
@@ -79,14 +79,15 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         )
         needed = rec.request.total_ppm
         if held != needed:
-            reason = self._rt_require().refuse(
-                uuid,
-                events.Action.CLAIM,
+            err = exception.NotAdmitted(
                 f'Placement holds {held} {extra_specs.RESOURCE_CLASS} for '
                 f'this server, which needs {needed}: the scheduler that chose '
-                'this host does not run RTBandwidthFilter',
+                'this host does not run RTBandwidthFilter'
             )
-            raise nova_exception.ComputeResourcesUnavailable(reason=reason)
+            self._rt_require().refuse(uuid, events.Action.CLAIM, err)
+            raise nova_exception.ComputeResourcesUnavailable(
+                reason=faults.tell(err)
+            ) from err
 
     def _set_instance_host_and_node(self, instance: Any, node: Any) -> None:
         """Claim CPUs in the step of instance_claim() that saves the server.
@@ -107,7 +108,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
             exception.InvalidRecord,
         ) as err:
             raise nova_exception.ComputeResourcesUnavailable(
-                reason=str(err)
+                reason=faults.tell(err)
             ) from err
         try:
             servers.write_record(instance, rec)

@@ -6,6 +6,8 @@ failed action leaves: a fault, an entry in its list of actions, and a
 versioned notification.
 """
 
+import sys
+
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects, thread_pool_factory
@@ -14,7 +16,7 @@ from nova.compute import utils as compute_utils
 from nova.objects import fields
 from oslo_log import log as logging
 
-from nova_rt import events
+from nova_rt import events, exception
 from nova_rt.virt.libvirt import faults
 
 LOG = logging.getLogger(__name__)
@@ -51,7 +53,8 @@ class StopReporter:
         instance = objects.Instance.get_by_uuid(
             context, event.uuid, expected_attrs=['flavor', 'system_metadata']
         )
-        fault = faults.ReservationNotHeld(reason=event.reason)
+        cause = exception.HostError(event.reason)
+        fault = faults.ReservationNotHeld(reason=faults.tell(cause))
         objects.InstanceAction.action_start(
             context, event.uuid, instance_actions.STOP, want_result=False
         )
@@ -59,10 +62,10 @@ class StopReporter:
             with compute_utils.EventReporter(
                 context, EVENT, self._host, event.uuid
             ):
-                raise fault
+                raise fault from cause
         except faults.ReservationNotHeld as err:
             compute_utils.add_instance_fault_from_exc(
-                context, instance, err, fault_message=event.reason
+                context, instance, err, sys.exc_info()
             )
         compute_utils.notify_about_instance_action(
             context,

@@ -32,6 +32,8 @@ class RTServersTestBase(base.ServersTestBase):
     #: The interface that the kernels of the hosts offer.
     INTERFACE = 'v2-rt-max-cpu'
     CPUS = 4
+    #: What faults tell users: most tests look for the numbers.
+    REFUSAL_DETAILS = 'full'
     #: Of users and groups; no host has accounts there.
     ID_MAP = '0:3000000000:65536'
 
@@ -46,6 +48,7 @@ class RTServersTestBase(base.ServersTestBase):
             group='libvirt',
         )
         self.flags(wait_soft_reboot_seconds=1, group='libvirt')
+        self.flags_of_ours(refusal_details=self.REFUSAL_DETAILS)
         self.flags(
             available_filters=['nova.scheduler.filters.all_filters', FILTER],
             weight_classes=['nova.scheduler.weights.all_weighers', WEIGHER],

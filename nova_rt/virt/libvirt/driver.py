@@ -153,7 +153,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         try:
             self._rt_idmaps.put_on(path)
         except exception.HostError as err:
-            raise faults.ReservationNotHeld(reason=str(err)) from err
+            raise faults.ReservationNotHeld(reason=faults.tell(err)) from err
 
     def _rt_record(self, instance: Any) -> record.Record | None:
         """Read the claimed record of a server.
@@ -164,7 +164,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         try:
             return servers.read_claimed(instance)
         except exception.InvalidRecord as err:
-            raise faults.ReservationNotHeld(reason=str(err)) from err
+            raise faults.ReservationNotHeld(reason=faults.tell(err)) from err
 
     def _get_guest_config(self, instance, *args, **kwargs):
         """Add the CPUs, the record and a private network namespace."""
@@ -206,7 +206,9 @@ class RTLibvirtDriver(driver.LibvirtDriver):
             try:
                 self.reservations.apply(guest, rec, stop)
             except exception.HostError as err:
-                raise faults.ReservationNotHeld(reason=str(err)) from err
+                raise faults.ReservationNotHeld(
+                    reason=faults.tell(err)
+                ) from err
         return guest
 
     def _rt_stop_started(self, instance: Any) -> None:

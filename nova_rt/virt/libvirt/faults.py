@@ -8,9 +8,24 @@ server's UUID among it, would push the numbers out.
 """
 
 from nova import exception
+import nova.conf
+
+from nova_rt import conf
+from nova_rt import exception as rt_exception
+
+CONF = nova.conf.CONF
+conf.register_opts(CONF)
 
 #: Why resize, migration, evacuation and shelving are refused.
 CANNOT_MOVE = 'real-time servers cannot be moved, resized or shelved'
+
+
+def tell(error: Exception) -> str:
+    """What a server's user may read of an error; see nova_rt.exception.tell().
+
+    :returns: the reason for the fault that is raised ``from`` the error
+    """
+    return rt_exception.tell(error, CONF.nova_rt.refusal_details)
 
 
 class ActionRefused(exception.Invalid):
@@ -29,3 +44,6 @@ class ReservationNotHeld(exception.InstancePowerOnFailure):
     """A container was not started, or stopped again."""
 
     msg_fmt = '%(reason)s'
+    # The user can do nothing about it. With this code alone, Nova keeps the
+    # traceback, which has the cause, for administrators.
+    code = 500
