@@ -12,6 +12,7 @@ copyright = '2026, nova_rt contributors'
 extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxext',
+    'oslo_policy.sphinxext',
     'extra_specs_table',
 ]
 

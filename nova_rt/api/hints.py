@@ -8,6 +8,7 @@ from nova import objects
 from nova.api.openstack import common
 
 from nova_rt import extra_specs
+from nova_rt.api import policies
 from nova_rt.bounds import Bounds
 
 # In the order in which nova/api/openstack/compute/servers.py looks for them.
@@ -22,10 +23,12 @@ def check(context: Any, body: dict[str, Any], allowed: Bounds) -> None:
     :param context: nova.context.RequestContext of the user
     :param body: of the request, not validated
     :raises InvalidRequest: with a message for the user
+    :raises nova.exception.PolicyNotAuthorized: if the user may give none
     """
     hints = _ours(body)
     if not hints:
         return
+    policies.authorize_hints(context)
     extra_specs.check_hints(hints)
     flavor = _flavor(context, body)
     if flavor is not None:

@@ -19,6 +19,7 @@ import json
 import re
 from typing import Any
 
+from nova import exception as nova_exception
 from nova.api import wsgi
 from nova.api.openstack import wsgi as openstack_wsgi
 import nova.conf
@@ -58,7 +59,7 @@ class RTHintMiddleware(wsgi.Middleware):
         self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
 
     def process_request(self, req: wsgi.Request) -> Any:
-        """Answer with a 400, or with None to let the request pass."""
+        """Answer with a 400 or 403, or with None to let the request pass."""
         try:
             if req.method == 'POST':
                 self._check_post(req)
@@ -67,6 +68,10 @@ class RTHintMiddleware(wsgi.Middleware):
         except exception.InvalidRequest as err:
             return openstack_wsgi.Fault(
                 webob.exc.HTTPBadRequest(explanation=str(err))
+            )
+        except nova_exception.PolicyNotAuthorized as err:
+            return openstack_wsgi.Fault(
+                webob.exc.HTTPForbidden(explanation=err.format_message())
             )
         return None
 

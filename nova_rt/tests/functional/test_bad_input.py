@@ -3,9 +3,11 @@
 
 import ddt
 import fixtures
+from nova.tests.fixtures import policy as policy_fixture
 from nova.tests.functional.api import client
 
 from nova_rt import extra_specs
+from nova_rt.api import policies
 from nova_rt.tests.functional import base
 
 BAD_SPECS = {
@@ -175,6 +177,49 @@ class DeniedHintTest(base.RTServersTestBase):
             self.server_request(self.rt_flavor('1400/2000'), '100/2000'),
         )
         self.assertEqual(400, refusal.response.status_code)
+
+
+class HintPolicyTest(base.RTServersTestBase):
+    """Who may give hints is up to a rule in Nova's policy file."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+        self.flavor = self.rt_flavor('1400/2000')
+
+    def override(self, rules):
+        self.useFixture(
+            policy_fixture.OverridePolicyFixture(rules_in_file=rules)
+        )
+
+    def assert_forbidden(self, hint):
+        refusal = self.assertRaises(
+            client.OpenStackApiException,
+            self.api.post_server,
+            self.server_request(self.flavor, hint),
+        )
+        self.assertEqual(403, refusal.response.status_code)
+        message = refusal.response.json()['forbidden']['message']
+        self.assertIn(policies.HINTS, message)
+        self.assertEqual([], self.api.get_servers())
+
+    def test_any_user_by_default(self):
+        self.override({})
+        self.create(self.flavor, '100/2000')
+
+    def test_denied(self):
+        self.override({policies.HINTS: 'role:admin'})
+        self.assert_forbidden('100/2000')
+        # Whoever may not, does not learn what is wrong with it.
+        self.assert_forbidden('3000/2000')
+        self.create(self.flavor)
+
+    def test_allowed(self):
+        self.override({policies.HINTS: 'role:admin'})
+        server = self.admin_api.post_server(
+            self.server_request(self.flavor, '100/2000')
+        )
+        self._wait_for_state_change(server, 'ACTIVE')
 
 
 class UncheckedHintTest(base.RTServersTestBase):
