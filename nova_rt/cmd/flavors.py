@@ -55,7 +55,9 @@ def read() -> Iterable[Any]:
     if not conf.api_database.connection:
         raise Unreadable('[api_database] connection is not set')
     try:
-        api_db.configure(conf)
+        # As api_db.configure(), which also wants options of osprofiler that
+        # are known only after Nova's way of reading its configuration.
+        api_db.context_manager.configure(**dict(conf.api_database.items()))
         objects.register_all()
         return list(
             objects.FlavorList.get_all(

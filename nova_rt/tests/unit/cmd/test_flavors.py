@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.cmd.flavors, on flavors in a real API database."""
 
+import os
+import pathlib
 import shlex
+import subprocess
+import sys
 
 import fixtures
 from nova import context as nova_context
 from nova import objects, test
+from nova.db.api import models
 from oslo_config import cfg
 from oslo_config import fixture as config
+from oslotest import base
+import sqlalchemy
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import status
@@ -31,7 +38,8 @@ class FlavorsTest(test.TestCase):
         # The database fixture has configured it.
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova.db.api.api.configure', lambda conf: None
+                'nova.db.api.api.context_manager.configure',
+                lambda **options: None,
             )
         )
 
@@ -146,11 +154,13 @@ class FlavorsTest(test.TestCase):
         self.assertEqual([], lines)
 
     def test_database_that_does_not_answer(self):
-        def fail(conf):
+        def fail(**options):
             raise ConnectionError('mysql://nova:secret@db')
 
         self.useFixture(
-            fixtures.MonkeyPatch('nova.db.api.api.configure', fail)
+            fixtures.MonkeyPatch(
+                'nova.db.api.api.context_manager.configure', fail
+            )
         )
         code, details, _ = self.check()
         self.assertEqual(1, code)
@@ -166,3 +176,39 @@ class FlavorsTest(test.TestCase):
         self.assertIn('Real-time flavors', table)
         self.assertEqual(2, len(below.splitlines()))
         self.assertIn('openstack flavor set', below)
+
+
+class ProgramTest(base.BaseTestCase):
+    """The program itself, with nothing of Nova set up for it."""
+
+    def test_reads_the_database_that_nova_conf_names(self):
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        url = f'sqlite:///{directory}/api.sqlite'
+        engine = sqlalchemy.create_engine(url)
+        models.BASE.metadata.create_all(engine)
+        flavors = models.Flavors.__table__
+        with engine.begin() as connection:
+            connection.execute(
+                flavors.insert().values(
+                    id=1, flavorid='rt.bare', name='rt.bare', vcpus=1,
+                    memory_mb=64, swap=0, disabled=False, is_public=True,
+                )
+            )  # fmt: skip
+            connection.execute(
+                models.FlavorExtraSpecs.__table__.insert().values(
+                    flavor_id=1, key='rt:reservation', value='500/1000'
+                )
+            )
+        conf = directory / 'nova.conf'
+        conf.write_text(f'[api_database]\nconnection = {url}\n')
+        done = subprocess.run(
+            [
+                *(sys.executable, '-m', 'nova_rt.cmd.status'),
+                *('--config-file', str(conf), 'upgrade', 'check'),
+            ],
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+        )
+        self.assertIn('openstack flavor set rt.bare', done.stdout)
+        self.assertEqual(2, done.returncode, done.stderr)
