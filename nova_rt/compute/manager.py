@@ -111,7 +111,7 @@ class RTComputeManager(manager.ComputeManager):
             # Unlike a reschedule without a next host, an abort also cleans
             # up the server's volumes.
             raise faults.BuildAborted(
-                instance_uuid=instance.uuid, reason=err.kwargs['reason']
+                instance_uuid=instance.uuid, reason=faults.tell_failure(err)
             ) from err
 
     def _rt_note_request(

@@ -3,6 +3,7 @@
 
 import errno
 import json
+from unittest import mock
 
 import fixtures
 from nova import objects
@@ -108,6 +109,16 @@ class ModestTest(base.RTServersTestBase):
             self.create(self.rt_flavor(), state='ERROR'),
             'the host cannot hold the reservation',
             'EINVAL',
+        )
+
+    def test_error_of_others(self):
+        """As for any server, Nova shows the class of such errors alone."""
+        host = self.computes['compute1'].driver._rt_host
+        host.apply = mock.Mock(side_effect=RuntimeError('/dev/secret'))
+        self.assert_told(
+            self.create(self.rt_flavor(), state='ERROR'),
+            'RuntimeError',
+            '/dev/secret',
         )
 
     def test_kernel_refuses_another_start(self):

@@ -28,6 +28,24 @@ def tell(error: Exception) -> str:
     return rt_exception.tell(error, CONF.nova_rt.refusal_details)
 
 
+def tell_failure(failure: exception.RescheduledException) -> str:
+    """The same for what failed a build, whoever raised it.
+
+    Nova puts the text of any error into this exception. Those of others may
+    name files and programs of the host: of them, exception_to_dict() shows
+    the class alone.
+
+    :returns: the reason for the fault that is raised ``from`` the failure
+    """
+    error = failure.__context__
+    full = rt_exception.RefusalDetails.FULL
+    if CONF.nova_rt.refusal_details == full or isinstance(
+        error, exception.NovaException
+    ):
+        return str(failure.kwargs['reason'])
+    return type(error or failure).__name__
+
+
 class ActionRefused(exception.Invalid):
     """A server is not made for this; it stays as it was."""
 
