@@ -10,8 +10,8 @@ CHECK := $(PY) tools/check.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check bench venv style unit functional nova-unit host \
-	kernel e2e tempest docs figures lab lab-down image clean
+.PHONY: help demo check bench venv style unit tools functional nova-unit \
+	host kernel e2e tempest docs figures lab lab-down image clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1@\2/p' Makefile | \
@@ -38,6 +38,9 @@ style: venv ## Check formatting, our own rules, types and spelling
 
 unit: venv ## Run the unit tests
 	@$(CHECK) unit
+
+tools: venv ## Test the files for operators, the tools and the lab's modules
+	@$(CHECK) tools
 
 functional: venv ## Run Nova's services in one process, with threads and eventlet
 	@$(CHECK) functional-threading functional-eventlet

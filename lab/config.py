@@ -18,8 +18,12 @@ DATABASES = (
     'nova_cell1',
     'placement',
 )
+STOCK_COMPUTE = paths.ETC / 'nova' / 'stock_compute.py'
 HINT_FILTER = 'rt_hints'
 HINT_FACTORY = 'nova_rt.api.middleware:RTHintMiddleware.factory'
+
+# What user nova may read as well, its group.
+_OF_NOVA = {'nova.conf', 'nova-compute.conf', 'nova-compute-stock.conf'}
 
 # Template and where its result belongs under the etc directory.
 _FILES = {
@@ -44,7 +48,7 @@ _DIRECTORIES = (
     paths.VAR / 'images',
     paths.VAR / 'locks',
     paths.VAR / 'neutron',
-    paths.VAR / 'nova' / 'instances',
+    paths.VAR / 'nova',
     paths.VAR / 'ovs',
     paths.VAR / 'rabbitmq' / 'mnesia',
     paths.LOG,
@@ -109,7 +113,9 @@ def write() -> None:
     for template, target in _FILES.items():
         text = (paths.TEMPLATES / template).read_text()
         put(
-            paths.ETC / target, string.Template(text).substitute(values), 0o600
+            paths.ETC / target,
+            string.Template(text).substitute(values),
+            0o640 if template in _OF_NOVA else 0o600,
         )
     installed = paths.VENV / 'etc'
     put(
@@ -123,6 +129,11 @@ def write() -> None:
     put(
         paths.ETC / 'nova' / 'api-paste.ini',
         with_hint_filter((installed / 'nova' / 'api-paste.ini').read_text()),
+    )
+    # User nova need not see the checkout.
+    put(
+        STOCK_COMPUTE,
+        (paths.PROGRAMS / STOCK_COMPUTE.name).read_text(),
     )
     put(paths.ETC / 'rabbitmq' / 'enabled_plugins', '[].\n')
     put(
@@ -183,8 +194,6 @@ def _values() -> dict[str, str]:
         'rabbit': 'rabbit://guest:guest@127.0.0.1:5672/',
         'ovn_socket': str(paths.OVN_SOCKET),
         'ovsdb_socket': str(paths.OVSDB_SOCKET),
-        'privsep_helper': f'{paths.VENV}/bin/privsep-helper --config-file '
-        f'{paths.ETC}/nova/nova.conf',
     }
     for name in DATABASES:
         values[f'database_{name}'] = database_url(name)

@@ -36,6 +36,11 @@ _PRIVATE = {
     '/var/cache/libvirt': paths.VAR / 'libvirt' / 'cache',
     '/var/log/libvirt': paths.LOG / 'libvirt',
 }
+# Files of the machine in whose place the lab has its own.
+PRIVATE_FILES = {
+    f'/etc/{name}': paths.ETC / name
+    for name in ('hosts', 'passwd', 'group', 'sudoers')
+}
 
 # A new network namespace needs a new sysfs for its /sys/class/net, and a new
 # sysfs has no cgroups: they are put aside and back. libvirt-lxc 9 cannot work
@@ -53,7 +58,6 @@ rmdir /run/cgroup
 if mountpoint -q /sys/fs/cgroup/unified; then
     umount /sys/fs/cgroup/unified
 fi
-mount --bind {etc}/hosts /etc/hosts
 {binds}
 touch /run/ready
 exec sleep infinity
@@ -77,16 +81,21 @@ def inside() -> bool:
 def create() -> process.Process:
     """Make the namespaces and return their holder.
 
+    What PRIVATE_FILES names has to be there, but for the hosts.
+
     :raises LabError: when the machine does not allow it.
     """
-    (paths.ETC / 'hosts').write_text(f'127.0.0.1 localhost {HOST_NAME}\n')
-    binds = []
+    PRIVATE_FILES['/etc/hosts'].write_text(
+        f'127.0.0.1 localhost {HOST_NAME}\n'
+    )
+    binds = [
+        f'mount --bind {source} {target}'
+        for target, source in PRIVATE_FILES.items()
+    ]
     for target, source in _PRIVATE.items():
         source.mkdir(parents=True, exist_ok=True)
         binds.append(f'[ ! -d {target} ] || mount --bind {source} {target}')
-    script = _SETUP.format(
-        host=HOST_NAME, mark=MARK, etc=paths.ETC, binds='\n'.join(binds)
-    )
+    script = _SETUP.format(host=HOST_NAME, mark=MARK, binds='\n'.join(binds))
     command = ['unshare', '--net', '--mount', '--uts']
     command += ['--propagation', 'private', '--', 'sh', '-eu', '-c', script]
     kept = process.start(command, HOLDER_LOG, {'PATH': os.defpath}, paths.VAR)

@@ -161,6 +161,9 @@ WORKERS = '--concurrency=2'
 PARTS = {
     'style': Part('style, types, spelling', 600, tox('testenv:pep8')),
     'unit': Part('unit tests', 600, tox('testenv', WORKERS)),
+    'tools': Part(
+        'files for operators, tools', 300, tox('testenv:tools', '--serial')
+    ),
     'functional-threading': Part(
         'Nova in one process, threads',
         1200,
@@ -219,7 +222,11 @@ def beside_the_checkout(name: str) -> pathlib.Path:
     where = RUN / 'check' / name
     shutil.rmtree(where, ignore_errors=True)
     where.mkdir(parents=True)
-    for target in (wheel, ROOT / 'lab', ROOT / '.stestr.conf'):
+    for target in (
+        wheel,
+        *(ROOT / name for name in ('etc', 'kernel', 'lab', 'tools')),
+        ROOT / '.stestr.conf',
+    ):
         (where / target.name).symlink_to(target)
     return where
 

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that operators install, read by what reads them there."""
+
+import itertools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+from nova.conf import CONF
+import nova.privsep
+import os_brick.privileged
+from oslo_privsep import capabilities
+from oslo_rootwrap import wrapper
+import vif_plug_ovs.privsep
+
+from lab import accounts, paths, unit
+from lab.console import LabError
+import nova_rt.privsep
+
+ETC = paths.CHECKOUT / 'etc' / 'nova_rt'
+SUDOERS = ETC / 'sudoers.d' / 'nova-rt'
+DROP_IN = ETC / 'systemd' / 'nova-compute.service.d' / 'nova-rt.conf'
+STOCK_UNIT = paths.TEMPLATES / 'nova-compute.service'
+FILES = ['/etc/nova/nova.conf', '/etc/nova/nova-compute.conf']
+SOCKET = '/tmp/tmpab12_xyz/privsep.sock'
+# The contexts of all helpers that nova-rt-compute starts.
+CONTEXTS = [
+    context
+    for module in (
+        nova_rt.privsep,
+        nova.privsep,
+        vif_plug_ovs.privsep,
+        os_brick.privileged,
+    )
+    for name, context in vars(module).items()
+    # The other two are os-vif's for its tests and os-brick's for PowerFlex.
+    if hasattr(context, 'pypath')
+    and name not in ('vif_plug_test', 'brick_privsep_hide_output')
+]
+# Read now: who parses a command line forgets them, they are set as defaults.
+CAPABILITIES = {
+    context.pypath: {
+        capabilities.CAPS_BYVALUE[number]
+        for number in context.conf.capabilities
+    }
+    for context in CONTEXTS
+}
+# What sudo is run on in a mount namespace of its own.
+_IN_NAMESPACE = """
+mount --make-rprivate /
+for name in passwd group sudoers; do
+    mount --bind "$0/$name" "/etc/$name"
+done
+exec setpriv --reuid=nova --regid=nova --clear-groups sudo -n "$@"
+"""
+
+
+def arguments(context, socket=SOCKET):
+    """What nova-rt-compute gives sudo for a context, as oslo.privsep says."""
+    words = []
+    for file in FILES:
+        words += ['--config-file', file]
+    words += ['--privsep_context', context.pypath]
+    return [*words, '--privsep_sock_path', socket]
+
+
+class SudoersTest(unittest.TestCase):
+    """The rules let the helpers of nova-rt-compute through, and no other."""
+
+    def setUp(self):
+        self.directory = paths.WORK / 'run' / 'sudoers-test'
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def test_syntax(self):
+        visudo = shutil.which('visudo', path='/usr/sbin:/usr/bin')
+        if not visudo:
+            self.skipTest('no visudo')
+        file = self.directory / 'nova-rt'
+        file.write_text(SUDOERS.read_text())
+        file.chmod(0o440)
+        subprocess.run(
+            [visudo, '--check', '--strict', f'--file={file}'], check=True
+        )
+
+    def test_command_is_that_of_oslo_privsep(self):
+        CONF([], project='nova', default_config_files=[])
+        self.addCleanup(CONF.reset)
+        CONF.set_override('config_file', FILES)
+        for context in CONTEXTS:
+            with self.subTest(context.pypath):
+                self.assertEqual(
+                    ['sudo', 'privsep-helper', *arguments(context)],
+                    context.helper_command(SOCKET),
+                )
+
+    def _sudo(self, words):
+        """Let sudo decide as for user nova; its helper only echoes."""
+        if os.geteuid() or not shutil.which('sudo'):
+            self.skipTest('needs root and sudo')
+        rules = SUDOERS.read_text()
+        helper = self.directory / 'privsep-helper'
+        helper.write_text('#!/bin/sh\nid -u\n')
+        helper.chmod(0o755)
+        rules = rules.replace('/usr/bin/privsep-helper', str(helper))
+        passwd = pathlib.Path('/etc/passwd').read_text()
+        group = pathlib.Path('/etc/group').read_text()
+        for name, text in (
+            ('passwd', accounts.with_user(passwd)),
+            ('group', accounts.with_groups(group)),
+            ('sudoers', f'Defaults env_reset\n{rules}'),
+        ):
+            (self.directory / name).write_text(text)
+        (self.directory / 'sudoers').chmod(0o440)
+        command = ['unshare', '--mount', 'sh', '-eu', '-c', _IN_NAMESPACE]
+        answer = subprocess.run(
+            [*command, self.directory, helper, *words],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+            env={'PATH': '/usr/sbin:/usr/bin:/sbin:/bin'},
+        )
+        if answer.returncode:
+            self.assertIn('a password is required', answer.stderr)
+        else:
+            self.assertEqual('0\n', answer.stdout)
+        return answer.returncode == 0
+
+    def test_every_helper_is_permitted(self):
+        self.assertLessEqual(4, len(CONTEXTS))
+        for context in CONTEXTS:
+            with self.subTest(context.pypath):
+                self.assertTrue(self._sudo(arguments(context)))
+
+    def test_nothing_else_is(self):
+        good = arguments(nova_rt.privsep.rt_pctxt)
+        text = ' '.join(good)
+        for what, bad in {
+            'another context': text.replace('rt_pctxt', 'other_pctxt'),
+            'any name of Python': text.replace(
+                'nova_rt.privsep.rt_pctxt', 'os.system'
+            ),
+            'a dot that is a letter': text.replace(
+                'nova_rt.privsep', 'nova_rtxprivsep'
+            ),
+            'other configuration': text.replace('/etc/nova/', '/tmp/nova/'),
+            'a way out of /etc/nova': text.replace(
+                '/etc/nova/nova.conf', '/etc/nova/../../tmp/nova.conf'
+            ),
+            'a file less': text.replace(
+                '--config-file /etc/nova/nova-compute.conf ', ''
+            ),
+            'a file more': f'--config-file /tmp/x {text}',
+            'a file more at the end': f'{text} --config-file /tmp/x',
+            'a directory': f'{text} --config-dir /tmp/x',
+            'a log': f'{text} --log-file /etc/passwd',
+            'another socket': text.replace('/tmp/tmpab12_xyz', '/run/docker'),
+            'a way out of /tmp': text.replace(
+                '/tmp/tmpab12_xyz', '/tmp/../run/tmpab12_xyz'
+            ),
+            'a second line': f'{text}\n--config-file /tmp/x',
+            'nothing': '',
+        }.items():
+            with self.subTest(what):
+                self.assertFalse(self._sudo(re.split('[ ]', bad)))
+
+
+class UnitTest(unittest.TestCase):
+    """The drop-in of nova-compute's unit."""
+
+    def setUp(self):
+        self.unit = unit.read((STOCK_UNIT, DROP_IN))
+
+    def test_starts_with_both_files(self):
+        command = list(self.unit.command)
+        self.assertEqual('/usr/bin/nova-rt-compute', command[0])
+        given = [
+            after
+            for word, after in itertools.pairwise(command)
+            if word == '--config-file'
+        ]
+        self.assertEqual(FILES, given)
+
+    def test_helpers_get_their_capabilities(self):
+        for name, wanted in CAPABILITIES.items():
+            with self.subTest(name):
+                self.assertTrue(wanted)
+                self.assertLessEqual(wanted, set(self.unit.capabilities))
+
+    def test_nothing_that_hides_mounts_or_disarms_sudo(self):
+        # systemd.exec(5) of systemd 252.
+        directives = {
+            line.partition('=')[0]
+            for line in DROP_IN.read_text().splitlines()
+            if '=' in line and not line.startswith('#')
+        }
+        self.assertEqual(
+            {'ExecStart', 'CapabilityBoundingSet', 'LimitCORE'}, directives
+        )
+
+    def test_systemd_understands_it(self):
+        if not shutil.which('systemd-analyze'):
+            self.skipTest('no systemd-analyze')
+        directory = paths.WORK / 'run' / 'unit-test'
+        shutil.rmtree(directory, ignore_errors=True)
+        self.addCleanup(shutil.rmtree, directory)
+        drop_ins = directory / 'nova-compute.service.d'
+        drop_ins.mkdir(parents=True)
+        # The programs are elsewhere, and systemd looks for them.
+        for source, target in (
+            (STOCK_UNIT, directory / 'nova-compute.service'),
+            (DROP_IN, drop_ins / 'nova-rt.conf'),
+        ):
+            target.write_text(
+                source.read_text().replace(
+                    'ExecStart=/usr/bin/', f'ExecStart={paths.VENV}/bin/'
+                )
+            )
+        answer = subprocess.run(
+            [
+                'systemd-analyze',
+                'verify',
+                '--man=no',
+                directory / 'nova-compute.service',
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual((0, ''), (answer.returncode, answer.stderr))
+
+
+class UnitReaderTest(unittest.TestCase):
+    """The lab's reading of units."""
+
+    def _read(self, *texts):
+        directory = paths.WORK / 'run' / 'unit-reader-test'
+        directory.mkdir(parents=True, exist_ok=True)
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        files = []
+        for number, text in enumerate(texts):
+            files.append(directory / str(number))
+            files[-1].write_text(f'[Service]\n{text}')
+        return unit.read((STOCK_UNIT, *files))
+
+    def test_what_the_lab_does_not_do_ends_it(self):
+        for line in ('PrivateTmp=yes', 'NoNewPrivileges=yes', 'UMask=0077'):
+            with self.subTest(line), self.assertRaises(LabError):
+                self._read(line)
+
+    def test_two_commands(self):
+        with self.assertRaises(LabError):
+            self._read('ExecStart=/bin/true')
+
+    def test_an_empty_value_takes_back_those_before(self):
+        found = self._read(
+            'ExecStart=\nExecStart=/bin/true\nCapabilityBoundingSet=CAP_KILL',
+            '[Unit]\nExecStart=/bin/false\n[Service]\n'
+            'CapabilityBoundingSet=\n'
+            'CapabilityBoundingSet=CAP_CHOWN CAP_FOWNER',
+        )
+        self.assertEqual(('/bin/true',), found.command)
+        self.assertEqual(('CAP_CHOWN', 'CAP_FOWNER'), found.capabilities)
+
+    def test_around(self):
+        words = unit.read((STOCK_UNIT, DROP_IN)).around(['x'])
+        self.assertEqual('x', words[-1])
+        for word in (
+            '--nofile=65535',
+            '--core=0',
+            '--reuid=nova',
+            '--regid=nova',
+            '--init-groups',
+        ):
+            self.assertIn(word, words)
+        bounding = next(w for w in words if w.startswith('--bounding-set'))
+        self.assertTrue(bounding.startswith('--bounding-set=-all,+chown,'))
+        self.assertNotIn('sys_module', bounding)
+
+
+class RootwrapTest(unittest.TestCase):
+    """Why there is no filter for nova-rootwrap."""
+
+    def test_privsep_helper_passes_without_any_filter(self):
+        words = ['privsep-helper', '--privsep_context', 'os.system']
+        found = wrapper.match_filter(
+            wrapper.load_filters([]), words, [f'{paths.VENV}/bin']
+        )
+        self.assertEqual('root', found.run_as)
+
+    def test_none_is_shipped(self):
+        self.assertEqual([], list(ETC.rglob('*.filters')))
