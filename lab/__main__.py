@@ -25,6 +25,8 @@ _PASSED_ON = ('COLUMNS', 'LANG', 'LINES', 'TERM')
 def main() -> int:
     """Run one command and return the exit code."""
     options = _parser().parse_args()
+    # User nova has to see what the lab writes.
+    os.umask(0o022)
     try:
         preflight.require_root()
         code = options.run(options)

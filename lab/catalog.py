@@ -113,7 +113,7 @@ def reporting(cloud: Connection, binary: str, since: float) -> bool:
     :param since: seconds since the epoch.
     """
     return any(
-        found.state == 'up' and _seconds(found.updated_at) >= int(since)
+        found.state == 'up' and _seconds(found.updated_at) > since
         for found in cloud.compute.services(binary=binary)
     )
 

@@ -14,6 +14,7 @@ from keystoneauth1.exceptions import ClientException
 from openstack import exceptions as sdk_exceptions
 
 from lab import (
+    accounts,
     catalog,
     config,
     leftovers,
@@ -78,6 +79,7 @@ def _new_namespaces() -> process.Process:
     for directory in (paths.RUN, paths.ETC, paths.LOG):
         directory.mkdir(parents=True, exist_ok=True)
     leftovers.remember_host()
+    accounts.write()
     kept = namespace.create()
     say(f'namespaces are up, kept by process {kept.pid}')
     return kept
@@ -86,6 +88,8 @@ def _new_namespaces() -> process.Process:
 def up_inside(stock_compute: bool) -> None:
     """Start and set up everything that is not there yet."""
     config.write()
+    accounts.write()
+    accounts.own(services.UNIT)
     table = services.table(stock_compute)
     steps = {name: step.needs for name, step in table.items()}
     work: dict[str, Callable[[], object]] = {

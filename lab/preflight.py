@@ -20,6 +20,9 @@ _PROGRAMS = {
     'unshare': 'util-linux',
     'nsenter': 'util-linux',
     'losetup': 'mount',
+    'setpriv': 'util-linux',
+    'prlimit': 'util-linux',
+    'sudo': 'sudo',
     'mkfs.ext4': 'e2fsprogs',
     'mariadbd': 'mariadb-server',
     'mariadb-install-db': 'mariadb-server',
@@ -54,10 +57,21 @@ def check() -> None:
         )
     if str(paths.WORK.resolve()).startswith(('/run/', '/sys/', '/proc/')):
         raise LabError(f'NOVA_RT_LAB={paths.WORK}: not a place for files')
+    _check_ways()
     _check_alone()
     _check_software()
     _check_resources()
     _check_kernel()
+
+
+def _check_ways() -> None:
+    # Of the work directory, what is there.
+    for directory in (paths.WORK, *paths.WORK.parents):
+        if directory.exists() and not directory.stat().st_mode & 0o001:
+            raise LabError(
+                f'NOVA_RT_LAB={paths.WORK}: nova-compute runs as user nova, '
+                f'who cannot enter {directory}'
+            )
 
 
 def _check_alone() -> None:

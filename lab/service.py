@@ -30,6 +30,7 @@ class Service:
     :param ready: returns once it serves, False while it does not.
     :param files: its configuration; when it changes, ``up`` restarts it.
     :param environment: added to the environment that all services share.
+    :param directory: where it runs.
     :param stop_s: seconds it gets to end in order.
     """
 
@@ -39,6 +40,7 @@ class Service:
     ready: Callable[[], bool] | None = None
     files: tuple[pathlib.Path, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    directory: pathlib.Path = paths.VAR
     stop_s: float = 15
     ready_s: float = 90
 
@@ -70,7 +72,7 @@ class Service:
             say(f'{self.name}: its configuration changed, restarting it')
             self.stop()
         started = process.start(
-            self.command, self.log, self._environment(), paths.VAR
+            self.command, self.log, self._environment(), self.directory
         )
         self._record.write_text(
             json.dumps(

@@ -6,9 +6,9 @@ What starts, watches and ends them is in :mod:`lab.service`.
 
 import pathlib
 
-from lab import answers, paths
+from lab import accounts, answers, config, paths, unit
 from lab.paths import ETC, RUN, VAR
-from lab.service import Service, config_files, program, wsgi
+from lab.service import Service, Words, config_files, program, wsgi
 
 _SCRIPTS = paths.VENV / 'bin'
 _OVS = VAR / 'ovs'
@@ -21,7 +21,7 @@ _NEUTRON_FILES = (_NEUTRON / 'neutron.conf', _NEUTRON / 'ml2_conf.ini')
 _NOVA = ETC / 'nova'
 _NOVA_FILES = (_NOVA / 'nova.conf', _NOVA / 'nova-database.conf')
 _COMPUTE_FILES = (_NOVA / 'nova.conf', _NOVA / 'nova-compute.conf')
-_STOCK_FILES = (_NOVA / 'nova.conf', _NOVA / 'nova-compute-stock.conf')
+_STOCK_FILES = (_NOVA / 'nova.conf', _NOVA / accounts.STOCK)
 _COMPUTE_NEEDS = ('nova-conductor', 'placement', 'libvirtd', 'ovs-vswitchd')
 # The list of nova_rt's installed files with their checksums, for the services
 # that have nova_rt in them: a new wheel makes them other programs.
@@ -96,6 +96,8 @@ _SERVICES = (
             'ovsdb-server',
             _OVS / 'conf.db',
             f'--remote=p{_OVSDB}',
+            # For os-vif, which runs as user nova.
+            '--remote=ptcp:6640:127.0.0.1',
             '--unixctl=/run/openvswitch/ovsdb-server.ctl',
             _QUIET,
         ),
@@ -224,20 +226,38 @@ _SERVICES = (
         ),
     ),
 )
-_COMPUTE = Service(
-    'nova-compute',
-    (_SCRIPTS / 'nova-rt-compute', *config_files(_COMPUTE_FILES)),
-    needs=_COMPUTE_NEEDS,
-    files=(*_COMPUTE_FILES, *_WHEEL),
-    stop_s=30,
+# nova-compute runs by the unit of a distribution with nova_rt's drop-in.
+UNIT = unit.read(
+    (
+        paths.TEMPLATES / 'nova-compute.service',
+        paths.CHECKOUT
+        / 'etc/nova_rt/systemd/nova-compute.service.d/nova-rt.conf',
+    )
 )
+
+
+def _compute(command: Words, files: tuple[pathlib.Path, ...]) -> Service:
+    return Service(
+        'nova-compute',
+        UNIT.around(str(word) for word in command),
+        needs=_COMPUTE_NEEDS,
+        files=(*files, *_WHEEL),
+        environment=(('HOME', str(accounts.HOME)), ('USER', UNIT.user)),
+        directory=accounts.HOME,
+        stop_s=UNIT.stop_s,
+    )
+
+
+_COMPUTE = _compute(accounts.command(UNIT), _COMPUTE_FILES)
 # Nova's own, to compare with.
-_STOCK_COMPUTE = Service(
-    'nova-compute',
-    program('stock_compute.py', *config_files(_STOCK_FILES)),
-    needs=_COMPUTE_NEEDS,
-    files=(*_STOCK_FILES, *_WHEEL),
-    stop_s=30,
+_STOCK_COMPUTE = _compute(
+    (
+        paths.VENV / 'bin' / 'python',
+        '-P',
+        config.STOCK_COMPUTE,
+        *config_files(_STOCK_FILES),
+    ),
+    (*_STOCK_FILES, config.STOCK_COMPUTE),
 )
 
 
