@@ -79,6 +79,19 @@ function missing_packages {
     done
 }
 
+# apt-get, after whoever holds one of its locks: it waits for dpkg's by itself,
+# for that of the lists it does not.
+function apt_get {
+    local said=$LOG_DIR/apt-said tries=0
+    until apt-get -o DPkg::Lock::Timeout=600 "$@" 2>"$said"; do
+        cat "$said" >&2
+        grep -q 'Could not get lock' "$said" || return 1
+        [ "$tries" -lt 120 ] || return 1
+        tries=$((tries + 1))
+        sleep 5
+    done
+}
+
 # Debian starts a service as soon as its package is installed. The lab runs
 # its own servers in its own namespaces, so nothing is to be started here.
 function install_packages {
@@ -89,7 +102,7 @@ function install_packages {
         return
     fi
     export DEBIAN_FRONTEND=noninteractive
-    logged "reading the lists of packages" apt-update.log apt-get update
+    logged "reading the lists of packages" apt-update.log apt_get update
     if [ ! -e "$POLICY" ]; then
         printf '#!/bin/sh\nexit 101\n' >"$POLICY"
         chmod 755 "$POLICY"
@@ -99,7 +112,7 @@ function install_packages {
     # Names are words without blanks.
     # shellcheck disable=SC2086
     logged "installing $(wc -w <<<"$missing") system packages, some minutes" \
-        apt-install.log apt-get install -y --no-install-recommends $missing
+        apt-install.log apt_get install -y --no-install-recommends $missing
     if [ "$made_policy" -eq 1 ]; then
         rm -f "$POLICY"
         trap - EXIT

@@ -26,9 +26,27 @@ installed() {
     esac
 }
 
+# apt-get, after whoever holds one of its locks: it waits for dpkg's by itself,
+# for that of the lists it does not.
+apt_get() {
+    tries=0
+    until said=$(apt-get -o DPkg::Lock::Timeout=600 "$@" 2>&1); do
+        case $said in
+            *'Could not get lock'*) [ "$tries" -lt 120 ] ;;
+            *) false ;;
+        esac || {
+            echo "$said" >&2
+            return 1
+        }
+        [ "$tries" -gt 0 ] || say "waiting for another apt"
+        tries=$((tries + 1))
+        sleep 5
+    done
+}
+
 updated=
 update() {
-    [ -n "$updated" ] || apt-get -qq update
+    [ -n "$updated" ] || apt_get -qq update
     updated=yes
 }
 
@@ -40,7 +58,7 @@ if [ -n "$missing" ]; then
     say "installing$missing"
     update
     # shellcheck disable=SC2086
-    apt-get install -qq -y --no-install-recommends $missing
+    apt_get install -qq -y --no-install-recommends $missing
 fi
 
 recent() { # version of QEMU
@@ -60,7 +78,7 @@ if ! recent "$version"; then
     update
     version=$(apt-cache policy "$qemu" | sed -n 's/^ *Candidate: //p')
     if recent "$version"; then
-        apt-get install -qq -y --no-install-recommends "$qemu"
+        apt_get install -qq -y --no-install-recommends "$qemu"
     else
         codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
         mirror=$(debian_mirror)
@@ -68,9 +86,9 @@ if ! recent "$version"; then
         debian_apt "$work/apt-qemu" "$mirror" "$codename" \
             "$codename-updates" "$codename-backports"
         # shellcheck disable=SC2086
-        apt-get $apt_options update
+        apt_get $apt_options update
         # shellcheck disable=SC2086
-        apt-get $apt_options install -y --no-install-recommends \
+        apt_get $apt_options install -y --no-install-recommends \
             -t "$codename-backports" "$qemu"
         rm -rf "$apt"
     fi
