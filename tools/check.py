@@ -385,19 +385,23 @@ def show(outcome: Outcome) -> None:
 
 
 def summary(outcomes: list[Outcome]) -> None:
-    """One table, a line for each part that could not run, and one line."""
+    """One table, and one line: the numbers, and what could not run."""
     print(f'\n{"part":<22}{"result":<9}{"time":>8}  tests')
     for outcome in outcomes:
+        skipped = outcome.word == 'skipped'
         print(
             f'{outcome.name:<22}{outcome.word:<9}{outcome.seconds:>6.0f} s'
-            f'  {said(outcome.counts)}'
+            f'  {outcome.note if skipped else said(outcome.counts)}'
         )
     seconds = sum(outcome.seconds for outcome in outcomes)
     print(f'{"all":<31}{seconds:>6.0f} s  logs: {LOGS}\n')
-    for outcome in outcomes:
-        if outcome.word == 'skipped':
-            print(f'{outcome.name}: skipped, {outcome.note}')
-    print(said(sum((outcome.counts for outcome in outcomes), Counts())))
+    words = [said(sum((outcome.counts for outcome in outcomes), Counts()))]
+    words += [
+        f'{outcome.name}: skipped, {outcome.note}'
+        for outcome in outcomes
+        if outcome.word == 'skipped'
+    ]
+    print('; '.join(words))
 
 
 def with_the_lab(names: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ series=/dev/null
 configs=$here/config/test.config
 [ "$flavour" = test ] || configs="$configs $here/config/$flavour.config"
 # shellcheck disable=SC2086
-key=$(cat "$here/BASE" $series $configs | sha256sum | cut -c1-16)
+key=$(cat "$base/.base" $series $configs | sha256sum | cut -c1-16)
 out=$work/build-$which-$flavour-$key
 image=$out/bzImage
 mkdir -p "$work/locks"

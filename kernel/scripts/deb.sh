@@ -10,12 +10,16 @@ set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
 flavour=${FLAVOUR:-cloud-amd64}
-. "$here/BASE"
 . "$here/config/server.base"
 . "$here/scripts/archive.sh"
 . "$here/scripts/compile.sh"
+base=$("$here/scripts/fetch.sh")
+# Its configuration in the place of that of server.base, if it has one.
+. "$base/.base"
+config_package=$(echo "$package" | sed 's/-source-/-config-/')
+config_file=usr/src/$config_package/config.amd64_none_
 
-key=$({ cat "$here/BASE" "$here"/patches/*.patch "$here"/config/server.*
+key=$({ cat "$base/.base" "$here"/patches/*.patch "$here"/config/server.*
     echo "$flavour"; } | sha256sum | cut -c1-16)
 out=$work/deb-$key
 short=$(echo "$key" | cut -c1-8)
@@ -34,7 +38,6 @@ report() {
 # prepare TREE: make TREE the base with the series. Files that are right stay
 # untouched.
 prepare() {
-    base=$("$here/scripts/fetch.sh")
     was=$(cat "$1.base" 2>/dev/null || :)
     if [ "$was" != "$base" ]; then
         rm -rf "$1" "$1.files"

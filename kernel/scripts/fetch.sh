@@ -1,44 +1,46 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Put the pristine source tree of BASE under the work directory, verified by
-# hash, and print its path. Routes: a tarball that KERNEL_TARBALL names, else
-# the Debian package, through an apt configuration of its own. Exits with 69
-# (EX_UNAVAILABLE) where that cannot be had.
+# Put a pristine source tree under the work directory, verified by hash, and
+# print its path: that of the first file of base/ that can be had, else that of
+# any version which the archive has and the series applies to. The file that it
+# comes from is .base in the tree. A tarball that KERNEL_TARBALL names is taken
+# if base/ knows it. Exits with 69 (EX_UNAVAILABLE) if there is no source.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
-. "$here/BASE"
-. "$here/scripts/archive.sh"
-tree=$work/base-$(echo "$tarball_sha256" | cut -c1-16)
-tar=$work/download/$(basename "$tarball")
 
 say() { echo "fetch: $*" >&2; }
 
-verify() { # file sha256
-    echo "$2  $1" | sha256sum --check --status || {
-        say "$1 does not have the hash $2"
+if [ -n "${KERNEL_TARBALL:-}" ]; then
+    sum=$(sha256sum <"$KERNEL_TARBALL" | cut -d' ' -f1)
+    base=$(grep -l "^tarball_sha256=$sum\$" "$here"/base/* | head -n 1)
+    [ -n "$base" ] || {
+        say "no file of base/ has the hash of $KERNEL_TARBALL: $sum"
         exit 1
     }
-}
-
-if [ ! -e "$tree/.complete" ]; then
-    mkdir -p "$work/download"
-    if [ -n "${KERNEL_TARBALL:-}" ]; then
-        tar=$KERNEL_TARBALL
-        say "using $tar"
-    elif [ ! -e "$tar" ]; then
-        say "$package $version from $suite"
-        deb=$(debian_download "$suite" "$package" "$version" "$deb_sha256" \
-            "$work/download")
-        dpkg-deb --fsys-tarfile "$deb" | tar -xO "./$tarball" >"$tar.new"
-        mv "$tar.new" "$tar"
-        rm -f "$deb"
-    fi
-    verify "$tar" "$tarball_sha256"
-    rm -rf "$tree" "$tree.new" && mkdir "$tree.new"
-    tar -C "$tree.new" --strip-components=1 -xf "$tar"
-    touch "$tree.new/.complete"
-    mv "$tree.new" "$tree"
-    say "verified, in $tree"
+    exec "$here/scripts/fetch-one.sh" "$base"
 fi
-echo "$tree"
+
+# One choice for all that is built from it, until the list is another one.
+mkdir -p "$work"
+choice=$work/base-choice-$(cat "$here"/base/* | sha256sum | cut -c1-16)
+if [ -e "$choice" ]; then
+    exec "$here/scripts/fetch-one.sh" "$(cat "$choice")"
+fi
+for base in "$here"/base/* any; do
+    code=0
+    if [ "$base" = any ]; then
+        base=$("$here/scripts/fetch-any.sh") || code=$?
+    fi
+    [ "$code" -ne 0 ] ||
+        tree=$("$here/scripts/fetch-one.sh" "$base") || code=$?
+    if [ "$code" -eq 0 ]; then
+        echo "$base" >"$choice"
+        echo "$tree"
+        exit
+    fi
+    # A wrong hash, or no room: no other version helps.
+    [ "$code" -eq 69 ] || exit "$code"
+done
+say "no source: the archive has none of base/, and no other that fits"
+exit 69

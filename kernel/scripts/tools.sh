@@ -9,7 +9,7 @@ work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
 . "$here/scripts/compile.sh"
 base=$("$here/scripts/fetch.sh")
 
-key=$(cat "$here/BASE" "$here/scripts/tools.sh" "$here/scripts/compile.sh" |
+key=$(cat "$base/.base" "$here/scripts/tools.sh" "$here/scripts/compile.sh" |
     sha256sum | cut -c1-16)
 image=$work/tools-$key.cpio.gz
 mkdir -p "$work/locks"
