@@ -5,7 +5,6 @@ import os
 
 from lab.measure import container
 from lab.tests import base
-from nova_rt import admission
 
 
 class ReservationTest(base.LabTestCase):
@@ -110,21 +109,36 @@ class ReservationTest(base.LabTestCase):
 
 
 class PlacementOrderTest(base.LabTestCase):
-    """Servers go where the pure function says, one after the other."""
+    """Each server goes to the emptiest CPU, the first of equal ones.
+
+    By hand, in thousandths of a CPU that are taken, for two CPUs::
+
+        120 -> 120   0    30 -> 120  30    50 -> 120  80
+         50 -> 120 130    90 -> 210 130
+    """
+
+    ASKED = (120, 30, 50, 50, 90)
+    #: Number of CPUs -> which of them each server gets.
+    EXPECTED = {
+        1: (0, 0, 0, 0, 0),
+        2: (0, 1, 1, 1, 0),
+        3: (0, 1, 2, 1, 2),
+        4: (0, 1, 2, 3, 1),
+        5: (0, 1, 2, 3, 4),
+    }
 
     def test_worst_fit(self):
-        free = self.stats().capacity
-        flavors = [
-            (self.rt_flavor('12000/100000'), 120_000),
-            (self.rt_flavor('3000/100000'), 30_000),
-            (self.rt_flavor('5000/100000'), 50_000),
-            (self.rt_flavor('5000/100000'), 50_000),
-            (self.rt_flavor('9000/100000'), 90_000),
-        ]
-        for flavor, ppm in flavors:
-            expected = admission.place(free, 1, ppm)
-            server = self.create(flavor)
-            self.assertEqual(list(expected), self.container(server).cpus())
-            self.assertEqual(expected, self.record(server).cpus)
-            free = free.free([admission.Claim(expected, ppm)])
-            self.assertEqual(free, self.stats().capacity)
+        free = self.before.stats.free
+        self.assertEqual(
+            1, len(set(free.values())), f'not equally empty at first: {free}'
+        )
+        cpus = sorted(free)
+        expected = self.EXPECTED[min(len(cpus), 5)]
+        left = dict(free)
+        for thousandths, index in zip(self.ASKED, expected, strict=True):
+            cpu = cpus[index]
+            server = self.create(self.rt_flavor(f'{thousandths * 100}/100000'))
+            self.assertEqual([cpu], self.container(server).cpus())
+            self.assertEqual((cpu,), self.record(server).cpus)
+            left[cpu] -= thousandths * 1000
+            self.assertEqual(left, self.stats().free)
