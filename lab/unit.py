@@ -9,6 +9,7 @@ force in production, and the lab would prove nothing of it.
 from collections.abc import Iterable
 import dataclasses
 import pathlib
+import resource
 import shlex
 
 from lab.console import LabError
@@ -49,7 +50,10 @@ class Unit:
         ]
         return (
             'prlimit',
-            *(f'--{name}={value}' for name, value in self.limits),
+            *(
+                f'--{name}={_possible(name, int(value))}'
+                for name, value in self.limits
+            ),
             'setpriv',
             f'--reuid={self.user}',
             f'--regid={self.group}',
@@ -58,6 +62,13 @@ class Unit:
             f'--bounding-set={",".join(bounding)}',
             *command,
         )
+
+
+def _possible(name: str, value: int) -> int:
+    # A machine that is a container itself may not raise its own limits.
+    number = getattr(resource, f'RLIMIT_{name.upper()}')
+    hard = resource.getrlimit(number)[1]
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
 def read(files: Iterable[pathlib.Path]) -> Unit:
