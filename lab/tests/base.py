@@ -387,5 +387,5 @@ def _mounts():
 
 
 def _instance_files():
-    shared = {'_base', 'locks', 'compute_nodes'}
+    shared = {'_base', 'locks', 'compute_nodes', 'snapshots'}
     return sorted(set(os.listdir(INSTANCES)) - shared)
