@@ -19,7 +19,8 @@ HOME = paths.VAR / 'nova'
 RULES = paths.CHECKOUT / 'etc' / 'nova_rt' / 'sudoers.d' / 'nova-rt'
 STOCK = 'nova-compute-stock.conf'
 _BIN = f'{paths.VENV}/bin/'
-# The ids that Debian reserves for Nova, and for libvirt.
+# Debian reserves the first for Nova; the other is for a machine without group
+# libvirt.
 _ID = 64060
 _LIBVIRT_ID = 64069
 
