@@ -9,6 +9,7 @@ import fixtures
 from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
 from nova import objects as nova_objects
+from nova.compute import utils as compute_utils
 from nova.scheduler import filters
 from nova.scheduler import manager as nova_manager
 import oslo_messaging as messaging
@@ -402,6 +403,22 @@ class ModestTest(ManagerTestCase):
         for text in ('free 350000 ppm', 'best of 2 host(s)'):
             self.assertIn(text, self.sent)
             self.assertIn(text, self.stdlog.logger.output)
+
+    def test_through_the_message_bus(self):
+        """As the conductor receives it, and makes a fault of it."""
+        self._add('one', (350_000,))
+        message = self._refusal()
+        received = exceptions.deserialize_remote_exception(
+            self.sent, ['nova.exception']
+        )
+        self.assertIsInstance(received, nova_exception.NoValidHost)
+        fault = compute_utils.exception_to_dict(received)
+        self.assertEqual(message, fault['message'])
+        self.assertEqual(500, fault['code'])
+        details = compute_utils._get_fault_details(
+            (type(received), received, received.__traceback__), 500
+        )
+        self.assertIn('free 350000 ppm', details)
 
     def test_full(self):
         self.flags(refusal_details='full', group='nova_rt')
