@@ -143,7 +143,8 @@ Control group below which libvirt puts containers.
 
 If unset, ``machine.slice`` where systemd is the init system, otherwise
 ``machine``, like libvirt. nova-rt-compute gives it bandwidth and expects to be
-the only program that does. Read by nova-rt-compute when it starts.
+the only program that does. Read by nova-rt-compute when it starts, and by its
+privileged helper, which works in this group alone.
 """,
     ),
     cfg.BoolOpt(
@@ -168,8 +169,9 @@ trust root. Read by nova-rt-compute when it starts.
 Seconds between checks that the kernel holds every reservation; 0 turns them
 off.
 
-If a check finds a difference, nova-rt-compute writes the reservation again and
-logs an error. Read by nova-rt-compute when it starts.
+If a check finds a difference (in the reservation, the CPUs or the owner of the
+files), nova-rt-compute repairs it and logs an error. Read by nova-rt-compute
+when it starts.
 """,
     ),
 ]

@@ -15,7 +15,7 @@ import sys
 _BELOW = {
     'pure': {'pure'},
     'conf': {'pure', 'conf'},
-    'privsep': {'pure', 'privsep'},
+    'privsep': {'pure', 'conf', 'privsep'},
     'host': {'pure', 'privsep', 'host'},
     'api': {'pure', 'conf', 'api'},
     'scheduler': {'pure', 'conf', 'scheduler'},
@@ -35,8 +35,9 @@ _WITH_NOVA = {
 }  # fmt: skip
 # What is the same for every kernel; the rest of the host are its back ends.
 _EVERY_KERNEL = {
-    '__init__', 'capability', 'cgroup', 'cpus', 'files', 'host', 'idmaps',
-    'interface', 'protocol', 'tasks',
+    '__init__', 'capability', 'cgroup', 'cpus', 'cpusets', 'files',
+    'hierarchies', 'host', 'idmaps', 'interface', 'offer', 'ownership',
+    'protocol', 'tasks',
 }  # fmt: skip
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')

@@ -5,11 +5,11 @@ The one door between the host layer and the machine. Tests put another
 machine behind it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 import errno
 import os
 import pathlib
-from typing import Any
+import stat
 
 from oslo_privsep import daemon, priv_context
 
@@ -53,37 +53,65 @@ class Files:
         :returns: their directories, by name
         :raises OSError: with the kernel's errno
         """
-        for name in sorted(os.listdir(path)):
-            if (path / name).is_dir():
-                yield path / name
+        with os.scandir(path) as found:
+            names = [
+                each.name
+                for each in found
+                if each.is_dir(follow_symlinks=False)
+            ]
+        for name in sorted(names):
+            yield path / name
+
+    def read_owner(self, path: pathlib.Path) -> tuple[int, int]:
+        """Read whose a file is.
+
+        :returns: the user's number, and the permissions
+        :raises OSError: with the kernel's errno
+        """
+        found = path.lstat()
+        return found.st_uid, stat.S_IMODE(found.st_mode)
 
     def write(self, path: pathlib.Path, text: str) -> None:
         """Write to a file of a group.
 
         :raises OSError: with the kernel's errno
         """
-        _call(nova_rt.privsep.cgroup.write, str(path), text)
+        self._call('write', str(path), text)
 
     def write_aside(self, path: pathlib.Path, text: str) -> None:
         """Write to a file of a group whose real-time tasks are in the way.
 
         :raises OSError: with the kernel's errno
         """
-        _call(nova_rt.privsep.cgroup.write_aside, str(path), text)
+        self._call('write_aside', str(path), text)
 
     def make_group(self, path: pathlib.Path) -> None:
-        """Make a group.
+        """Make the partition, or a group for a trial in it.
 
         :raises OSError: with the kernel's errno
         """
-        _call(nova_rt.privsep.cgroup.make_group, str(path))
+        self._call('make_group', str(path))
 
     def remove_probe(self, path: pathlib.Path) -> None:
         """Remove a group made for a trial.
 
         :raises OSError: with the kernel's errno
         """
-        _call(nova_rt.privsep.cgroup.remove_probe, str(path))
+        self._call('remove_probe', str(path))
+
+    def take_files(self, group: pathlib.Path) -> None:
+        """Make the files of a group's reservation the host's root's.
+
+        :raises OSError: with the kernel's errno
+        """
+        self._call('take_files', str(group))
+
+    def gather(self, group: pathlib.Path) -> None:
+        """Move the tasks of a group of cpu to the same group of cpuset.
+
+        :raises OSError: with the kernel's errno
+        """
+        self._call('gather', str(group))
 
     def set_policy(
         self,
@@ -98,13 +126,8 @@ class Files:
         :param inside: whether tasks of the groups in it get it, too
         :raises OSError: with the kernel's errno
         """
-        _call(
-            nova_rt.privsep.cgroup.set_policy,
-            str(group),
-            controller,
-            policy,
-            priority,
-            inside,
+        self._call(
+            'set_policy', str(group), controller, policy, priority, inside
         )
 
     def map_owners(
@@ -117,26 +140,25 @@ class Files:
         :param gid_maps: the same for groups
         :raises OSError: with the kernel's errno
         """
-        _call(
-            nova_rt.privsep.idmap.map_owners,
-            path,
-            list(uid_maps),
-            list(gid_maps),
-            context=nova_rt.privsep.mount_pctxt,
-        )
+        _start(nova_rt.privsep.mount_pctxt)
+        nova_rt.privsep.idmap.map_owners(path, list(uid_maps), list(gid_maps))
+
+    def _call(self, name: str, *args: object) -> None:
+        """Call a function of the helper for control groups.
+
+        :raises OSError: with the kernel's errno; EPERM if no helper starts
+        """
+        _start(nova_rt.privsep.rt_pctxt)
+        getattr(nova_rt.privsep.cgroup, name)(*args)
 
 
-def _call(
-    function: Callable[..., Any],
-    *args: object,
-    context: priv_context.PrivContext = nova_rt.privsep.rt_pctxt,
-) -> None:
-    """Call a privileged function; without helper, that is the error.
+def _start(context: priv_context.PrivContext) -> None:
+    """See that a helper runs; without one, that is the error.
 
-    The helper is started apart from the call, so that a missing program is
-    not taken for a missing group.
+    It is started apart from the call, so that a missing program is not taken
+    for a missing group.
 
-    :raises OSError: with the kernel's errno; EPERM if no helper starts
+    :raises OSError: EPERM if it does not start
     """
     if context.client_mode and context.channel is None:
         try:
@@ -145,4 +167,3 @@ def _call(
             raise PermissionError(
                 errno.EPERM, f'the privileged helper does not start: {err}'
             ) from err
-    function(*args)

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The privileged contexts: what nova_rt may do that its service may not.
 
-``rt_pctxt`` has two capabilities, each needed: CAP_DAC_OVERRIDE to make the
-partition, because the top directory of a control group hierarchy is writable
-for nobody, root included; CAP_SYS_NICE to give tasks a real-time policy and,
-on a kernel that guarantees, to reserve.
+``rt_pctxt`` has three capabilities, each needed:
+
+* CAP_CHOWN to take the files of a reservation back from the container's root,
+  who is given them by libvirt on cgroup v2,
+* CAP_DAC_OVERRIDE to make the partition, because the top directory of a
+  control group hierarchy is writable for nobody, root included,
+* CAP_SYS_NICE to give tasks a real-time policy and, on a kernel that
+  guarantees, to reserve.
 
 ``mount_pctxt`` puts id-mapped mounts in place: CAP_SYS_ADMIN to mount,
 CAP_SETUID and CAP_SETGID to describe a user namespace, CAP_DAC_READ_SEARCH to
@@ -19,6 +23,7 @@ rt_pctxt = priv_context.PrivContext(
     cfg_section='nova_rt_privileged',
     pypath=f'{__name__}.rt_pctxt',
     capabilities=[
+        capabilities.CAP_CHOWN,
         capabilities.CAP_DAC_OVERRIDE,
         capabilities.CAP_SYS_NICE,
     ],

@@ -8,7 +8,6 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.host import probe
-from nova_rt.privsep import cgroup as privileged
 from nova_rt.tests.fixtures import kernel
 
 NAMES = [kind.interface.name for kind in probe.BACKENDS]
@@ -61,10 +60,17 @@ class TableTest(base.BaseTestCase):
         self.assertEqual(
             {'cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpu.rt.max'}, names
         )
-        for name in (*names, 'cpu.rt_multi_runtime_us', 'cpu.max'):
-            self.assertEqual(
-                name in names, bool(privileged._BANDWIDTH.fullmatch(name))
-            )
+        for kind in probe.BACKENDS:
+            fake = self.useFixture(kernel.make(kind.interface.name))
+            group = fake.add_container(7, 'web')
+            for name in (*names, 'cpu.rt_multi_runtime_us', 'cpu.max'):
+                (group / name).touch()
+                try:
+                    fake.files.write(group / name, '2')
+                    passed = True
+                except OSError as err:
+                    passed = err.errno != errno.EACCES
+                self.assertEqual(name in kind.interface.files, passed, name)
 
 
 class FindTest(ProbeTestCase):

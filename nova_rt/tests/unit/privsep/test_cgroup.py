@@ -1,18 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.privsep.cgroup: what it lets through."""
+"""Tests of nova_rt.privsep: what is done, and above all what is not.
+
+On a directory tree in the place of the control groups.
+"""
 
 import errno
+import itertools
 import os
 import pathlib
 import subprocess
 import sys
 
 import fixtures
+from oslo_config import cfg
 from oslo_privsep import capabilities
 from oslotest import base
 
+from nova_rt import conf
 import nova_rt.privsep
-from nova_rt.privsep import cgroup
+from nova_rt.privsep import cgroup, kernel, paths
+
+#: Everything that the helper is asked for.
+FUNCTIONS = ('write', 'write_aside', 'make_group', 'remove_probe',
+             'take_files', 'gather', 'set_policy')  # fmt: skip
+
+
+#: Files of a group.
+FILES = ('cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpu.rt.max', 'cpuset.cpus',
+         'cpu.shares', 'cpuset.mems', 'cgroup.procs',
+         'cgroup.subtree_control')  # fmt: skip
+
+
+def _here():
+    """Let a process import what this one does."""
+    path = os.pathsep.join(filter(None, sys.path))
+    return {**os.environ, 'PYTHONPATH': path}
 
 
 class ContextTest(base.BaseTestCase):
@@ -26,94 +48,233 @@ class ContextTest(base.BaseTestCase):
             [sys.executable, '-c', program],
             capture_output=True,
             check=True,
+            env=_here(),
             text=True,
         )
         self.assertEqual(
-            {capabilities.CAP_DAC_OVERRIDE, capabilities.CAP_SYS_NICE},
+            {capabilities.CAP_CHOWN, capabilities.CAP_DAC_OVERRIDE,
+             capabilities.CAP_SYS_NICE},
             {int(number) for number in answer.stdout.split()},
+        )  # fmt: skip
+
+    def test_every_function_of_the_guard(self):
+        """What is an entry point, and nothing else is."""
+        self.assertEqual(
+            {*FUNCTIONS},
+            {name for name in vars(cgroup.Guard) if name[0] != '_'},
+        )
+        found = {
+            name
+            for name, value in vars(cgroup).items()
+            if nova_rt.privsep.rt_pctxt.is_entrypoint(value)
+        }
+        self.assertEqual({*FUNCTIONS}, found)
+
+
+class Tree(kernel.Kernel):
+    """A directory tree that passes for control groups."""
+
+    partition = 'machine'
+
+    def __init__(self, top, unified=False):
+        self.cgroup = str(top / 'cgroup')
+        self.proc = str(top / 'proc')
+        self.unified = unified
+        self.taken = []
+        self.policies = {}
+        self.set = []
+
+    def holds_groups(self, directory):
+        path = os.readlink(f'/proc/self/fd/{directory}')
+        return path.startswith(self.cgroup) and (
+            self.unified or path != self.cgroup
         )
 
+    def take_file(self, directory, name):
+        path = os.readlink(f'/proc/self/fd/{directory}')
+        self.taken.append(os.path.join(path, name))
 
-class PrivilegedTest(base.BaseTestCase):
-    """The functions as the daemon runs them, on a directory."""
+    def get_policy(self, tid):
+        if tid not in self.policies:
+            raise ProcessLookupError(errno.ESRCH, 'gone')
+        return self.policies[tid]
+
+    def set_policy(self, tid, policy, priority):
+        self.get_policy(tid)
+        self.set.append(tid)
+        self.policies[tid] = policy, priority
+
+
+class TreeTestCase(base.BaseTestCase):
+    UNIFIED = False
+    HIERARCHY: tuple[str, ...] = ('cpu',)
+    TASKS = 'tasks'
 
     def setUp(self):
         super().setUp()
-        context = nova_rt.privsep.rt_pctxt
-        self.useFixture(
-            fixtures.MockPatchObject(context, 'client_mode', False)
-        )
         self.top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.root = self.top / 'cgroup'
         self.root.mkdir()
-        for name, path in (('ROOT', self.root), ('PROC', self.top / 'proc')):
-            self.useFixture(fixtures.MockPatchObject(cgroup, name, str(path)))
-        self.group = self._group('cpu', 'machine', 'web')
+        self.kernel = Tree(self.top, self.UNIFIED)
+        self.guard = cgroup.Guard(self.kernel)
+        self.group = self._group(*self.HIERARCHY, 'machine', 'web')
+        self.partition = self.group.parent
+        self.other = self._group(*self.HIERARCHY, 'system.slice', 'sshd')
 
     def _group(self, *names):
         path = self.root
         for name in names:
             path = path / name
             path.mkdir(exist_ok=True)
-            (path / 'cgroup.procs').touch()
-            (path / 'cpu.rt_runtime_us').touch()
+            (path / self.TASKS).touch()
+            for file in FILES:
+                (path / file).touch()
         return path
 
-    def _refused(self, function, *args, number=errno.EACCES):
-        err = self.assertRaises(OSError, function, *args)
-        self.assertEqual(number, err.errno)
+    def _process(self, tid, group, policy=(os.SCHED_OTHER, 0)):
+        """A task in a group; None for none of any."""
+        path = self.top / 'proc' / str(tid)
+        (path / 'task' / str(tid)).mkdir(parents=True, exist_ok=True)
+        below = ''
+        if group is not None:
+            below = group.relative_to(self.root.joinpath(*self.HIERARCHY))
+            with (group / self.TASKS).open('a') as tasks:
+                tasks.write(f'{tid}\n')
+        lines = f'0::/{below}\n' if self.UNIFIED else (
+            f'4:cpu,cpuacct:/{below}\n3:cpuset:/{below}\n0::/\n')  # fmt: skip
+        (path / 'cgroup').write_text(lines)
+        self.kernel.policies.setdefault(tid, policy)
+
+    def _end(self, tid):
+        path = self.top / 'proc' / str(tid)
+        for each in sorted(path.rglob('*'), reverse=True):
+            each.rmdir() if each.is_dir() else each.unlink()
+        path.rmdir()
+        self.kernel.policies.pop(tid, None)
+
+    def _fails(self, number, name, *args):
+        err = self.assertRaises(OSError, getattr(self.guard, name), *args)
+        self.assertEqual(number, err.errno, str(err))
+        return str(err)
+
+    def _all_refuse(self, path, number=errno.EACCES):
+        """Every function refuses a path as it does a foreign one."""
+        path = str(path)
+        self._fails(number, 'write', f'{path}/cpu.rt_runtime_us', '1')
+        self._fails(number, 'write', f'{path}/cpu.rt.max', '1')
+        self._fails(number, 'write', f'{path}/cpuset.cpus', '1')
+        self._fails(number, 'write_aside', f'{path}/cpu.rt.max', '1')
+        self._fails(number, 'write_aside', f'{path}/cpu.rt_runtime_us', '1')
+        self._fails(number, 'make_group', path)
+        self._fails(number, 'remove_probe', path)
+        self._fails(number, 'take_files', path)
+        self._fails(number, 'gather', path)
+        self._process(5, None)
+        self._fails(number, 'set_policy', path, 5, os.SCHED_RR, 1, True)
+        self.assertEqual([], self.kernel.set)
+        self.assertEqual([], self.kernel.taken)
 
 
-class WriteTest(PrivilegedTest):
+class PartitionTest(base.BaseTestCase):
+    """It is read where the functions run, from their own configuration."""
+
+    def setUp(self):
+        super().setUp()
+        conf.register_opts(cfg.CONF)
+        self.addCleanup(cfg.CONF.clear_override, 'partition', group='nova_rt')
+
+    def test_of_the_configuration(self):
+        cfg.CONF.set_override('partition', 'cloud', group='nova_rt')
+        self.assertEqual('cloud', kernel.Kernel().partition)
+
+    def test_default(self):
+        self.assertIn(kernel.Kernel().partition, ('machine', 'machine.slice'))
+
+    def test_no_parameter_of_any_function(self):
+        for name in FUNCTIONS:
+            names = getattr(cgroup, name).args[0].__code__.co_varnames
+            self.assertNotIn('partition', names)
+
+    def test_in_a_helper(self):
+        """As privsep-helper reads it: from several files."""
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (directory / 'a.conf').write_text('[nova_rt]\npartition = one\n')
+        (directory / 'b.conf').write_text('[nova_rt]\npartition = two/x\n')
+        program = (
+            'import sys; from oslo_config import cfg; '
+            'cfg.CONF(args=sys.argv[1:], project="privsep"); '
+            'from nova_rt.privsep import kernel; '
+            'print(kernel.Kernel().partition)'
+        )
+        answer = subprocess.run(
+            [sys.executable, '-c', program,
+             '--config-file', str(directory / 'a.conf'),
+             '--config-file', str(directory / 'b.conf')],
+            capture_output=True, check=True, env=_here(), text=True,
+        )  # fmt: skip
+        self.assertEqual('two/x', answer.stdout.strip())
+
+
+class WriteTest(TreeTestCase):
     def test_bandwidth(self):
-        for name in ('cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpu.rt.max'):
-            path = self.group / name
-            path.touch()
-            cgroup.write(str(path), '1 2')
-            self.assertEqual('1 2', path.read_text())
+        for group in (self.group, self.partition):
+            for name in ('cpu.rt_runtime_us', 'cpu.rt_period_us'):
+                self.guard.write(str(group / name), '12')
+                self.assertEqual('12', (group / name).read_text())
 
     def test_other_files(self):
-        for name in ('cpu.shares', 'cgroup.procs', 'tasks', 'cpu.rt_runtime',
-                     'cpu.rt.max.effective.local', 'cpuset.cpus'):  # fmt: skip
-            (self.group / name).touch()
-            self._refused(cgroup.write, str(self.group / name), '1')
+        for name in (
+            'cpu.shares', 'cgroup.procs', 'tasks', 'cpu.rt_runtime',
+            'cpu.rt.max', 'cpuset.cpus', 'release_agent',
+            'cpu.rt_runtime_us\n', 'cgroup.subtree_control',
+        ):  # fmt: skip
+            for text in ('1', '+cpu'):
+                path = str(self.group / name)
+                self._fails(errno.EACCES, 'write', path, text)
 
-    def test_controllers(self):
-        path = self.group / 'cgroup.subtree_control'
-        path.touch()
-        cgroup.write(str(path), '+cpu')
-        for text in ('-cpu', '+memory', '+cpu +memory'):
-            self._refused(cgroup.write, str(path), text)
+    def test_cpus(self):
+        group = self._group('cpuset', 'machine', 'web')
+        for each in (group, group.parent):
+            self.guard.write(str(each / 'cpuset.cpus'), '0-3,7')
+            self.assertEqual('0-3,7', (each / 'cpuset.cpus').read_text())
+            for name in (
+                'cpuset.mems',
+                'cpuset.cpu_exclusive',
+                'tasks',
+                'cpu.rt_runtime_us',
+                'cpuset.sched_load_balance',
+            ):
+                self._fails(errno.EACCES, 'write', str(each / name), '0')
+        for text in ('', 'x', '1 2', '1\n', '\u0661'):
+            path = str(group / 'cpuset.cpus')
+            self._fails(errno.EACCES, 'write', path, text)
 
     def test_link_to_a_hierarchy(self):
         """As where /sys/fs/cgroup/cpu leads to cpu,cpuacct."""
-        (self.root / 'link').symlink_to('cpu')
-        cgroup.write(str(self.root / 'link/machine/cpu.rt_runtime_us'), '1')
-        path = self.root / 'cpu/machine/cpu.rt_runtime_us'
+        (self.root / 'cpu').rename(self.root / 'cpu,cpuacct')
+        (self.root / 'cpu').symlink_to('cpu,cpuacct')
+        path = self.root / 'cpu/machine/web/cpu.rt_runtime_us'
+        self.guard.write(str(path), '1')
         self.assertEqual('1', path.read_text())
 
-    def test_outside(self):
-        outside = self.top / 'etc'
-        outside.mkdir()
-        (outside / 'cgroup.procs').touch()
-        (outside / 'cpu.rt_runtime_us').touch()
-        (self.group / 'out').symlink_to(outside)
-        for path in (
-            outside / 'cpu.rt_runtime_us',
-            self.group / 'out' / 'cpu.rt_runtime_us',
-            self.group / '../../../../etc/cpu.rt_runtime_us',
-        ):
-            self._refused(cgroup.write, str(path), '1')
-        self.assertEqual('', (outside / 'cpu.rt_runtime_us').read_text())
+    def test_other_hierarchy(self):
+        for name in ('memory', 'cpu,cpuacct', 'devices', 'unified', 'machine'):
+            self._group(name, 'machine', 'web')
+            self._all_refuse(self.root / name / 'machine' / 'web')
 
     def test_file_that_is_a_link(self):
         path = self.group / 'cpu.rt_period_us'
+        path.unlink()
         path.symlink_to(self.top / 'secret')
-        self._refused(cgroup.write, str(path), '1', number=errno.ELOOP)
+        self._fails(errno.ELOOP, 'write', str(path), '1')
 
     def test_gone(self):
-        path = self.root / 'cpu/machine/gone/cpu.rt_runtime_us'
-        self._refused(cgroup.write, str(path), '1', number=errno.ENOENT)
+        path = self.partition / 'gone/cpu.rt_runtime_us'
+        self._fails(errno.ENOENT, 'write', str(path), '1')
+        (self.group / 'cpu.rt_period_us').unlink()
+        path = self.group / 'cpu.rt_period_us'
+        self._fails(errno.ENOENT, 'write', str(path), '1')
+        self.assertFalse(path.exists())
 
     def test_answer_of_the_kernel(self):
         def refuse(descriptor, data):
@@ -122,297 +283,276 @@ class WriteTest(PrivilegedTest):
         path = str(self.group / 'cpu.rt_runtime_us')
         before = os.listdir('/proc/self/fd')
         with fixtures.MockPatch('os.write', refuse):
-            self._refused(cgroup.write, path, '0', number=errno.EBUSY)
+            self._fails(errno.EBUSY, 'write', path, '0')
         self.assertEqual(len(before), len(os.listdir('/proc/self/fd')))
 
-
-class GroupTest(PrivilegedTest):
-    def test_make(self):
-        cgroup.make_group(str(self.root / 'cpu/cloud'))
-        self.assertTrue((self.root / 'cpu/cloud').is_dir())
-        self._refused(
-            cgroup.make_group,
-            str(self.root / 'cpu/cloud'),
-            number=errno.EEXIST,
+    def test_refusal_says_the_partition(self):
+        """An operator whose helper has another configuration sees it."""
+        self.kernel.partition = 'cloud'
+        text = self._fails(
+            errno.EACCES, 'write', str(self.group / 'cpu.rt_period_us'), '1'
         )
+        self.assertIn("works in 'cloud' alone", text)
 
-    def test_make_elsewhere(self):
-        for path in (self.root / 'x', self.top / 'x', self.group / '..'):
-            self._refused(cgroup.make_group, str(path))
-        self._refused(cgroup.make_group, f'{self.group}/')
 
-    def test_remove(self):
-        probe = self.root / 'cpu/machine/nova-rt-probe-12'
-        probe.mkdir()
-        # A control group's files go with it; here they would stay.
-        with fixtures.MockPatchObject(cgroup, '_group', lambda path: path):
-            cgroup.remove_probe(str(probe))
-        self.assertFalse(probe.exists())
+class UnifiedTest(TreeTestCase):
+    """Cgroup v2."""
+
+    UNIFIED = True
+    HIERARCHY = ()
+    TASKS = 'cgroup.threads'
+
+    def test_what_may_be_written(self):
+        inside = self._group('machine', 'web', 'init.scope')
+        for path in self.group.iterdir():
+            if path.is_file():
+                (self.root / path.name).touch()
+        control = 'cgroup.subtree_control', '+cpu'
+        may = {
+            (group, *each)
+            for group in (self.group, inside)
+            for each in (('cpu.rt.max', '1 2'), ('cpuset.cpus', '0-1'))
+        }
+        may |= {
+            (group, *control)
+            for group in (self.root, self.partition, self.group, inside)
+        }
+        for case in itertools.product(
+            (self.root, self.partition, self.group, inside, self.other),
+            (path.name for path in self.group.iterdir() if path.is_file()),
+            ('+cpu', '-cpu', '+memory', '+cpu +memory', '0-1', '1 2', 'max'),
+        ):
+            group, name, text = case
+            if case in may or (name == 'cpu.rt.max' and 'web' in group.parts):
+                self.guard.write(str(group / name), text)
+            else:
+                path = str(group / name)
+                self._fails(errno.EACCES, 'write', path, text)
+
+    def test_partition_in_a_group(self):
+        self.kernel.partition = 'a/b'
+        group = self._group('a', 'b', 'web')
+        self.guard.write(str(group / 'cpu.rt.max'), '1 2')
+        control = 'cgroup.subtree_control'
+        self.guard.write(str(group.parent.parent / control), '+cpu')
+        for path in (self.root, group.parent.parent):
+            self._fails(errno.EACCES, 'write', f'{path}/cpu.rt.max', '1 2')
+        self._fails(errno.EACCES, 'write', f'{self.root}/{control}', '+cpu')
+
+    def test_no_other_hierarchies(self):
+        """A group that is called like one is a group."""
+        self._group('cpu', 'machine', 'web')
+        self._all_refuse(self.root / 'cpu' / 'machine' / 'web')
+
+
+class HostilePathTest(TreeTestCase):
+    """No path that a caller can write leads anywhere else."""
+
+    def test_elsewhere(self):
+        for group in (
+            self.root, self.root / 'cpu', self.other, self.other.parent,
+            self.top, '/', '/etc', '/proc/self/root', '/sys/fs/cgroup',
+        ):  # fmt: skip
+            self._all_refuse(group)
+        self.assertEqual('', (self.other / 'cpu.rt_runtime_us').read_text())
+
+    def test_partition_is_nobodys_container(self):
+        self._process(70, self.partition)
+        self._process(5, None)
+        path = str(self.partition)
+        for name, args in (
+            ('set_policy', (5, os.SCHED_RR, 1, True)), ('take_files', ()),
+            ('gather', ()),
+        ):  # fmt: skip
+            self._fails(errno.EACCES, name, path, *args)
+        path = f'{path}/cpu.rt_runtime_us'
+        self._fails(errno.EACCES, 'write_aside', path, '1')
+
+    def test_every_mutilation_of_a_good_path(self):
+        """Words put between, before and after those of a good one."""
+        good = str(self.group).split('/')
+        words = ('..', '.', '', '../..', 'x/..', '\0', 'web\0', '\n', '~',
+                 '/etc', '../../../../../../../../../etc', '\udcff', 'x' * 256,
+                 '*', '%2e%2e', '‥', 'machine/..')  # fmt: skip
+        harmless = {'*', '%2e%2e', '‥', '~'}
+        count = 0
+        for place, word in itertools.product(range(len(good) + 1), words):
+            path = '/'.join([*good[:place], word, *good[place:]])
+            # A plain name in the partition is a group, of which there is none.
+            inside = path.startswith(f'{self.partition}/')
+            if inside and word in harmless:
+                self._fails(
+                    errno.ENOENT, 'write', f'{path}/cpu.rt_runtime_us', '1'
+                )
+                continue
+            self._all_refuse(path)
+            count += 1
+        self.assertGreater(count, 100)
+
+    def test_relative(self):
+        os.chdir(self.root)
+        self.addCleanup(os.chdir, '/')
+        self._all_refuse('cpu/machine/web')
+        self._all_refuse('./cpu/machine/web')
+
+    def test_prefix_is_not_enough(self):
+        """machine2 is not in machine, cgroup2 not in cgroup."""
+        self._all_refuse(self._group('cpu', 'machine2', 'web'))
+        self._all_refuse(self._group('cpu', 'machin', 'web'))
+        (self.top / 'cgroup2').mkdir()
+        self._all_refuse(f'{self.root}2/cpu/machine/web')
+
+    def test_what_is_no_text(self):
+        for path in (None, 7, b'/sys/fs/cgroup', ['a'], {}):
+            self._fails(errno.EACCES, 'write', path, '1')
+            self._fails(errno.EACCES, 'make_group', path)
+
+    def test_links_on_the_way(self):
+        outside = self._group('cpu', 'system.slice', 'web')
+        for link, to, path in (
+            (self.partition / 'a', outside, self.partition / 'a'),
+            (self.group / 'b', '../../system.slice', self.group / 'b' / 'web'),
+            (self.group / 'c', '/etc', self.group / 'c'),
+            (self.group / 'd', '..', self.group / 'd' / 'web'),
+            # Even one that leads nowhere else.
+            (self.group / 'e', '../web', self.group / 'e'),
+        ):
+            link.symlink_to(to)
+            self._fails(
+                errno.EACCES, 'write', f'{path}/cpu.rt_runtime_us', '1'
+            )
+            self._fails(errno.EACCES, 'take_files', str(path))
+        self.assertEqual('', (outside / 'cpu.rt_runtime_us').read_text())
+        self.assertEqual([], self.kernel.taken)
+
+    def test_partition_that_is_a_link(self):
+        self.partition.rename(self.root / 'cpu' / 'real')
+        (self.root / 'cpu' / 'machine').symlink_to('system.slice')
+        self._all_refuse(self.root / 'cpu' / 'machine' / 'sshd')
+
+    def test_no_control_groups_there(self):
+        """/sys/fs/cgroup/cpu is an ordinary directory."""
+        self.kernel.holds_groups = lambda directory: False
+        self._all_refuse(self.group)
+
+    def test_real_file_systems(self):
+        """As the kernel says what is mounted; groups are in none of these."""
+        real = kernel.Kernel()
+        for path, expected in (('/', False), ('/proc', False),
+                               (str(self.top), False)):  # fmt: skip
+            descriptor = os.open(path, os.O_RDONLY)
+            self.addCleanup(os.close, descriptor)
+            self.assertEqual(expected, real.holds_groups(descriptor))
+
+    def test_directory_that_is_swapped_for_a_link(self):
+        """Before any of the calls that open something, one after another."""
+        target = self._group('cpu', 'system.slice', 'web')
+        spare = self.partition / 'spare'
+        really_open = os.open
+        answers = []
+
+        def write(at):
+            """Swap the group at that call; count them all."""
+            calls = []
+
+            def swap_and_open(*args, **kwargs):
+                if len(calls) == at:
+                    self.group.rename(spare)
+                    self.group.symlink_to(target)
+                calls.append(args)
+                return really_open(*args, **kwargs)
+
+            with fixtures.MonkeyPatch('os.open', swap_and_open):
+                try:
+                    path = str(self.group / 'cpu.rt_runtime_us')
+                    self.guard.write(path, '1')
+                    answers.append(0)
+                except OSError as err:
+                    answers.append(err.errno)
+            if self.group.is_symlink():
+                self.group.unlink()
+                spare.rename(self.group)
+            return len(calls)
+
+        count = write(None)
+        self.assertGreater(count, 4)
+        for at in range(count):
+            write(at)
+        self.assertEqual('', (target / 'cpu.rt_runtime_us').read_text())
+        # Too early, it is seen; too late, the group is written to.
+        self.assertEqual({0, errno.EACCES}, set(answers))
+
+    def test_directory_that_is_swapped_once_it_was_judged(self):
+        """The descriptor stays the group's."""
+        group, _ = paths.split(self.kernel, f'{self.group}/tasks')
+        with paths.opened(self.kernel, group) as directory:
+            self.group.rename(self.partition / 'moved')
+            self.group.symlink_to(self.other)
+            self.kernel.write(directory, 'cpu.rt_runtime_us', '7')
+        self.assertEqual('', (self.other / 'cpu.rt_runtime_us').read_text())
+        path = self.partition / 'moved' / 'cpu.rt_runtime_us'
+        self.assertEqual('7', path.read_text())
+
+
+class GroupTest(TreeTestCase):
+    def test_make_the_partition(self):
+        self.kernel.partition = 'cloud'
+        self.guard.make_group(str(self.root / 'cpu/cloud'))
+        self.assertTrue((self.root / 'cpu/cloud').is_dir())
+        path = str(self.root / 'cpu/cloud')
+        self._fails(errno.EEXIST, 'make_group', path)
+
+    def test_make_and_remove_a_probe(self):
+        path = self.partition / 'nova-rt-probe-12'
+        self.guard.make_group(str(path))
+        self.assertTrue(path.is_dir())
+        self.guard.remove_probe(str(path))
+        self.assertFalse(path.exists())
+
+    def test_make_others(self):
+        for path in (
+            self.root / 'x', self.root / 'cpu/x', self.partition / 'x',
+            self.group / 'nova-rt-probe-1', self.partition / 'nova-rt-probe-',
+            self.root / 'cpuset/machine/nova-rt-probe-1', f'{self.partition}/',
+            self.root / 'cpu/nova-rt-probe-1',
+        ):  # fmt: skip
+            self._fails(errno.EACCES, 'make_group', str(path))
 
     def test_remove_others(self):
         other = self._group('cpu', 'machine', 'nova-rt-probe-1x')
-        for path in (self.group, other, f'{self.group}/nova-rt-probe-1/..'):
-            self._refused(cgroup.remove_probe, str(path))
+        for path in (self.group, other, self.partition, self.other,
+                     f'{self.group}/nova-rt-probe-1'):  # fmt: skip
+            self._fails(errno.EACCES, 'remove_probe', str(path))
 
 
-class PolicyTest(PrivilegedTest):
-    def setUp(self):
-        super().setUp()
-        self.policies = {}
-        self.set = []
-        for name in ('sched_getscheduler', 'sched_setscheduler'):
-            self.useFixture(
-                fixtures.MonkeyPatch(f'os.{name}', getattr(self, name))
-            )
-        self._process(5, 6)
-        self._tasks(5, 6, 70, 71)
+class TakeFilesTest(TreeTestCase):
+    def test_those_of_a_reservation(self):
+        (self.group / 'cpu.rt.link').symlink_to('/etc/passwd')
+        (self.group / 'cpu.rt.directory').mkdir()
+        self.guard.take_files(str(self.group))
+        self.assertEqual(
+            [str(self.group / name) for name in (
+                'cpu.rt.max', 'cpu.rt_period_us', 'cpu.rt_runtime_us',
+                'cpuset.cpus', 'cpuset.mems')],
+            self.kernel.taken,
+        )  # fmt: skip
 
-    def sched_getscheduler(self, tid):
-        if tid not in self.policies:
-            raise ProcessLookupError(errno.ESRCH, 'gone')
-        return self.policies[tid]
-
-    def sched_setscheduler(self, tid, policy, param):
-        self.set.append(tid)
-        self.policies[tid] = (policy, param.sched_priority)
-
-    def _process(self, *tids):
-        for tid in tids:
-            path = self.top / 'proc' / str(tids[0]) / 'task' / str(tid)
-            path.mkdir(parents=True)
-
-    def _tasks(self, *tids, name='tasks', group=None):
-        text = ''.join(f'{tid}\n' for tid in tids)
-        ((group or self.group) / name).write_text(text)
-        for tid in tids:
-            self.policies.setdefault(tid, os.SCHED_OTHER)
-
-    def _give(self, policy=os.SCHED_RR, priority=3, group=None, inside=False):
-        cgroup.set_policy(
-            str(group or self.group), 5, policy, priority, inside
+    def test_real_file(self):
+        if os.geteuid() != 0:
+            self.skipTest('needs root')
+        path = self.group / 'cpu.rt.max'
+        os.chown(path, 1000, 1000)
+        path.chmod(0o666)
+        descriptor = os.open(self.group, os.O_RDONLY)
+        self.addCleanup(os.close, descriptor)
+        kernel.Kernel().take_file(descriptor, path.name)
+        found = path.stat()
+        self.assertEqual(
+            (0, 0, 0o644), (found.st_uid, found.st_gid, found.st_mode & 0o777)
         )
-
-    def test_tasks_but_not_the_controller(self):
-        self._give()
-        self.assertEqual({70, 71}, set(self.set))
-        self.assertEqual((os.SCHED_RR, 3), self.policies[70])
-
-    def test_cgroup_v2(self):
-        (self.group / 'tasks').rename(self.group / 'cgroup.threads')
-        self._give(os.SCHED_FIFO)
-        self.assertEqual({70, 71}, set(self.set))
-
-    def test_real_time_already(self):
-        self.policies[70] = os.SCHED_FIFO
-        self._give()
-        self.assertEqual([71], self.set)
-
-    def test_ends_meanwhile(self):
-        del self.policies[70]
-        self._give()
-        self.assertEqual([71], self.set)
-
-    def test_forks_meanwhile(self):
-        def fork(tid, policy, param):
-            self.sched_setscheduler(tid, policy, param)
-            if tid < 75:
-                self._tasks(5, 6, *range(70, tid + 2))
-
-        self.useFixture(fixtures.MonkeyPatch('os.sched_setscheduler', fork))
-        self._give()
-        self.assertEqual(set(range(70, 76)), set(self.set))
-
-    def test_forks_without_end(self):
-        def fork(tid, policy, param):
-            self._tasks(tid + 1)
-
-        self.useFixture(fixtures.MonkeyPatch('os.sched_setscheduler', fork))
-        self._refused(self._give, number=errno.EAGAIN)
-
-    def test_answer_of_the_kernel(self):
-        def refuse(tid, policy, param):
-            raise PermissionError(errno.EPERM, 'no')
-
-        self.useFixture(fixtures.MonkeyPatch('os.sched_setscheduler', refuse))
-        self._refused(self._give, number=errno.EPERM)
-
-    def test_nobodys_container(self):
-        for group in (self.group.parent, self.root / 'cpu', self.root):
-            self._refused(self._give, os.SCHED_RR, 3, group)
-        self.assertEqual([], self.set)
-
-    def test_other_policies(self):
-        for policy, priority in (
-            (os.SCHED_OTHER, 0), (6, 1), (os.SCHED_RR, 0), (os.SCHED_RR, 100)
-        ):  # fmt: skip
-            self._refused(self._give, policy, priority, number=errno.EINVAL)
-        self.assertEqual([], self.set)
-
-    def _nested(self, *tids):
-        group = self._group('cpu', 'machine', 'web', 'init.scope')
-        self._tasks(*tids, group=group)
-        return group
-
-    def test_groups_inside(self):
-        self._nested(80)
-        self._give()
-        self.assertEqual({70, 71}, set(self.set))
-        self._give(inside=True)
-        self.assertEqual((os.SCHED_RR, 3), self.policies[80])
-
-    def test_group_inside_that_keeps_real_time_tasks_out(self):
-        self._nested(80)
-
-        def refuse(tid, policy, param):
-            if tid == 80:
-                raise PermissionError(errno.EPERM, 'no')
-            self.sched_setscheduler(tid, policy, param)
-
-        self.useFixture(fixtures.MonkeyPatch('os.sched_setscheduler', refuse))
-        self._give(inside=True)
-        self.assertEqual({70, 71}, set(self.set))
-
-    def test_group_inside_that_is_removed(self):
-        self._nested(80)
-        tasks = cgroup._tasks
-
-        def gone(group):
-            if group.endswith('init.scope'):
-                raise OSError(errno.ENODEV, 'gone')
-            return tasks(group)
-
-        with fixtures.MockPatchObject(cgroup, '_tasks', gone):
-            self._give(inside=True)
-        self.assertEqual({70, 71}, set(self.set))
-
-    def test_controller_gone(self):
-        for path in sorted((self.top / 'proc').rglob('*'), reverse=True):
-            path.rmdir()
-        self._refused(self._give, number=errno.ENOENT)
-
-
-class WriteAsideTest(PrivilegedTest):
-    """Real-time tasks are ordinary ones while it is written."""
-
-    def setUp(self):
-        super().setUp()
-        #: Policy and priority.
-        self.policies = {
-            70: (os.SCHED_FIFO, 9),
-            71: (os.SCHED_OTHER, 0),
-            80: (os.SCHED_RR | os.SCHED_RESET_ON_FORK, 4),
-        }
-        for name in ('getscheduler', 'getparam', 'setscheduler'):
-            self.useFixture(
-                fixtures.MonkeyPatch(f'os.sched_{name}', getattr(self, name))
-            )
-        inside = self._group('cpu', 'machine', 'web', 'init.scope')
-        for group, tids in ((self.group, '70\n71\n'), (inside, '80\n')):
-            (group / 'cgroup.threads').write_text(tids)
-            (group / 'cpu.rt.max').touch()
-        self.path = self.group / 'cpu.rt.max'
-        self.before = dict(self.policies)
-        #: Answers of the kernel, the first one first; then it accepts.
-        self.answers = []
-        #: What the policies were at each write.
-        self.seen = []
-        write = cgroup._write
-
-        def answer(real, text):
-            self.seen.append({tid: p for tid, (p, _) in
-                              self.policies.items()})  # fmt: skip
-            if self.answers:
-                number = self.answers.pop(0)
-                if number:
-                    raise OSError(number, 'refused')
-            write(real, text)
-
-        self.useFixture(fixtures.MockPatchObject(cgroup, '_write', answer))
-
-    def _known(self, tid):
-        if tid not in self.policies:
-            raise ProcessLookupError(errno.ESRCH, 'gone')
-        return self.policies[tid]
-
-    def getscheduler(self, tid):
-        return self._known(tid)[0]
-
-    def getparam(self, tid):
-        return os.sched_param(self._known(tid)[1])
-
-    def setscheduler(self, tid, policy, param):
-        self._known(tid)
-        self.policies[tid] = policy, param.sched_priority
-
-    def test_aside(self):
-        cgroup.write_aside(str(self.path), '600 1000')
-        self.assertEqual('600 1000', self.path.read_text())
-        self.assertEqual([dict.fromkeys((70, 71, 80), os.SCHED_OTHER)],
-                         self.seen)  # fmt: skip
-        self.assertEqual(self.before, self.policies)
-
-    def test_refused(self):
-        for number in (errno.EBUSY, errno.EPERM):
-            self.answers = [number]
-            self._refused(
-                cgroup.write_aside, str(self.path), '6 10', number=number
-            )
-            self.assertEqual(self.before, self.policies)
-
-    def test_real_time_meanwhile(self):
-        """It is tried again while there are any."""
-        get = cgroup._tasks_inside
-
-        def another(group):
-            if len(self.seen) == 1:
-                self.policies[71] = (os.SCHED_RR, 2)
-            return get(group)
-
-        self.answers = [errno.EINVAL]
-        with fixtures.MockPatchObject(cgroup, '_tasks_inside', another):
-            cgroup.write_aside(str(self.path), '600 1000')
-        self.assertEqual(2, len(self.seen))
-        self.assertEqual((os.SCHED_RR, 2), self.policies[71])
-        self.assertEqual((os.SCHED_FIFO, 9), self.policies[70])
-
-    def test_numbers_refused(self):
-        """Without tasks in the way, EINVAL is the answer."""
-        self.answers = [errno.EINVAL] * 3
-        self._refused(
-            cgroup.write_aside, str(self.path), '6 1', number=errno.EINVAL
+        link = self.group / 'cpu.rt.link'
+        link.symlink_to(path)
+        err = self.assertRaises(
+            OSError, kernel.Kernel().take_file, descriptor, link.name
         )
-        self.assertEqual(2, len(self.seen))
-        self.assertEqual(self.before, self.policies)
-
-    def test_without_end(self):
-        def again(group):
-            self.policies[71] = (os.SCHED_RR, 2)
-            return {71}
-
-        self.answers = [errno.EINVAL] * 1000
-        with fixtures.MockPatchObject(cgroup, '_tasks_inside', again):
-            self._refused(
-                cgroup.write_aside, str(self.path), '6 10',
-                number=errno.EAGAIN,
-            )  # fmt: skip
-
-    def test_ends_meanwhile(self):
-        self.answers = [0]
-        write = cgroup._write
-
-        def end(real, text):
-            write(real, text)
-            del self.policies[70]
-
-        with fixtures.MockPatchObject(cgroup, '_write', end):
-            cgroup.write_aside(str(self.path), '600 1000')
-        self.assertEqual(self.before, {70: self.before[70], **self.policies})
-
-    def test_other_paths(self):
-        for path in (
-            self.group / 'cgroup.threads', self.top / 'cpu.rt.max',
-            self.group.parent / 'cpu.rt.max', self.root / 'cpu.rt.max',
-        ):  # fmt: skip
-            path.touch()
-            self._refused(cgroup.write_aside, str(path), '1 2')
-        self.assertEqual([], self.seen)
+        self.assertEqual(errno.ELOOP, err.errno)

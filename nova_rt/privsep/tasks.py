@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Privileged: change the tasks of a group, and no others.
+
+A group lists its tasks by number, and a number is another task's as soon as
+the first one has ended. So a task is held by its directory in proc, which
+stays the same task's: it says whether the task is in the group before it is
+changed, and that it was there still afterwards. Should the number have gone to
+another in between, that one is made an ordinary task again.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import errno
+import os
+
+from nova_rt.privsep.kernel import Kernel
+from nova_rt.privsep.paths import Group
+
+#: Lists of a group's tasks: cgroup v1, cgroup v2.
+_LISTS = ('tasks', 'cgroup.threads')
+
+#: Number of a policy that Python has no name for (linux/sched.h).
+_SCHED_DEADLINE = 6
+
+_REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
+
+#: Passes over a group's tasks before they are left as they are.
+_MAX_PASSES = 100
+
+_ENDED = (FileNotFoundError, ProcessLookupError)
+
+#: A group that was removed since it was listed; one that is nested so deep
+#: that it has no path.
+_NO_GROUP = (errno.ENOENT, errno.ENODEV, errno.ENAMETOOLONG)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """A task.
+
+    :ivar directory: descriptor of its directory in proc
+    :ivar where: path of its group
+    """
+
+    tid: int
+    directory: int
+    where: str
+
+
+class Tasks:
+    """The tasks of an opened group.
+
+    :param directory: descriptor of the group's directory
+    """
+
+    def __init__(self, kernel: Kernel, group: Group, directory: int) -> None:
+        self._kernel = kernel
+        self._group = group
+        self._directory = directory
+
+    def own(self) -> set[int]:
+        """List the tasks of the group itself.
+
+        :returns: their numbers
+        :raises OSError: with the kernel's errno
+        """
+        return _listed(self._directory)
+
+    def all(self) -> set[int]:
+        """List the tasks of the group and of all groups in it.
+
+        :returns: their numbers
+        :raises OSError: with the kernel's errno
+        """
+        tasks = self.own()
+        paths = _names(self._directory)
+        # Not by recursion, and with one descriptor: a container may nest
+        # groups as deep as it likes.
+        while paths:
+            path = paths.pop()
+            try:
+                inner = os.open(
+                    path,
+                    os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW,
+                    dir_fd=self._directory,
+                )
+            except OSError as err:
+                if err.errno not in _NO_GROUP:
+                    raise
+                continue
+            try:
+                tasks |= _listed(inner)
+                paths += [f'{path}/{name}' for name in _names(inner)]
+            except OSError as err:
+                if err.errno not in _NO_GROUP:
+                    raise
+            finally:
+                os.close(inner)
+        return tasks
+
+    def raise_to(
+        self, policy: int, priority: int, keep: set[int], inside: bool
+    ) -> None:
+        """Give ordinary tasks a real-time policy.
+
+        Children inherit it. So it is done when a pass has found nothing to
+        change, however many tasks have come meanwhile. A program that has its
+        real-time tasks make ordinary ones (SCHED_RESET_ON_FORK) can go on
+        with that for ever: after a while it has what it wants.
+
+        :param keep: tasks that are left alone
+        :param inside: whether tasks of the groups in the group get it, too
+        :raises OSError: EPERM if the group has no bandwidth
+        """
+        for _ in range(_MAX_PASSES):
+            found = self.all() if inside else self.own()
+            changed = [
+                self._raise_one(tid, policy, priority) for tid in found - keep
+            ]
+            if not any(changed):
+                return
+
+    def _raise_one(self, tid: int, policy: int, priority: int) -> bool:
+        """Whether the task was changed."""
+        with self._held(tid) as held:
+            if held is None:
+                return False
+            kind = self._kernel.get_policy(tid)[0] & ~os.SCHED_RESET_ON_FORK
+            if kind in (*_REAL_TIME, _SCHED_DEADLINE):
+                return False
+            try:
+                self._set(held, policy, priority)
+            except PermissionError:
+                if held.where == self._group.below:
+                    raise
+                # A group inside that keeps real-time tasks out.
+                return False
+            return True
+        return False
+
+    def lower(self, aside: dict[int, tuple[int, int]]) -> bool:
+        """Make real-time tasks ordinary ones; those of a deadline stay.
+
+        :param aside: what they were is noted here: task -> policy, priority
+        :returns: whether there were any
+        """
+        found = False
+        for _ in range(_MAX_PASSES):
+            # Children inherit: when a pass finds none, there is none.
+            lowered = [self._lower_one(tid, aside) for tid in self.all()]
+            if not any(lowered):
+                break
+            found = True
+        return found
+
+    def _lower_one(self, tid: int, aside: dict[int, tuple[int, int]]) -> bool:
+        with self._held(tid) as held:
+            if held is None:
+                return False
+            was = self._kernel.get_policy(tid)
+            if was[0] & ~os.SCHED_RESET_ON_FORK not in _REAL_TIME:
+                return False
+            self._set(held, os.SCHED_OTHER, 0)
+            aside[tid] = was
+            return True
+        return False
+
+    def restore(self, aside: dict[int, tuple[int, int]]) -> None:
+        """Give tasks the policies that they had."""
+        for tid, (policy, priority) in aside.items():
+            with self._held(tid) as held:
+                if held is not None:
+                    self._set(held, policy, priority)
+
+    def move_to(self, directory: int) -> None:
+        """Move the tasks to a group of another hierarchy.
+
+        :param directory: descriptor of its directory
+        :raises OSError: with the kernel's errno
+        """
+        for tid in self.all():
+            with self._held(tid) as held:
+                if held is not None:
+                    self._kernel.write(directory, _LISTS[0], str(tid))
+
+    @contextlib.contextmanager
+    def _held(self, tid: int) -> Iterator[_Held | None]:
+        """Hold a task of the group, or of a group in it.
+
+        A task that ends meanwhile is no error.
+
+        :returns: None if it has ended or is in another group
+        """
+        try:
+            task = self._open(tid)
+        except _ENDED:
+            yield None
+            return
+        try:
+            where = self._where(task)
+            is_in = _is_in(where, self._group.below)
+            yield _Held(tid, task, where) if is_in else None
+        except _ENDED:
+            return
+        finally:
+            os.close(task)
+
+    def _open(self, tid: int) -> int:
+        path = os.path.join(self._kernel.proc, str(tid))
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _set(self, held: _Held, policy: int, priority: int) -> None:
+        """Change a task, and see that it was the one."""
+        self._kernel.set_policy(held.tid, policy, priority)
+        with contextlib.suppress(*_ENDED):
+            self._where(held.directory)
+            return
+        # It has ended, before or after: who has its number now?
+        with contextlib.suppress(*_ENDED):
+            task = self._open(held.tid)
+            try:
+                ours = _is_in(self._where(task), self._group.below)
+            finally:
+                os.close(task)
+            has = self._kernel.get_policy(held.tid)
+            if not ours and has == (policy, priority):
+                self._kernel.set_policy(held.tid, os.SCHED_OTHER, 0)
+
+    def _where(self, task: int) -> str:
+        """The path of a task's group."""
+        hierarchy = self._group.hierarchy
+        descriptor = os.open('cgroup', os.O_RDONLY, dir_fd=task)
+        with open(descriptor, encoding='utf-8', errors='replace') as lines:
+            for line in lines:
+                number, controllers, path = line.rstrip('\n').split(':', 2)
+                found = hierarchy in controllers.split(',')
+                if found if hierarchy else number == '0':
+                    return path
+        return ''
+
+
+def threads(kernel: Kernel, pid: int) -> set[int]:
+    """List the threads of a process.
+
+    :returns: their numbers
+    :raises OSError: ENOENT if there is no such process
+    """
+    path = os.path.join(kernel.proc, str(int(pid)), 'task')
+    return {int(name) for name in os.listdir(path)}
+
+
+def _is_in(path: str, group: str) -> bool:
+    return path == group or path.startswith(f'{group}/')
+
+
+def _listed(directory: int) -> set[int]:
+    """The tasks in a group's list."""
+    for name in _LISTS:
+        try:
+            descriptor = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory
+            )
+        except FileNotFoundError:
+            continue
+        with open(descriptor, encoding='ascii') as lines:
+            return {int(line) for line in lines}
+    raise FileNotFoundError(errno.ENOENT, 'the group has no list of tasks')
+
+
+def _names(directory: int) -> list[str]:
+    """The directories in a directory."""
+    with os.scandir(directory) as found:
+        return [
+            each.name for each in found if each.is_dir(follow_symlinks=False)
+        ]
