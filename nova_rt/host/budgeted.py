@@ -19,17 +19,13 @@ from typing import Self
 from nova_rt import exception
 from nova_rt.admission import Capacity, Scope
 from nova_rt.extra_specs import Enforcement
-from nova_rt.host import capability, cgroup
+from nova_rt.host import capability, cgroup, cpusets
 from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
-from nova_rt.host.interface import (
-    SMALLEST_US,
-    Interface,
-    Share,
-    parse_us,
-)  # fmt: skip
+from nova_rt.host.hierarchies import V1
+from nova_rt.host.interface import SMALLEST_US, Interface, Share, parse_us
 from nova_rt.reservation import MAX_PERIOD_US, PPM, Reservation
 
 LOG = logging.getLogger(__name__)
@@ -57,7 +53,7 @@ class Budgeted:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self.hierarchy = cgroup.V1(files)
+        self.hierarchy = V1(files)
 
     @classmethod
     def detect(cls, files: Files) -> Self | None:
@@ -177,9 +173,9 @@ class Budgeted:
         self.hierarchy.write(group, [(_RUNTIME, '0')])
         return None if held == wish else f'{wish} became {held} in {group}'
 
-    def refresh(self, found: Capability) -> tuple[Capability, None]:
+    def refresh(self, found: Capability) -> Capability:
         """The same: the partition holds its share until it loses it."""
-        return found, None
+        return found
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """What the partition and the groups in it hold."""
@@ -199,6 +195,7 @@ class Budgeted:
     ) -> None:
         """Make every level hold the same share."""
         self._keep_prepared(found)
+        cpusets.repair(self.hierarchy, container, found.partition, cpus)
         self.share_out(container.levels, Share.from_reservation(reservation))
 
     def _keep_prepared(self, found: Capability) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import dataclasses
 import errno
 import pathlib
+from typing import Self
 
 from nova_rt import exception
 from nova_rt.admission import Capacity, Scope
@@ -40,6 +41,10 @@ class Capability:
     :ivar others: ppm that other groups beside the partition hold, by name;
         not part of the ceiling
     :ivar prepared: whether containers can be given reservations as it is
+    :ivar left: CPU -> ppm that the kernel has left in the partition; None
+        where it does not say
+    :ivar unowned: CPU -> ppm that the kernel holds for groups that are gone,
+        part of ``others``; it may come back
     """
 
     interface: Interface
@@ -47,6 +52,12 @@ class Capability:
     partition: pathlib.Path
     others: Mapping[str, int]
     prepared: bool
+    left: Mapping[int, int] | None = dataclasses.field(
+        default=None, compare=False
+    )
+    unowned: Mapping[int, int] = dataclasses.field(
+        default_factory=dict, compare=False
+    )
 
     @property
     def name(self) -> str:
@@ -62,6 +73,23 @@ class Capability:
     def scope(self) -> Scope:
         """Over what the kernel sums."""
         return self.interface.scope
+
+    def with_unowned(self) -> Self:
+        """Compute what it would be if bandwidth without a group came back.
+
+        :returns: the capability then
+        """
+        cpus = _add(self.ceiling.cpus, self.unowned)
+        return dataclasses.replace(
+            self,
+            ceiling=dataclasses.replace(self.ceiling, cpus=cpus),
+            left=None if self.left is None else _add(self.left, self.unowned),
+            unowned={},
+        )
+
+
+def _add(cpus: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
+    return {cpu: ppm + more.get(cpu, 0) for cpu, ppm in cpus.items()}
 
 
 def render_others(others: Mapping[str, int]) -> str:

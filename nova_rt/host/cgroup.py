@@ -6,7 +6,8 @@ what was to be written: the caller knows what the errno means there.
 """
 
 import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+import contextlib
 import dataclasses
 import errno
 import os
@@ -19,11 +20,17 @@ from nova_rt.host.files import Files
 
 _Found = TypeVar('_Found')
 
+#: The file that says which CPUs a group may use.
+CPUS_FILE = 'cpuset.cpus'
+
 #: The kernel gives the bandwidth of a removed group back after a grace period
 #: of RCU (kernel/sched/core.c, sched_unregister_group_rcu()): what is refused
 #: now may be accepted a little later. Seconds.
 PATIENCE_S = 2.0
 PAUSE_S = 0.05
+
+#: A group without the file; one that is nested so deep that it has no path.
+_NO_GROUP = (errno.ENOENT, errno.ENODEV, errno.ENAMETOOLONG)
 
 #: Answers that bandwidth on its way back can explain.
 _MAY_PASS = (errno.EINVAL, errno.EBUSY)
@@ -60,6 +67,16 @@ class Container:
         return self.levels[-1]
 
 
+@contextlib.contextmanager
+def _leaving_out() -> Iterator[None]:
+    """Go on where a group is gone, or never had a path."""
+    try:
+        yield
+    except OSError as err:
+        if err.errno not in _NO_GROUP:
+            raise
+
+
 class Hierarchy(abc.ABC):
     """The groups that the cpu controller is in.
 
@@ -89,6 +106,34 @@ class Hierarchy(abc.ABC):
 
         :returns: CPU numbers, ascending
         :raises OSError: ENOENT if there is no such process or group
+        """
+
+    @abc.abstractmethod
+    def find_cpusets(
+        self, container: Container, partition: pathlib.Path
+    ) -> tuple[pathlib.Path, ...]:
+        """List the groups that say which CPUs a container may use.
+
+        :returns: those that may be written to, each in the one before it; the
+            last one is the container's own
+        """
+
+    @abc.abstractmethod
+    def confines(self, cpus: tuple[int, ...]) -> bool:
+        """Tell whether a group with this list of CPUs is confined to it."""
+
+    @abc.abstractmethod
+    def gather(self, container: Container) -> None:
+        """See that the tasks are in the last of these groups.
+
+        :raises OSError: with the kernel's errno
+        """
+
+    @abc.abstractmethod
+    def find_reserving(self, container: Container) -> tuple[pathlib.Path, ...]:
+        """List the groups whose files a container's reservation consists of.
+
+        :returns: in every hierarchy
         """
 
     def find_container(self, pid: int, partition: pathlib.Path) -> Container:
@@ -173,10 +218,15 @@ class Hierarchy(abc.ABC):
         :returns: their numbers
         :raises OSError: with the kernel's errno
         """
-        # In this order: a task that moves inwards meanwhile is seen.
+        # From the outermost inwards: a task that moves inwards meanwhile is
+        # seen. Not by recursion: a container nests groups as it likes.
         tasks = self.read_tasks(group)
-        nested = self.read_inside(group, self.read_tasks_inside)
-        return tasks.union(*nested.values())
+        groups = [group]
+        while groups:
+            inside = self.read_inside(groups.pop(), self.read_tasks)
+            tasks.update(*inside.values())
+            groups += inside
+        return tasks
 
     def read_inside(
         self, group: pathlib.Path, read: Callable[[pathlib.Path], _Found]
@@ -184,19 +234,18 @@ class Hierarchy(abc.ABC):
         """Read something of each group in a group.
 
         A group without the file is left out: it is being removed, or, on
-        cgroup v2, the cpu controller is not enabled for it.
+        cgroup v2, the cpu controller is not enabled for it. One that is gone
+        has none in it.
 
         :param read: reads it of one group
         :returns: group -> what was read
         :raises OSError: with the kernel's errno
         """
         found = {}
-        for path in self.files.groups(group):
-            try:
-                found[path] = read(path)
-            except OSError as err:
-                if err.errno not in (errno.ENOENT, errno.ENODEV):
-                    raise
+        with _leaving_out():
+            for path in self.files.groups(group):
+                with _leaving_out():
+                    found[path] = read(path)
         return found
 
     def write(
@@ -229,82 +278,6 @@ class Hierarchy(abc.ABC):
                 time.sleep(PAUSE_S)
 
 
-class V1(Hierarchy):
-    """Cgroup v1: the cpu controller and the cpusets are apart."""
-
-    _TASKS = 'tasks'
-
-    def __init__(self, files: Files) -> None:
-        super().__init__(files, files.cgroup / 'cpu')
-
-    def find_group(self, pid: int) -> pathlib.Path:
-        """See :meth:`Hierarchy.find_group`."""
-        return self.root / self._read_group(
-            pid, 'cpu', lambda _, controllers: 'cpu' in controllers
-        )
-
-    def read_cpus(self, container: Container) -> tuple[int, ...]:
-        """See :meth:`Hierarchy.read_cpus`."""
-        below = self._read_group(
-            container.pid,
-            'cpuset',
-            lambda _, controllers: 'cpuset' in controllers,
-        )
-        group = self.files.cgroup / 'cpuset' / below
-        return self.read_cpu_list(group / 'cpuset.cpus')
-
-
-class V2(Hierarchy):
-    """Cgroup v2: one hierarchy for all controllers."""
-
-    _TASKS = 'cgroup.threads'
-    _CONTROL = 'cgroup.subtree_control'
-
-    def __init__(self, files: Files) -> None:
-        super().__init__(files, files.cgroup)
-
-    def find_group(self, pid: int) -> pathlib.Path:
-        """See :meth:`Hierarchy.find_group`."""
-        return self.root / self._read_group(
-            pid, 'cpu', lambda number, _: number == '0'
-        )
-
-    def read_cpus(self, container: Container) -> tuple[int, ...]:
-        """See :meth:`Hierarchy.read_cpus`."""
-        return self.read_cpus_in(container.group)
-
-    def read_cpus_in(self, group: pathlib.Path) -> tuple[int, ...]:
-        """Read which CPUs the tasks of a group may use.
-
-        :returns: CPU numbers, ascending; for a group without a cpuset of its
-            own, those of the group above
-        :raises OSError: ENOENT if there is no such group
-        """
-        path = group / 'cpuset.cpus.effective'
-        try:
-            return self.read_cpu_list(path)
-        except FileNotFoundError:
-            if group == self.root or not group.is_dir():
-                raise
-        return self.read_cpus_in(group.parent)
-
-    def enables_cpu(self, group: pathlib.Path) -> bool:
-        """Tell whether the groups in a group have the files of cpu.
-
-        :returns: whether the cpu controller is enabled for them
-        :raises OSError: with the kernel's errno
-        """
-        return 'cpu' in self.files.read(group / self._CONTROL).split()
-
-    def enable_cpu(self, group: pathlib.Path) -> None:
-        """See that the groups in a group have the files of cpu.
-
-        :raises OSError: with the kernel's errno
-        """
-        if not self.enables_cpu(group):
-            self.files.write(group / self._CONTROL, '+cpu')
-
-
 def describe_other_cpus(
     group: pathlib.Path, wanted: Iterable[int], found: Iterable[int]
 ) -> str:
@@ -316,18 +289,3 @@ def describe_other_cpus(
         f'{group.name} was to run on CPUs {cpulist.render(wanted)} '
         f'and may run on {cpulist.render(found)}'
     )
-
-
-def default_partition(files: Files) -> str:
-    """Find out where libvirt puts containers on this host.
-
-    Source: libvirt src/util/vircgroup.c, virCgroupNewMachine(): systemd is
-    asked for a scope in ``machine.slice`` where it runs.
-
-    :returns: name of a group below the root of the hierarchy
-    """
-    systemd = files.cgroup / 'systemd' / 'system.slice'
-    unified = files.cgroup / 'system.slice'
-    if systemd.is_dir() or unified.is_dir():
-        return 'machine.slice'
-    return 'machine'

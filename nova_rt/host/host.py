@@ -4,20 +4,23 @@
 The one module of the host layer that others call.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 import logging
 import pathlib
 import threading
+from time import monotonic, sleep
 from typing import Any, Self
 
 from nova_rt import admission, cpulist, exception, record
 from nova_rt.extra_specs import TaskPolicy
-from nova_rt.host import capability, cgroup, cpus, probe, tasks
+from nova_rt.host import capability, cgroup, cpus, ownership, probe, tasks
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
+from nova_rt.host.offer import Offer
 from nova_rt.host.protocol import Backend
+import nova_rt.privsep.kernel
 
 LOG = logging.getLogger(__name__)
 
@@ -83,8 +86,13 @@ class Host:
             numbers
         """
         self._backend = probe.find_backend(self._files)
-        self._cpus = cpus.choose_offered(self._files, self._cpu_set, self._smt)
-        name = self._partition or cgroup.default_partition(self._files)
+        self._offer = Offer(
+            cpus.choose_offered(self._files, self._cpu_set, self._smt),
+            self._reserved_ppm,
+        )
+        name = self._partition or nova_rt.privsep.kernel.default_partition(
+            str(self._files.cgroup)
+        )
         hierarchy = self._backend.hierarchy
         partition = hierarchy.resolve_partition(name)
         if partition is None:
@@ -110,6 +118,7 @@ class Host:
             LOG.info('Prepared the partition %s', found.partition)
         probe.try_out(self._files, self._backend, found)
         self.capability = found
+        self.refresh()
         capacity = self.capacity()
         LOG.info(
             'RT interface %s (%s, sum per %s): %s ppm on CPUs %s',
@@ -121,16 +130,29 @@ class Host:
         )
         return found
 
+    def refresh(self) -> None:
+        """Read what the kernel has now, once: others reserve bandwidth, too.
+
+        What is asked for afterwards is computed from that, until the next
+        time. This never waits, for the kernel or for a lock: it is called
+        under Nova's claim lock.
+
+        :raises HostNotPrepared: if it cannot be read
+        """
+        try:
+            self.capability = self._backend.refresh(self.capability)
+        except OSError as err:
+            raise exception.HostNotPrepared(
+                f'cannot read what the kernel has: {err.strerror}'
+            ) from err
+
     def capacity(self) -> admission.Capacity:
         """Tell what servers can be promised on the CPUs that are offered.
 
-        Read anew where the kernel reports it: others reserve bandwidth, too.
-
-        :returns: ppm of each CPU, and of the host where the kernel sums so
-        :raises HostNotPrepared: if it cannot be read
+        :returns: ppm of each CPU, and of the host where the kernel sums so,
+            by the last :meth:`refresh`
         """
-        self._refresh()
-        return self._offer(self.capability.ceiling)
+        return self._offer.of(self.capability.ceiling)
 
     def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
         """Tell what can still be promised beside these claims.
@@ -138,50 +160,50 @@ class Host:
         Where the kernel reports what it has left, not more than that:
         something may hold bandwidth in the partition that claims nothing.
 
-        :returns: ppm of each CPU, and of the host where the kernel sums so
-        :raises HostNotPrepared: if it cannot be read
+        :returns: ppm of each CPU, and of the host where the kernel sums so,
+            by the last :meth:`refresh`
         """
-        left = self._refresh()
-        free = self._offer(self.capability.ceiling).free(claims)
-        if left is None:
-            return free
-        least = self._offer(admission.Capacity(left)).cpus
-        return admission.Capacity(
-            {cpu: min(ppm, least[cpu]) for cpu, ppm in free.cpus.items()}
-        )
+        return self._offer.free(self.capability, claims)
 
-    def _refresh(self) -> Mapping[int, int] | None:
-        """Read again what the kernel has.
+    def place(
+        self, claims: Collection[admission.Claim], vcpus: int, ppm: int
+    ) -> tuple[int, ...]:
+        """Choose CPUs for a server beside these claims.
 
-        :returns: CPU -> ppm that it has left; None where it does not say
+        The kernel gives the bandwidth of a removed group back a little later.
+        Where a server does not fit, and would with the bandwidth that belongs
+        to no group, it is read again for ``cgroup.PATIENCE_S``: as long as
+        that, and no other caller, this holds up Nova's claim lock.
+
+        :param ppm: bandwidth on each CPU
+        :returns: the CPUs
+        :raises HostNotPrepared: if the kernel's side cannot be read
+        :raises InsufficientBandwidth: if it does not fit, with the numbers
         """
-        try:
-            with self._lock:
-                self.capability, left = self._backend.refresh(self.capability)
-        except OSError as err:
-            raise exception.HostNotPrepared(
-                f'cannot read what the kernel has: {err.strerror}'
-            ) from err
-        return left
-
-    def _offer(self, ceiling: admission.Capacity) -> admission.Capacity:
-        """What is left of a ceiling for servers, on the CPUs offered."""
-        offered = {
-            cpu: max(0, ceiling.cpus.get(cpu, 0) - self._reserved_ppm)
-            for cpu in self._cpus
-        }
-        host = ceiling.host_ppm
-        if host is not None:
-            host = max(0, host - self._reserved_ppm)
-        return admission.Capacity(offered, host)
+        deadline = None
+        while True:
+            self.refresh()
+            found = self.capability
+            try:
+                free = self._offer.free(found, claims)
+                return admission.place(free, vcpus, ppm)
+            except exception.InsufficientBandwidth:
+                if not self._offer.may_fit(found, claims, vcpus, ppm):
+                    raise
+                if deadline is None:
+                    deadline = monotonic() + cgroup.PATIENCE_S
+                if monotonic() >= deadline:
+                    raise
+            sleep(cgroup.PAUSE_S)
 
     # Containers
 
     def apply(self, pid: int, rec: record.Record) -> None:
         """Make the kernel hold a container's reservation.
 
-        Writes what differs, reads it back, and gives the container's tasks
-        their policy. Nothing is written if the kernel holds it already.
+        Makes its files the host's root's, gives it its CPUs again, writes
+        what differs, reads it back, and gives the container's tasks their
+        policy. Nothing is written if the kernel holds it already.
 
         :param pid: the container's libvirt_lxc process, the domain's ID
         :raises ReservationNotApplied: if the kernel does not hold it
@@ -189,12 +211,16 @@ class Host:
         try:
             with self._lock:
                 container = self._find(pid)
+                # First, so that nothing writes between us; then again, for
+                # files that were not there before.
+                ownership.take(self._backend.hierarchy, container)
                 self._backend.hold(
                     self.capability,
                     container,
                     rec.request.reservation,
                     rec.cpus,
                 )
+                ownership.take(self._backend.hierarchy, container)
             self._set_policy(container, rec)
         except OSError as err:
             raise self._not_applied(err, rec) from err
@@ -213,7 +239,18 @@ class Host:
             differs = self._backend.find_difference(
                 container, rec.request.reservation, rec.cpus
             )
-            return differs or self._find_missing_policy(container, rec)
+            return (
+                differs
+                or ownership.find_difference(
+                    self._backend.hierarchy, container
+                )
+                or tasks.find_missing_policy(
+                    self._files,
+                    container,
+                    self._backend.read_tasks(container),
+                    rec.request,
+                )
+            )
         except OSError as err:
             return str(self._not_applied(err, rec))
 
@@ -280,27 +317,6 @@ class Host:
             what = f'cannot give the tasks of {container.group} the policy '
             what += f'{request.policy} {request.priority}'
             raise cgroup.restate(err, what) from err
-
-    def _find_missing_policy(
-        self, container: Container, rec: record.Record
-    ) -> str | None:
-        """Find out whether the policy was never given.
-
-        A program may choose another policy for its tasks, so one task that
-        has a real-time policy is enough.
-        """
-        request = rec.request
-        mine = self._backend.read_tasks(container)
-        mine -= tasks.read_threads(self._files, container.pid)
-        if request.policy is TaskPolicy.OTHER or not mine:
-            return None
-        if tasks.any_real_time(self._files, mine):
-            return None
-        return (
-            f'tasks of {container.group.name} were to have the policy '
-            f'{request.policy} {request.priority} and none of {len(mine)} is '
-            'real-time'
-        )
 
     def _not_applied(
         self, err: OSError, rec: record.Record

@@ -78,13 +78,10 @@ class Backend(Protocol):
         """
         ...
 
-    def refresh(
-        self, found: Capability
-    ) -> tuple[Capability, Mapping[int, int] | None]:
+    def refresh(self, found: Capability) -> Capability:
         """Read again what can be promised, and what is left of it.
 
-        :returns: the capability as it is now; CPU -> ppm that the kernel has
-            left in the partition, None where it does not say
+        :returns: the capability as it is now
         """
         ...
 
@@ -105,7 +102,7 @@ class Backend(Protocol):
         reservation: Reservation,
         cpus: tuple[int, ...],
     ) -> None:
-        """Make the kernel hold a container's reservation.
+        """Make the kernel hold a container's reservation, on its CPUs.
 
         Nothing is written if it holds it already.
 

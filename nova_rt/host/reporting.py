@@ -17,10 +17,11 @@ from typing import Self
 from nova_rt import exception
 from nova_rt.admission import Capacity, Scope
 from nova_rt.extra_specs import Enforcement
-from nova_rt.host import capability, cgroup, tasks
+from nova_rt.host import capability, cgroup, cpusets, tasks
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
+from nova_rt.host.hierarchies import V2
 from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
 from nova_rt.host.supply import (
     EFFECTIVE_FILE,
@@ -50,7 +51,7 @@ class Reporting:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self.hierarchy = cgroup.V2(files)
+        self.hierarchy = V2(files)
         self._reader = Reader(self.hierarchy)
 
     @classmethod
@@ -127,12 +128,10 @@ class Reporting:
             return f'{_SMALLEST} became {held} in {group}'
         return differs
 
-    def refresh(
-        self, found: Capability
-    ) -> tuple[Capability, Mapping[int, int]]:
+    def refresh(self, found: Capability) -> Capability:
         """What the kernel reports now: others reserve bandwidth, too."""
         now = self._reader.read_supply(found.partition)
-        return _capability(found.partition, now, found.prepared), now.left
+        return _capability(found.partition, now, found.prepared)
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """What the kernel reports of these CPUs."""
@@ -160,6 +159,7 @@ class Reporting:
         have made itself real-time before it had a reservation.
         """
         self.hierarchy.enable_cpu(found.partition.parent)
+        cpusets.repair(self.hierarchy, container, found.partition, cpus)
         one = self._choose_level(container, cpus)
         for level in container.levels:
             self.hierarchy.enable_cpu(level.parent)
@@ -313,5 +313,11 @@ def _capability(
 ) -> Capability:
     others = {name: max(held.values()) for name, held in now.others.items()}
     return Capability(
-        INTERFACE, Capacity(now.ceiling), partition, others, prepared
+        INTERFACE,
+        Capacity(now.ceiling),
+        partition,
+        others,
+        prepared,
+        now.left,
+        now.unowned,
     )

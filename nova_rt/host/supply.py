@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import dataclasses
 import errno
 import pathlib
-from time import monotonic, sleep
 from typing import TypeVar
 
-from nova_rt.host import cgroup, interface
+from nova_rt.host import interface
+from nova_rt.host.hierarchies import V2
 from nova_rt.host.interface import Share, Usage
 
 _Row = TypeVar('_Row')
@@ -81,6 +81,11 @@ class Supply:
         }
 
     @property
+    def unowned(self) -> Mapping[int, int]:
+        """CPU -> what is reserved on it for no group that is there."""
+        return self.others.get(ELSEWHERE, {})
+
+    @property
     def left(self) -> dict[int, int]:
         """CPU -> what the kernel has left for them."""
         return {
@@ -103,7 +108,7 @@ class Reader:
     is not of this interface.
     """
 
-    def __init__(self, hierarchy: cgroup.V2) -> None:
+    def __init__(self, hierarchy: V2) -> None:
         self._hierarchy = hierarchy
 
     # One group
@@ -161,35 +166,28 @@ class Reader:
         :param but: leave out this one and what is in it
         :returns: each group, and what it holds
         """
-        try:
-            inside = self._hierarchy.read_inside(group, self.read_share)
-        except FileNotFoundError:
-            return
-        for path, held in inside.items():
-            if path == but:
-                continue
-            if held.unbounded:
-                yield from self.find_reservations(path, but)
-            elif held.cost_ppm:
-                yield path, held
+        groups = [group]
+        while groups:
+            inside = self._hierarchy.read_inside(groups.pop(), self.read_share)
+            for path, held in inside.items():
+                if path == but:
+                    continue
+                if held.unbounded:
+                    # Not by recursion: a container may nest groups as deep
+                    # as it likes.
+                    groups.append(path)
+                elif held.cost_ppm:
+                    yield path, held
 
     def read_supply(self, partition: pathlib.Path) -> Supply:
-        """Read who holds what.
+        """Read who holds what, once, as it is now.
 
-        A group that has just been removed may hold its bandwidth for a
-        moment: if the kernel has reserved more than is found, it is read
-        again for ``cgroup.PATIENCE_S``.
+        A group that was removed may hold its bandwidth still: for a moment,
+        or as long as a zombie is in it. Such bandwidth counts as another's,
+        by the name ``ELSEWHERE``.
 
         :returns: the bandwidth of each CPU
         """
-        deadline = monotonic() + cgroup.PATIENCE_S
-        while True:
-            found = self._read_supply_once(partition)
-            if ELSEWHERE not in found.others or monotonic() >= deadline:
-                return found
-            sleep(cgroup.PAUSE_S)
-
-    def _read_supply_once(self, partition: pathlib.Path) -> Supply:
         host = self.read_cpu_reports()
         source = self._find_source(partition)
         inside = self._add_up(self.find_reservations(partition))

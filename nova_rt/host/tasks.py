@@ -5,12 +5,18 @@ from collections.abc import Iterable
 import os
 
 from nova_rt.extra_specs import TaskPolicy
+from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
+from nova_rt.request import Request
 
 #: The kernel's numbers; ``other`` is not here: tasks start with it.
 NUMBERS = {TaskPolicy.RR: os.SCHED_RR, TaskPolicy.FIFO: os.SCHED_FIFO}
 
-_REAL_TIME = frozenset(NUMBERS.values())
+#: Of the kernel (linux/sched.h); Python has no name for it.
+_SCHED_DEADLINE = 6
+
+#: Whoever has one of these keeps it.
+_REAL_TIME = frozenset({*NUMBERS.values(), _SCHED_DEADLINE})
 
 #: Field ``policy`` of /proc/<pid>/stat, counted from the first one after the
 #: command's name: see proc_pid_stat(5), (41).
@@ -20,7 +26,8 @@ _POLICY_FIELD = 41 - 3
 def read_policy(files: Files, tid: int) -> int:
     """Read the scheduling policy of a task.
 
-    :returns: the kernel's number
+    :returns: the kernel's number, without SCHED_RESET_ON_FORK, which the
+        kernel keeps apart (fs/proc/array.c, do_task_stat())
     :raises OSError: ENOENT or ESRCH if it has ended
     """
     text = files.read(files.proc / str(tid) / 'stat')
@@ -29,7 +36,7 @@ def read_policy(files: Files, tid: int) -> int:
 
 
 def any_real_time(files: Files, tids: Iterable[int]) -> bool:
-    """Tell whether one of these tasks has a real-time policy.
+    """Tell whether one of these tasks has a real-time or deadline policy.
 
     :returns: False if all of them are ordinary or have ended
     """
@@ -40,6 +47,31 @@ def any_real_time(files: Files, tids: Iterable[int]) -> bool:
         except (FileNotFoundError, ProcessLookupError):
             continue  # It has ended since it was listed.
     return False
+
+
+def find_missing_policy(
+    files: Files, container: Container, tids: set[int], request: Request
+) -> str | None:
+    """Find out whether a container's tasks were never given their policy.
+
+    A program may choose another policy for its tasks, so one task that has a
+    real-time policy is enough.
+
+    :param tids: the tasks that live on its reservation
+    :param request: says which policy
+    :returns: None if they were, else a sentence
+    :raises OSError: with the kernel's errno
+    """
+    mine = tids - read_threads(files, container.pid)
+    if request.policy is TaskPolicy.OTHER or not mine:
+        return None
+    if any_real_time(files, mine):
+        return None
+    return (
+        f'tasks of {container.group.name} were to have the policy '
+        f'{request.policy} {request.priority} and none of {len(mine)} is '
+        'real-time'
+    )
 
 
 def read_threads(files: Files, pid: int) -> set[int]:

@@ -278,18 +278,38 @@ class OneTruthTest(base.RTServersTestBase):
         self.assertEqual('600/1000', str(rec.request.reservation))
 
     def test_other_cpus(self):
-        """It cannot have them while it runs, so it is stopped."""
+        """It is given them while it runs, with its reservation."""
         rec = self.record_of(self.server)
         self.change(rec.claimed_on((3,)).encode())
         seen = self.listen()
         self._run_periodics()
         self.verify()
-        self.assertFalse(self.guest(self.server).is_active())
+        self.assertEqual(
+            ['Drifted', 'Repaired'], [type(event).__name__ for event in seen]
+        )
+        self.assertEqual((3,), self.assert_held(self.server).cpus)
+
+    def test_cpuset_that_was_changed(self):
+        """Not by us: it is repaired, and the server goes on running."""
+        guest = self.guest(self.server)
+        kernel = self.kernels['compute1']
+        kernel.set_cpus(kernel.group_of(guest.id), (2, 3))
+        seen = self.listen()
+        self.verify()
+        self.assertEqual(
+            ['Drifted', 'Repaired'], [type(event).__name__ for event in seen]
+        )
+        self.assert_held(self.server)
+
+    def test_cpu_that_goes_off_line(self):
+        """What cannot be repaired is stopped."""
+        (cpu,) = self.record_of(self.server).cpus
+        self.kernels['compute1'].take_off_line(cpu)
+        seen = self.listen()
+        self.verify()
         self.assertEqual(
             ['Drifted', 'Stopped'], [type(event).__name__ for event in seen]
         )
-        self._reboot_server(self.server, hard=True)
-        self.assertEqual((3,), self.assert_held(self.server).cpus)
 
     def test_broken_record_by_the_periodic_check(self):
         """As at start-up: without a record nothing runs."""

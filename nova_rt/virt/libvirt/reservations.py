@@ -72,9 +72,13 @@ class Reservations:
     def free(self) -> admission.Capacity:
         """Compute what can still be promised on this host.
 
+        This reads what the kernel has, once; the host's capacity is then of
+        the same reading.
+
         :returns: in ppm of a CPU
         :raises HostNotPrepared: if the kernel's side cannot be read
         """
+        self._host.refresh()
         return self._host.free(self.claims().values())
 
     # What servers hold
@@ -119,7 +123,7 @@ class Reservations:
                     'this host has not counted its servers yet: the first '
                     'update of its resources has not succeeded'
                 )
-            cpus = admission.place(self.free(), request.vcpus, ppm)
+            cpus = self._host.place(self.claims().values(), request.vcpus, ppm)
             rec = rec.claimed_on(cpus)
             rec.encode()
         except (

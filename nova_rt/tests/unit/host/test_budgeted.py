@@ -226,7 +226,8 @@ class HoldTest(BudgetedTestCase):
 
     def _hold(self, container, runtime_us, period_us):
         reservation = Reservation(runtime_us, period_us)
-        self.backend.hold(self.found, container, reservation, ())
+        cpus = self.backend.hierarchy.read_cpus(container)
+        self.backend.hold(self.found, container, reservation, cpus)
 
     def _refused(self, number, container, *numbers):
         err = self.assertRaises(OSError, self._hold, container, *numbers)
@@ -268,7 +269,7 @@ class HoldTest(BudgetedTestCase):
             for new in shares:
                 self._hold(container, *old)
                 if first:
-                    self.kernel.set_policy(container.group, 7, 2, 1)
+                    self.files.set_policy(container.group, 7, 2, 1)
                     first = False
                 self._hold(container, *new)
                 self.assertEqual(

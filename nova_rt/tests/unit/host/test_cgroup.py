@@ -6,14 +6,18 @@ import pathlib
 
 from oslotest import base
 
-from nova_rt.host import cgroup
+from nova_rt.host import cgroup, hierarchies
+from nova_rt.privsep.kernel import default_partition
 from nova_rt.tests.fixtures import kernel
 
-HIERARCHIES = (('v1-throttle', cgroup.V1), ('v2-rt-max-cpu', cgroup.V2))
+HIERARCHIES = (
+    ('v1-throttle', hierarchies.V1),
+    ('v2-rt-max-cpu', hierarchies.V2),
+)
 
 
 class HierarchyTest(base.BaseTestCase):
-    def _hierarchy(self, name='v1-throttle', kind=cgroup.V1):
+    def _hierarchy(self, name='v1-throttle', kind=hierarchies.V1):
         self.kernel = self.useFixture(kernel.make(name))
         return kind(self.kernel.files)
 
@@ -95,7 +99,7 @@ class HierarchyTest(base.BaseTestCase):
 
     def test_cpus_of_the_group_above(self):
         """A group of cgroup v2 without a cpuset has none of its own."""
-        hierarchy = self._hierarchy('v2-rt-max-cpu', cgroup.V2)
+        hierarchy = self._hierarchy('v2-rt-max-cpu', hierarchies.V2)
         group = self.kernel.add_container(7, 'web', (1, 2))
         inner = group / 'init.scope'
         self.kernel.make_group(inner)
@@ -133,10 +137,11 @@ class OtherCPUsTest(base.BaseTestCase):
 class DefaultPartitionTest(base.BaseTestCase):
     def test_without_systemd(self):
         files = self.useFixture(kernel.make()).files
-        self.assertEqual('machine', cgroup.default_partition(files))
+        self.assertEqual('machine', default_partition(str(files.cgroup)))
 
     def test_systemd(self):
         for group in ('systemd/system.slice', 'system.slice'):
             files = self.useFixture(kernel.make()).files
             (files.cgroup / group).mkdir(parents=True)
-            self.assertEqual('machine.slice', cgroup.default_partition(files))
+            found = default_partition(str(files.cgroup))
+            self.assertEqual('machine.slice', found)

@@ -3,7 +3,6 @@
 
 import errno
 import os
-import time
 
 import fixtures
 from oslotest import base
@@ -66,6 +65,15 @@ class HostTestCase(base.BaseTestCase):
             self.assertIn(errno.errorcode[number], str(err))
         self.assertIsNotNone(self.host.check(PID, rec))
         return str(err)
+
+    def _capacity(self):
+        """As it is now."""
+        self.host.refresh()
+        return self.host.capacity()
+
+    def _free(self, *claims):
+        self.host.refresh()
+        return self.host.free(claims)
 
 
 class EveryInterface:
@@ -192,13 +200,6 @@ class EveryInterface:
         text = self._not_applied(_record(), errno.ENOENT)
         self.assertIn('not below the partition', text)
 
-    def test_other_cpus(self):
-        """Pinning is libvirt's; a reservation elsewhere is none."""
-        self._start()
-        rec = _record(cpus=(2,))
-        text = self._not_applied(rec)
-        self.assertIn('was to run on CPUs 2 and may run on 1', text)
-
     def test_policy_refused(self):
         rec = self._start()
 
@@ -262,6 +263,9 @@ class BudgetedTest(EveryInterface, HostTestCase):
         self.assertEqual(0, self.host.capacity().total_ppm)
 
     def test_partition_of_the_operator(self):
+        self.kernel = self.useFixture(
+            kernel.make(self.INTERFACE, partition='cloud')
+        )
         self.host = self._host(partition='/cloud')
         found = self.host.start()
         self.assertEqual(self.kernel.root / 'cloud', found.partition)
@@ -323,7 +327,7 @@ class ReportingTest(EveryInterface, HostTestCase):
         self.host = self._host(reserved_ppm=50_000)
         self.host.start()
         self.assertEqual(
-            Capacity(dict.fromkeys(range(4), 850_000)), self.host.capacity()
+            Capacity(dict.fromkeys(range(4), 850_000)), self._capacity()
         )
 
     def test_ceiling_is_the_kernels(self):
@@ -337,33 +341,33 @@ class ReportingTest(EveryInterface, HostTestCase):
         self._share('user', '300000 1000000', (2, 3))
         self.assertEqual(
             {0: 900_000, 1: 900_000, 2: 600_000, 3: 600_000},
-            self.host.capacity().cpus,
+            self._capacity().cpus,
         )
         self.assertEqual({'user': 300_000}, self.host.capability.others)
         self.kernel.run_deadline_tasks(100_000)
         # The kernel rounds the tasks' bandwidth down.
-        self.assertEqual(800_001, self.host.capacity().cpus[0])
-        self.assertEqual(500_001, self.host.capacity().cpus[3])
+        self.assertEqual(800_001, self._capacity().cpus[0])
+        self.assertEqual(500_001, self._capacity().cpus[3])
 
     def test_others_take_everything(self):
         """No capacity, which is no error while the service runs."""
         self.host.start()
         self.kernel.run_deadline_tasks(900_000)
-        self.assertEqual(0, self.host.capacity().total_ppm)
-        self.assertEqual(0, self.host.free([]).total_ppm)
+        self.assertEqual(0, self._capacity().total_ppm)
+        self.assertEqual(0, self._free().total_ppm)
 
     def test_cpu_goes_off(self):
         self.host.start()
         self.kernel.take_off_line(3)
-        self.assertEqual(0, self.host.capacity().cpus[3])
+        self.assertEqual(0, self._capacity().cpus[3])
 
     def test_own_containers_are_no_others(self):
         rec = self._start(nested=('libvirt',))
         self.host.apply(PID, rec)
-        self.assertEqual(900_000, self.host.capacity().cpus[1])
+        self.assertEqual(900_000, self._capacity().cpus[1])
         self.assertEqual(
             {0: 900_000, 1: 300_000, 2: 900_000, 3: 900_000},
-            self.host.free([rec.claim]).cpus,
+            self._free(rec.claim).cpus,
         )
 
     def test_free_is_no_more_than_the_kernel_has(self):
@@ -371,35 +375,10 @@ class ReportingTest(EveryInterface, HostTestCase):
         self.host.start()
         group = self.kernel.add_container(8, 'plain', (1,))
         self.kernel.write(group / 'cpu.rt.max', '200 1000')
-        self.assertEqual(700_000, self.host.free([]).cpus[1])
+        self.assertEqual(700_000, self._free().cpus[1])
         # Claimed, but not started.
         claim = _record('600/1000', (2,)).claim
-        self.assertEqual(300_000, self.host.free([claim]).cpus[2])
-
-    def test_removed_group_is_waited_for(self):
-        """The kernel gives its bandwidth back a little later."""
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 5)
-        )
-        rec = self._start()
-        self.host.apply(PID, rec)
-        self.kernel.return_late(1)
-        self.kernel.remove_container(PID)
-        pauses = []
-
-        def pause(seconds):
-            pauses.append(seconds)
-            time.sleep(seconds)
-            self.kernel.let_time_pass()
-
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.supply.sleep', pause)
-        )
-        self.assertIn('reserved_ppm=599999', self._read(
-            self.kernel.root, 'cpu.rt.effective'))  # fmt: skip
-        self.assertEqual(900_000, self.host.capacity().cpus[1])
-        self.assertEqual({}, self.host.capability.others)
-        self.assertLess(1, len(pauses))
+        self.assertEqual(300_000, self._free(claim).cpus[2])
 
     def test_what_is_nowhere_to_be_found_counts(self):
         rec = self._start()
@@ -407,13 +386,13 @@ class ReportingTest(EveryInterface, HostTestCase):
         self.kernel.return_late(60)
         self.kernel.remove_container(PID)
         # Rounded up.
-        self.assertEqual(299_999, self.host.capacity().cpus[1])
+        self.assertEqual(299_999, self._capacity().cpus[1])
         self.assertEqual({'(no group)': 600_001}, self.host.capability.others)
 
     def test_cannot_read_what_is_left(self):
         self.host.start()
         (self.kernel.root / 'cpu.rt.effective').unlink()
-        self.assertRaises(exception.HostNotPrepared, self.host.capacity)
+        self.assertRaises(exception.HostNotPrepared, self.host.refresh)
 
     def test_partition_needs_nothing(self):
         rec = self._start()
@@ -431,9 +410,9 @@ class ReportingTest(EveryInterface, HostTestCase):
         rec = self._start(_record('300/1000'))
         self.host.apply(PID, rec)
         self.assertEqual(
-            {0: 0, 1: 400_000, 2: 400_000, 3: 0}, self.host.capacity().cpus
+            {0: 0, 1: 400_000, 2: 400_000, 3: 0}, self._capacity().cpus
         )
-        self.assertEqual(100_000, self.host.free([rec.claim]).cpus[1])
+        self.assertEqual(100_000, self._free(rec.claim).cpus[1])
         self.kernel.add_container(8, 'other', (1,))
         err = self.assertRaises(
             exception.ReservationNotApplied,
@@ -465,8 +444,8 @@ class ReportingTest(EveryInterface, HostTestCase):
     def test_reservation_on_the_wrong_level(self):
         rec = self._start(nested=('libvirt',))
         self.kernel.write(self.group.parent / 'cpu.rt.max', '600 1000')
-        self.kernel.set_policy(self.group, PID, os.SCHED_RR, 5)
-        self.kernel.write_aside(self.group / 'cpu.rt.max', '600 1000')
+        self.kernel.files.set_policy(self.group, PID, os.SCHED_RR, 5)
+        self.kernel.files.write_aside(self.group / 'cpu.rt.max', '600 1000')
         self.assertIn('was to hold nothing', self.host.check(PID, rec))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))

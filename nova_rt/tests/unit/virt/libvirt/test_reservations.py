@@ -11,8 +11,8 @@ from nova import objects
 from nova.virt.libvirt import guest as libvirt_guest
 from oslotest import base
 
-from nova_rt import admission, events, exception, extra_specs, record
-from nova_rt.host import host
+from nova_rt import events, exception, extra_specs, record
+from nova_rt.host import host, supply
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
@@ -318,8 +318,17 @@ class ContainersTest(TestBase):
         self.assertEqual(['Stopped'], self.kinds())
         self.assertIn('v=9', self.events[0].reason)
 
-    def test_on_the_wrong_cpus_is_stopped(self):
-        guest = self.start('a', 100, RECORD, RECORD.claimed_on((1,)))
+    def test_on_the_wrong_cpus_is_given_its_own(self):
+        guest = self.start('a', 100)
+        self.kernel.set_cpus(self.kernel.group_of(100), (1,))
+        self.reservations.verify('a')
+        self.assertTrue(guest.is_active())
+        self.assertEqual(['Drifted', 'Repaired'], self.kinds())
+        self.assertEqual(RECORD.cpus, self.host.read_held(100)[1])
+
+    def test_on_the_wrong_cpus_for_good_is_stopped(self):
+        guest = self.start('a', 100)
+        self.kernel.take_off_line(2)
         self.reservations.verify('a')
         self.assertFalse(guest.is_active())
         self.assertEqual(['Drifted', 'Stopped'], self.kinds())
@@ -444,14 +453,38 @@ class ClaimsTest(TestBase):
         self.asked = record.Record(RECORD.request)
         self.before = self.reservations.free()
 
+    def _reads(self):
+        """From now on, each reading of the kernel's supply."""
+        reads = []
+        read = supply.Reader.read_supply
+
+        def count(reader, partition):
+            reads.append(partition)
+            return read(reader, partition)
+
+        self.useFixture(
+            fixtures.MockPatchObject(supply.Reader, 'read_supply', count)
+        )
+        return reads
+
+    def test_update_of_the_tracker_reads_once(self):
+        """It publishes what is free, and the driver its inventory."""
+        reads = self._reads()
+        self.reservations.free()
+        self.host.capacity()
+        self.assertEqual(1, len(reads))
+
+    def test_claim_reads_once(self):
+        reads = self._reads()
+        self.reservations.claim('a', RECORD)
+        self.assertEqual(1, len(reads))
+
     def test_cpus_that_do_not_fit_into_a_record(self):
         """Refused, with the reason; nothing is held."""
-        scattered = admission.Capacity(
-            dict.fromkeys(range(0, 2000, 3), 950_000)
-        )
+        scattered = tuple(range(0, 1800, 3))
         asked = record.Record(Request(Reservation(500, 1000), 600))
         with fixtures.MockPatchObject(
-            self.host, 'free', lambda claims: scattered
+            self.host, 'place', lambda claims, vcpus, ppm: scattered
         ):
             refusal = self.assertRaises(
                 exception.InvalidRecord, self.reservations.claim, 'a', asked

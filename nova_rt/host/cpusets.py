@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives a container its CPUs again.
+
+libvirt confines it when it starts. Later something may change that: on cgroup
+v1 the kernel takes a CPU that goes off line out of every cpuset, and does not
+put it back when it comes on line again.
+"""
+
+import errno
+import pathlib
+
+from nova_rt import cpulist, exception
+from nova_rt.host import cgroup
+from nova_rt.host.cgroup import CPUS_FILE, Container, Hierarchy
+
+#: What the kernel says to CPUs that a group cannot have: they are off line,
+#: not in the group above, another's alone, or their bandwidth is promised.
+_CANNOT = (
+    errno.EINVAL, errno.ERANGE, errno.EBUSY, errno.EACCES, errno.ENOSPC
+)  # fmt: skip
+
+
+def repair(
+    hierarchy: Hierarchy,
+    container: Container,
+    partition: pathlib.Path,
+    cpus: tuple[int, ...],
+) -> None:
+    """See that a container may use exactly these CPUs.
+
+    Groups around it are widened where they have to be, up to the partition
+    at most. Nothing is written if it may use them already.
+
+    :raises OSError: with the kernel's errno
+    :raises ReservationNotApplied: if the kernel refuses the CPUs
+    """
+    found = hierarchy.read_cpus(container)
+    if found == cpus:
+        return
+    *above, own = hierarchy.find_cpusets(container, partition)
+    if not (own / CPUS_FILE).exists():
+        return  # Nothing confines it here; whoever checks will say so.
+    try:
+        for group in above:
+            _widen(hierarchy, group, cpus)
+        if hierarchy.read_cpu_list(own / CPUS_FILE) != cpus:
+            hierarchy.files.write(own / CPUS_FILE, cpulist.render(cpus))
+        hierarchy.gather(container)
+    except OSError as err:
+        if err.errno not in _CANNOT:
+            raise
+        differs = cgroup.describe_other_cpus(container.group, cpus, found)
+        raise exception.ReservationNotApplied(
+            f'{differs}; the kernel refuses to change that '
+            f'({err.strerror}): they are off line, or something else has them',
+            err.errno,
+        ) from err
+
+
+def _widen(
+    hierarchy: Hierarchy, group: pathlib.Path, cpus: tuple[int, ...]
+) -> None:
+    """See that a group leaves these CPUs to the groups in it."""
+    path = group / CPUS_FILE
+    try:
+        has = hierarchy.read_cpu_list(path)
+    except FileNotFoundError:
+        return  # It has no cpuset of its own.
+    if hierarchy.confines(has) and not set(cpus) <= set(has):
+        union = sorted({*has, *cpus})
+        hierarchy.files.write(path, cpulist.render(union))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a host's capability is offered to servers."""
+
+from collections.abc import Iterable
+import dataclasses
+
+from nova_rt import admission, exception
+from nova_rt.admission import Capacity, Claim
+from nova_rt.host.capability import Capability
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """The operator's choice.
+
+    :ivar cpus: that servers may use
+    :ivar reserved_ppm: bandwidth to keep back: on each CPU, or once where the
+        kernel sums over the host
+    """
+
+    cpus: tuple[int, ...]
+    reserved_ppm: int
+
+    def of(self, ceiling: Capacity) -> Capacity:
+        """Tell what servers can have of a ceiling.
+
+        :param ceiling: what groups can hold in all
+        :returns: ppm of each CPU that is offered, and of the host
+        """
+        offered = {
+            cpu: max(0, ceiling.cpus.get(cpu, 0) - self.reserved_ppm)
+            for cpu in self.cpus
+        }
+        host = ceiling.host_ppm
+        if host is not None:
+            host = max(0, host - self.reserved_ppm)
+        return Capacity(offered, host)
+
+    def free(self, found: Capability, claims: Iterable[Claim]) -> Capacity:
+        """Tell what is left beside claims.
+
+        Where the kernel reports what it has left, not more than that.
+
+        :returns: ppm of each CPU, and of the host
+        """
+        free = self.of(found.ceiling).free(claims)
+        if found.left is None:
+            return free
+        least = self.of(Capacity(found.left)).cpus
+        return Capacity(
+            {cpu: min(ppm, least[cpu]) for cpu, ppm in free.cpus.items()}
+        )
+
+    def may_fit(
+        self,
+        found: Capability,
+        claims: Iterable[Claim],
+        vcpus: int,
+        ppm: int,
+    ) -> bool:
+        """Tell whether it is worth waiting for bandwidth that has no group.
+
+        :param ppm: bandwidth on each CPU
+        :returns: whether there is some, and a server would fit with it
+        """
+        if not found.unowned:
+            return False
+        try:
+            then = self.free(found.with_unowned(), claims)
+            admission.place(then, vcpus, ppm)
+        except exception.InsufficientBandwidth:
+            return False
+        return True

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose the files are that a container's reservation consists of.
+
+They are the host's root's, and nobody else writes to them. libvirt leaves
+them so on cgroup v1. On cgroup v2 it gives all files of the container's group
+to the container's root (src/util/vircgroupv2.c, virCgroupV2SetOwner()), and
+the kernel then lets that root change its CPUs, or give up its reservation.
+"""
+
+import os
+import pathlib
+
+from nova_rt.host.cgroup import Container, Hierarchy
+from nova_rt.host.files import Files
+import nova_rt.privsep.cgroup
+
+_OTHERS_WRITE = 0o022
+
+
+def find_difference(hierarchy: Hierarchy, container: Container) -> str | None:
+    """Find a file of a reservation that is not the host's root's alone.
+
+    :returns: None if there is none, else a sentence
+    :raises OSError: with the kernel's errno
+    """
+    for group in hierarchy.find_reserving(container):
+        differs = _look(hierarchy.files, group)
+        if differs is not None:
+            return differs
+    return None
+
+
+def take(hierarchy: Hierarchy, container: Container) -> None:
+    """Make these files the host's root's.
+
+    :raises OSError: with the kernel's errno
+    """
+    for group in hierarchy.find_reserving(container):
+        if _look(hierarchy.files, group) is not None:
+            hierarchy.files.take_files(group)
+
+
+def _look(files: Files, group: pathlib.Path) -> str | None:
+    for name in sorted(os.listdir(group)):
+        if not nova_rt.privsep.cgroup.is_reservation(name):
+            continue
+        user, mode = files.read_owner(group / name)
+        if user or mode & _OTHERS_WRITE:
+            return (
+                f'{group / name} was to be writable for root alone, and '
+                f'belongs to user {user}, with permissions {mode:o}'
+            )
+    return None

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who waits for the kernel, and how often it is read: by a fake clock."""
+
+import fixtures
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt.admission import Claim
+from nova_rt.host import cgroup, host, supply
+from nova_rt.record import Record
+from nova_rt.request import Request
+from nova_rt.reservation import Reservation
+from nova_rt.tests.fixtures import deep, kernel
+
+RECORD = Record(Request(Reservation(600, 1000), 1), (1,))
+
+
+class Clock(fixtures.Fixture):
+    """A clock that moves when somebody waits.
+
+    :ivar waited_s: how long in all
+    :ivar then: what happens when somebody waits
+    """
+
+    def _setUp(self):
+        self.now_s = 0.0
+        self.waited_s = 0.0
+        self.then = lambda: None
+        for module in ('cgroup.time', 'host'):
+            for name, fake in (
+                ('monotonic', lambda: self.now_s), ('sleep', self._sleep)
+            ):  # fmt: skip
+                self.useFixture(
+                    fixtures.MonkeyPatch(f'nova_rt.host.{module}.{name}', fake)
+                )
+
+    def _sleep(self, seconds):
+        self.now_s += seconds
+        self.waited_s += seconds
+        self.then()
+
+
+class WaitingTest(base.BaseTestCase):
+    """On the kernel that says what it has; one container has just gone."""
+
+    def setUp(self):
+        super().setUp()
+        self.kernel = self.useFixture(kernel.make('v2-rt-max-cpu', cpus=2))
+        self.host = host.Host(
+            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
+            files=self.kernel.files,
+        )  # fmt: skip
+        self.host.start()
+        self.kernel.add_container(7, 'web', (1,))
+        self.host.apply(7, RECORD)
+        self.clock = self.useFixture(Clock())
+        self.reads = 0
+        read = supply.Reader.read_supply
+
+        def count(reader, partition):
+            self.reads += 1
+            return read(reader, partition)
+
+        self.useFixture(
+            fixtures.MockPatchObject(supply.Reader, 'read_supply', count)
+        )
+
+    def _leave_a_zombie(self):
+        """The kernel holds what belongs to no group, for ever."""
+        self.kernel.return_late(1e9)
+        self.kernel.remove_container(7)
+
+    def _end_zombie(self):
+        self.kernel._reservations._gone.clear()
+        self.kernel.let_time_pass()
+
+    def test_reading_never_waits(self):
+        self._leave_a_zombie()
+        self.host.refresh()
+        self.assertEqual(299_999, self.host.free([]).cpus[1])
+        self.assertEqual(299_999, self.host.capacity().cpus[1])
+        self.assertEqual((0, 1), (self.clock.waited_s, self.reads))
+
+    def test_claim_that_fits_does_not_wait(self):
+        self._leave_a_zombie()
+        self.assertEqual((0,), self.host.place([], 1, 500_000))
+        self.assertEqual((0, 1), (self.clock.waited_s, self.reads))
+
+    def test_refused_claim_waits_once(self):
+        self._leave_a_zombie()
+        err = self.assertRaises(
+            exception.InsufficientBandwidth, self.host.place, [], 2, 500_000
+        )
+        self.assertEqual((900_000, 299_999), err.free_ppm)
+        self.assertGreaterEqual(self.clock.waited_s, cgroup.PATIENCE_S)
+        self.assertLess(
+            self.clock.waited_s, cgroup.PATIENCE_S + 2 * cgroup.PAUSE_S
+        )
+
+    def test_refused_claim_that_nothing_can_help_does_not_wait(self):
+        """It would not fit if all of it came back."""
+        self._leave_a_zombie()
+        for claims, vcpus, ppm in (
+            ([], 2, 900_001), ([], 3, 500_000),
+            ([Claim((0,), 900_000)], 2, 100_000),
+        ):  # fmt: skip
+            self.assertRaises(
+                exception.InsufficientBandwidth,
+                self.host.place, claims, vcpus, ppm,
+            )  # fmt: skip
+        self.assertEqual(0, self.clock.waited_s)
+
+    def test_refused_claim_without_a_zombie_does_not_wait(self):
+        self.assertRaises(
+            exception.InsufficientBandwidth, self.host.place, [], 2, 500_000
+        )
+        self.assertEqual((0, 1), (self.clock.waited_s, self.reads))
+
+    def test_bandwidth_that_comes_back(self):
+        self._leave_a_zombie()
+        self.clock.then = self._end_zombie
+        self.assertEqual((0, 1), self.host.place([], 2, 500_000))
+        self.assertEqual(cgroup.PAUSE_S, self.clock.waited_s)
+
+    def test_reading_needs_no_lock_that_a_write_holds(self):
+        """A container that is being started holds up no claim."""
+        with self.host._lock:
+            self.host.refresh()
+            self.host.place([], 1, 500_000)
+
+    def test_groups_nested_deeper_than_any_path(self):
+        """By the root of a plain container: it holds up no one, either."""
+        group = self.kernel.add_container(8, 'plain', (0,))
+        self.useFixture(
+            deep.DeepGroups(
+                group, {'cpu.rt.max': 'max 1000000\n', 'cgroup.threads': ''}
+            )
+        )
+        # So that the kernel has more than is found, and all is looked at.
+        self._leave_a_zombie()
+        self.host.refresh()
+        self.assertEqual(900_000, self.host.free([]).cpus[0])
+        container = self.host._find(8)
+        tasks = self.host._backend.read_tasks(container)
+        self.assertEqual(self.kernel.tasks_of(8) | {8}, tasks)
