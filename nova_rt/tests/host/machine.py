@@ -9,9 +9,10 @@ import subprocess
 import time
 
 import fixtures
+from oslo_config import cfg
 from oslotest import base
 
-from nova_rt import exception
+from nova_rt import conf, exception
 from nova_rt.host import budgeted, files, probe, protocol, reporting
 import nova_rt.privsep
 
@@ -44,13 +45,30 @@ class Machine(fixtures.Fixture):
                 nova_rt.privsep.rt_pctxt, 'client_mode', False
             )
         )
+        conf.register_opts(cfg.CONF)
+        self.addCleanup(cfg.CONF.clear_override, 'partition', group='nova_rt')
         self.top = self._make_top()
+        self.set_partition(self.top)
         self.addCleanup(self._remove, self.top)
         self.addCleanup(self._end_all)
 
+    def set_partition(self, group):
+        """Let the privileged functions work in a group."""
+        self.partition = str(group.relative_to(self.root))
+        cfg.CONF.set_override('partition', self.partition, group='nova_rt')
+
     def make_group(self, group):
         """As libvirt makes them: with the controllers that it needs."""
-        self.files.make_group(group)
+        group.mkdir()
+
+    @staticmethod
+    def write(path, text):
+        """Somebody else writes, as root; the errno is the kernel's."""
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
 
     def enable(self, group):
         """Give the groups in a group the files that they need."""
@@ -64,6 +82,9 @@ class Machine(fixtures.Fixture):
     @staticmethod
     def move(pid, group):
         (group / 'cgroup.procs').write_text(str(pid))
+
+    def move_to_cpus(self, pid, group):
+        """A process is to have the CPUs of a group, if they are apart."""
 
     def remove_task(self, tid):
         process = self._processes.pop(tid)
@@ -97,9 +118,9 @@ class BudgetedMachine(Machine):
             if not (self.root / parent).is_dir():
                 continue
             top = self.root / parent / self.name
-            self.files.make_group(top)
+            top.mkdir()
             try:
-                self.files.write(top / 'cpu.rt_runtime_us', str(SHARE_US))
+                self.write(top / 'cpu.rt_runtime_us', str(SHARE_US))
                 return top
             except OSError as err:
                 os.rmdir(top)
@@ -115,6 +136,16 @@ class BudgetedMachine(Machine):
         pid = self.add_task(group)
         self.move(pid, cpuset)
         return pid
+
+    def move_to_cpus(self, pid, group):
+        self.move(pid, self.cpuset_of(group))
+
+    def cpuset_of(self, group):
+        """The same group in the hierarchy of the cpusets."""
+        return self.files.cgroup / 'cpuset' / group.relative_to(self.root)
+
+    def set_cpus(self, group, cpus):
+        self.write(self.cpuset_of(group) / 'cpuset.cpus', cpus)
 
     def _make_cpuset(self, group, cpus):
         """The same group in the other hierarchy, and those above it."""
@@ -142,7 +173,7 @@ class ReportingMachine(Machine):
     def _make_top(self):
         top = self._make_delegated() / 'top'
         self.make_group(top)
-        self.files.write(top / 'cpu.rt.max', f'{SHARE_US} 1000000')
+        self.write(top / 'cpu.rt.max', f'{SHARE_US} 1000000')
         return top
 
     def _make_delegated(self):
@@ -151,7 +182,7 @@ class ReportingMachine(Machine):
             return self._make_service()
         group = self.root / self.name
         self.enable(self.root)
-        self.files.make_group(group)
+        group.mkdir()
         self.addCleanup(self._remove, group)
         return group
 
@@ -171,7 +202,7 @@ class ReportingMachine(Machine):
 
     def make_group(self, group):
         self.enable(group.parent)
-        self.files.make_group(group)
+        group.mkdir()
 
     def enable(self, group):
         (group / 'cgroup.subtree_control').write_text('+cpu +cpuset')

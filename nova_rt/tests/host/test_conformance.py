@@ -5,7 +5,8 @@ import errno
 import os
 import time
 
-from nova_rt.host import cgroup, tasks
+from nova_rt.host import tasks
+from nova_rt.host.hierarchies import V1
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.host import machine
 
@@ -247,7 +248,7 @@ class Player:
     def __init__(self, machine, top):
         self._machine = machine
         self._top = top
-        self._hierarchy = cgroup.V1(machine.files)
+        self._hierarchy = V1(machine.files)
         self._tasks = {}
 
     def play(self, scenario):
@@ -263,7 +264,7 @@ class Player:
     def _make(self, name):
         group = self._top / name
         self._machine.enable(group.parent)
-        self._machine.files.make_group(group)
+        self._machine.make_group(group)
 
     def _remove(self, name):
         self._machine.remove_group(self._top / name)
@@ -272,7 +273,7 @@ class Player:
         return self._machine.files.read(self._top / name / file)
 
     def _write(self, name, file, text):
-        self._machine.files.write(self._top / name / file, text)
+        self._machine.write(self._top / name / file, text)
 
     def _soon(self, name, file, text):
         self._hierarchy.write(self._top / name, [(file, text)])
@@ -314,7 +315,8 @@ class Player:
 
 class BudgetedTest(machine.MachineTestCase):
     def _play_on_fake(self):
-        fake = self.useFixture(kernel.make())
+        fake = self.useFixture(kernel.make(partition='top'))
+        fake.add_task(fake.root, os.getpid())
         top = fake.root / 'top'
         fake.make_group(top)
         fake.write(top / RUNTIME, str(machine.SHARE_US))
@@ -338,8 +340,9 @@ class ReportingTest(machine.MachineTestCase):
     def _test(self, scenario, answers):
         real = Player(self.machine, self.machine.top).play(scenario)
         fake = self.useFixture(
-            kernel.make('v2-rt-max-cpu', cpus=os.cpu_count())
+            kernel.make('v2-rt-max-cpu', cpus=os.cpu_count(), partition='top')
         )
+        fake.add_task(fake.root, os.getpid())
         top = fake.root / 'top'
         fake.enable(fake.root)
         fake.make_group(top)

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reservations on the real kernel, through the facade."""
 
+import contextlib
 import errno
+import json
 import os
+import pathlib
+import subprocess
 import sys
 import time
 
@@ -25,6 +29,46 @@ def _record(text, policy=TaskPolicy.RR, priority=1):
     return Record(request, (0,))
 
 
+#: Root of a user namespace, outside of it.
+MAPPED = 100_000
+
+#: Makes itself root of a user namespace once somebody has mapped it, and
+#: opens files to write: without writing, so that nothing is changed. A kernel
+#: without user namespaces has the user only that this is outside of it.
+AS_MAPPED_ROOT = f"""
+import json, os, sys
+user = {MAPPED}
+if int(sys.argv[1]):
+    import ctypes
+    assert ctypes.CDLL(None).unshare(0x10000000) == 0  # CLONE_NEWUSER
+    user = 0
+print('unshared', flush=True)
+sys.stdin.readline()
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+answers = {{}}
+for name in sys.argv[2:]:
+    try:
+        os.close(os.open(name, os.O_WRONLY))
+        answers[name] = 0
+    except OSError as err:
+        answers[name] = err.errno
+print(json.dumps(answers))
+"""
+
+#: A process that always has another one below it, for some seconds.
+CHAIN = """
+import os, time
+end = time.monotonic() + 20
+while time.monotonic() < end:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
 class HostTestCase(machine.MachineTestCase):
     def setUp(self):
         super().setUp()
@@ -32,6 +76,7 @@ class HostTestCase(machine.MachineTestCase):
         self.partition = self.machine.top / 'machine'
         # As libvirt needs it; nova_rt itself needs the cpu controller.
         self.machine.enable(self.machine.top)
+        self.machine.set_partition(self.partition)
         self.host = self._host()
         self.found = self.host.start()
 
@@ -43,14 +88,16 @@ class HostTestCase(machine.MachineTestCase):
             partition=str(self.partition.relative_to(self.machine.root)),
         )
 
-    def _container(self, name, levels=()):
+    def _container(self, name, levels=(), cpus='0'):
         """Its process and group, as libvirt-lxc leaves them, and a task."""
         group = self.partition
         for each in (name, *levels):
             group /= each
             self.machine.make_group(group)
-        pid = self.machine.confine(group, '0')
-        return pid, group, self.machine.add_task(group)
+        pid = self.machine.confine(group, cpus)
+        task = self.machine.add_task(group)
+        self.machine.move_to_cpus(task, group)
+        return pid, group, task
 
     def _not_applied(self, pid, rec, number):
         err = self.assertRaises(
@@ -127,11 +174,99 @@ class EveryMachine:
             machine._remove_one(group)
 
     def test_other_cpus(self):
+        """Somebody has changed its cpuset: it gets its CPUs again."""
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest('needs two CPUs')
+        pid, group, task = self._container('web', cpus='0-1')
+        self.machine.set_cpus(group, '1')
+        rec = _record('300/10000')
+        self.assertEqual({1}, os.sched_getaffinity(task))
+        self.host.apply(pid, rec)
+        self.assertIsNone(self.host.check(pid, rec))
+        for tid in (pid, task):
+            self.assertEqual({0}, os.sched_getaffinity(tid))
+
+    def test_cpu_that_is_not_there(self):
         pid, _, _ = self._container('web')
-        rec = _record('300/10000').claimed_on((1,))
-        self.assertIn('CPUs 1', self._not_applied(pid, rec, 0))
+        rec = _record('300/10000').claimed_on((4000,))
+        err = self.assertRaises(
+            exception.ReservationNotApplied, self.host.apply, pid, rec
+        )
+        text = str(err)
+        self.assertIn('was to run on CPUs 4000 and may run on 0', text)
+
+    def test_policies_that_are_kept(self):
+        pid, group, first = self._container('web')
+        second = self.machine.add_task(group)
+        self.host.apply(pid, _record('300/10000', TaskPolicy.OTHER))
+        mine = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+        os.sched_setscheduler(first, mine, os.sched_param(2))
+        os.sched_setscheduler(second, os.SCHED_BATCH, os.sched_param(0))
+        self.host.apply(pid, _record('300/10000'))
+        self.assertEqual(mine, os.sched_getscheduler(first))
+        self.assertEqual(os.SCHED_RR, os.sched_getscheduler(second))
+
+    def test_container_that_forks_without_end(self):
+        """One child at a time, each with a child of its own."""
+        pid, group, _ = self._container('web')
+        task = self.machine.add_task(group, sys.executable, '-c', CHAIN)
+        self.host.apply(pid, _record('3000/100000'))
+        self.assertEqual(os.SCHED_RR, os.sched_getscheduler(task))
+        for tid in self.machine.hierarchy.read_tasks(group):
+            with contextlib.suppress(ProcessLookupError):
+                if tid != pid:
+                    policy = os.sched_getscheduler(tid)
+                    self.assertEqual(os.SCHED_RR, policy)
+
+    def test_mapped_root_writes_nothing_of_its_reservation(self):
+        """From inside of a user namespace; libvirt gave it the files."""
+        pid, _, _ = self._container('web')
+        mine = self.machine.hierarchy.find_container(pid, self.partition)
+        groups = self.machine.hierarchy.find_reserving(mine)
+        for each in groups:
+            for path in (each, *each.iterdir()):
+                os.chown(path, MAPPED, MAPPED)
+        before = self._write_as_mapped_root(groups)
+        self.assertIn(0, before.values())
+        rec = _record('300/10000')
+        self.assertIn('writable for root alone', self._differs(pid, rec))
+        self.host.apply(pid, rec)
+        self.assertIsNone(self.host.check(pid, rec))
+        after = self._write_as_mapped_root(groups)
+        self.assertEqual({errno.EACCES}, set(after.values()), after)
+        self.assertIsNone(self.host.check(pid, rec))
+
+    def _differs(self, pid, rec):
+        """What differs once the kernel holds the reservation."""
+        self.host._backend.hold(
+            self.host.capability, self.host._find(pid),
+            rec.request.reservation, rec.cpus,
+        )  # fmt: skip
+        return self.host.check(pid, rec)
+
+    def _write_as_mapped_root(self, groups):
+        """Open each of the files to write, as root of a user namespace.
+
+        :returns: name of a file -> errno, 0 if it could
+        """
+        names = [
+            str(path)
+            for group in groups
+            for path in group.iterdir()
+            if path.name.startswith(('cpu.rt', 'cpuset.'))
+        ]
+        mapped = os.path.exists('/proc/self/uid_map')
+        child = subprocess.Popen(
+            [sys.executable, '-c', AS_MAPPED_ROOT, str(int(mapped)), *names],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.addCleanup(child.kill)
+        child.stdout.readline()
+        for what in ('uid_map', 'gid_map') if mapped else ():
+            path = pathlib.Path('/proc', str(child.pid), what)
+            path.write_text(f'0 {MAPPED} 65536')
+        text, _ = child.communicate('go\n', timeout=60)
+        return json.loads(text)
 
     def test_tasks_keep_their_reservation_from_being_taken(self):
         pid, group, _ = self._container('web')
@@ -155,6 +290,36 @@ class EveryMachine:
 
 class BudgetedTest(EveryMachine, HostTestCase):
     NUMBERS = 'the groups in it 30000 ppm'
+
+    def test_every_cpuset_has_shrunk(self):
+        """As the kernel leaves them after a CPU was off line."""
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest('needs two CPUs')
+        pid, group, task = self._container('web', ('libvirt',), cpus='0-1')
+        rec = _record('300/10000').claimed_on((0, 1))
+        for each in (group, group.parent, self.partition):
+            self.machine.set_cpus(each, '0')
+        self.assertEqual({0}, os.sched_getaffinity(task))
+        self.host.apply(pid, rec)
+        self.assertIsNone(self.host.check(pid, rec))
+        for tid in (pid, task):
+            self.assertEqual({0, 1}, os.sched_getaffinity(tid))
+
+    def test_tasks_are_not_in_their_cpuset(self):
+        """The kernel moves them out of one that has lost its last CPU."""
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest('needs two CPUs')
+        pid, group, task = self._container('web', cpus='0-1')
+        self.machine.set_cpus(group, '0')
+        for tid in (pid, task):
+            self.machine.move(tid, self.machine.cpuset_of(self.partition))
+        self.host.apply(pid, _record('300/10000'))
+        self.assertIsNone(self.host.check(pid, _record('300/10000')))
+        cpuset = self.machine.cpuset_of(group)
+        self.assertEqual(
+            {pid, task},
+            {int(tid) for tid in (cpuset / 'tasks').read_text().split()},
+        )
 
     def test_start(self):
         self.assertEqual('v1-throttle', self.found.name)
@@ -187,7 +352,7 @@ class BudgetedTest(EveryMachine, HostTestCase):
 
     def test_partition_reset(self):
         pid, group, _ = self._container('web')
-        self.machine.files.write(self.partition / 'cpu.rt_runtime_us', '0')
+        self.machine.write(self.partition / 'cpu.rt_runtime_us', '0')
         self.host.apply(pid, _record('300/10000'))
         self.assertEqual(machine.SHARE_US, self._read(self.partition)[0])
         self.assertEqual(300, self._read(group)[0])
@@ -228,6 +393,7 @@ class ReportingTest(EveryMachine, HostTestCase):
         self.assertEqual(
             '0 runtime_ns=300000 period_ns=10000000\n', self._effective(group)
         )
+        self.host.refresh()
         self.assertEqual({0: 10_000}, self.host.free([_record(
             '300/10000').claim]).cpus)  # fmt: skip
 
@@ -239,6 +405,7 @@ class ReportingTest(EveryMachine, HostTestCase):
         self.addCleanup(self.machine._remove, partition)
         self.addCleanup(self.machine._end_all)
         self.partition = partition
+        self.machine.set_partition(partition)
         before = self._reserved()
         self.host = self._host()
         self.host.start()
@@ -251,6 +418,7 @@ class ReportingTest(EveryMachine, HostTestCase):
         pid, group, task = self._container('web')
         rec = _record('4000/10000')
         self.host.apply(pid, rec)
+        self.host.refresh()
         self.assertEqual(capacity, self.host.capacity().cpus[0])
         self.assertLessEqual(abs(self._reserved() - before - 400_000), 1)
         self.assertEqual(
@@ -259,7 +427,8 @@ class ReportingTest(EveryMachine, HostTestCase):
         for tid in (task, pid):
             self.machine.remove_task(tid)
         machine._remove_one(group)
-        self.assertEqual(capacity, self.host.free([]).cpus[0])
+        # The next server that needs it waits for it.
+        self.assertEqual((0,), self.host.place([], 1, capacity))
         self.assertEqual(before, self._reserved())
 
     def test_nested_groups(self):
@@ -278,7 +447,7 @@ class ReportingTest(EveryMachine, HostTestCase):
     def test_groups_in_the_container(self):
         pid, group, _ = self._container('web')
         inside = group / 'init.scope'
-        self.machine.files.make_group(inside)
+        inside.mkdir()
         task = self.machine.add_task(inside)
         self.host.apply(pid, _record('300/10000'))
         self.assertEqual(os.SCHED_RR, os.sched_getscheduler(task))
@@ -288,7 +457,7 @@ class ReportingTest(EveryMachine, HostTestCase):
         self.host.apply(pid, _record('300/10000'))
         inside = group / 'control'
         (group / 'cgroup.subtree_control').write_text('+cpu')
-        self.machine.files.make_group(inside)
+        inside.mkdir()
         self.machine.files.write(inside / 'cpu.rt.max', '100 10000')
         self.assertIn('runtime_ns=200', self._effective(group))
         self.assertIsNone(self.host.check(pid, _record('300/10000')))

@@ -30,7 +30,12 @@ class EveryMachine:
         """Run the functions in a helper with these settings."""
         directory = self.useFixture(fixtures.TempDir()).path
         path = pathlib.Path(directory) / 'nova.conf'
-        path.write_text('\n'.join(('[nova_rt_privileged]', *settings)))
+        path.write_text(
+            '\n'.join((
+                '[nova_rt]', f'partition = {self.machine.partition}',
+                '[nova_rt_privileged]', *settings,
+            ))
+        )  # fmt: skip
         context = nova_rt.privsep.rt_pctxt
         command = f'{_HELPER} --config-file {path}'
         group = context.cfg_section
@@ -67,9 +72,12 @@ class EveryMachine:
         policy = str(self.group), os.getpid(), os.SCHED_RR, 2, False
         self._fails(errno.EPERM, daemon.set_policy, *policy)
         self._fails(errno.EINVAL, daemon.write, str(self.file), self.TOO_MUCH)
-        self._fails(errno.EEXIST, daemon.make_group, str(self.group))
+        self._fails(errno.EEXIST, daemon.make_group, str(self.machine.top))
         self._fails(
-            errno.ENOENT, daemon.write, f'{self.group}/gone/cpu.rt.max', ''
+            errno.ENOENT,
+            daemon.write,
+            f'{self.group}/gone/{self.machine.RUNTIME_FILE}',
+            '',
         )
         self._fails(errno.EACCES, daemon.write, '/etc/passwd', '')
         daemon.write(str(self.file), self.LITTLE)
@@ -105,9 +113,43 @@ class EveryMachine:
         )
         self.assertEqual(os.SCHED_FIFO, os.sched_getscheduler(task))
 
+    def test_files_need_chown(self):
+        os.chown(self.file, 100_000, 100_000)
+        daemon = self._daemon('capabilities = CAP_SYS_NICE, CAP_DAC_OVERRIDE')
+        self._fails(errno.EPERM, daemon.take_files, str(self.group))
+        self.assertEqual(100_000, self.file.stat().st_uid)
+
+    def test_files_are_taken(self):
+        """By the capabilities that it has, also from an odd mode."""
+        os.chown(self.file, 100_000, 100_000)
+        self.file.chmod(0o666)
+        self._daemon().take_files(str(self.group))
+        found = self.file.stat()
+        self.assertEqual(
+            (0, 0, 0o644), (found.st_uid, found.st_gid, found.st_mode & 0o777)
+        )
+
+    def test_confined_to_its_own_partition(self):
+        """Whatever the caller's configuration says."""
+        outside = self.machine.top.parent / f'{self.machine.name}-other'
+        self.machine.make_group(outside)
+        self.addCleanup(self.machine._remove, outside)
+        daemon = self._daemon()
+        cfg.CONF.set_override('partition', outside.name, group='nova_rt')
+        file = outside / self.machine.RUNTIME_FILE
+        before = file.read_text()
+        self._fails(errno.EACCES, daemon.write, str(file), self.LITTLE)
+        self._fails(errno.EACCES, daemon.take_files, str(outside))
+        self._fails(
+            errno.EACCES, daemon.set_policy, str(outside), os.getpid(),
+            os.SCHED_RR, 1, False,
+        )  # fmt: skip
+        self.assertEqual(before, file.read_text())
+
     def test_partition_needs_dac_override(self):
-        daemon = self._daemon('capabilities = CAP_SYS_NICE')
         path = self.machine.root / f'{self.machine.name}-partition'
+        self.machine.set_partition(path)
+        daemon = self._daemon('capabilities = CAP_SYS_NICE')
         self.addCleanup(lambda: path.exists() and path.rmdir())
         self._fails(errno.EACCES, daemon.make_group, str(path))
 
