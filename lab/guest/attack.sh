@@ -1,0 +1,353 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the root of a container can do to reservations, to the host and to
+# others: it tries, prints a line for each attempt and fails if one succeeds.
+#
+#   attack.sh [OTHER_PID [OTHER_GROUP]]
+#
+# OTHER_PID is a process outside of the container, by the host's number;
+# OTHER_GROUP the path of another control group. Lines are
+#
+#   <kind> <tab> <attempt> <tab> <result> <tab> <what was said>
+#
+# where the kind is "breach" (must be refused; the exit code is the number of
+# those that were not) or "way": what a container's root may do, because it is
+# confined to its own namespaces and its own groups. A way is tried because it
+# may lead to a breach; the breaches are tried once more behind it.
+#
+# Nothing is changed if an attempt succeeds: files are written what they hold.
+#
+# A container's root may: make groups in its own group of cgroup v2, which
+# divide what it has; move its own tasks between them; make namespaces of its
+# own, and mount there what a user namespace may mount; lower its own priority.
+
+export PATH=/bin:/sbin:/usr/bin:/usr/sbin LC_ALL=C
+other_pid=${1:-}
+other_group=${2:-}
+tab=$(printf '\t')
+work=$(mktemp -d /tmp/attack.XXXXXX) || exit 99
+breaches=0
+tried=0
+
+if [ "$(awk '{ print $1, $2, $3; exit }' /proc/self/uid_map)" \
+    = '0 0 4294967295' ]; then
+    echo 'attack.sh: not in a user namespace: this root is the host'\''s' >&2
+    exit 99
+fi
+
+# The last line that a command says, without its own name and the path.
+said() {
+    tail -n 1 "$work/said" 2>/dev/null | sed 's/.*: //' | tr -d '\t'
+}
+
+report() {
+    printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4"
+}
+
+# breach NAME COMMAND...: it must fail.
+breach() {
+    name=$1
+    shift
+    tried=$((tried + 1))
+    if "$@" >"$work/said" 2>&1; then
+        breaches=$((breaches + 1))
+        report breach "$name" SUCCEEDED "$(said)"
+        return 0
+    fi
+    report breach "$name" refused "$(said)"
+    return 1
+}
+
+# way NAME COMMAND...: it may succeed.
+way() {
+    name=$1
+    shift
+    if "$@" >"$work/said" 2>&1; then
+        report way "$name" done ''
+        return 0
+    fi
+    report way "$name" refused "$(said)"
+    return 1
+}
+
+# absent NAME REASON: nothing to try it on.
+absent() {
+    report breach "$1" absent "$2"
+}
+
+# Write to a file what it holds. The subshell: a redirection that fails ends
+# some shells.
+rewrite() {
+    (text=$(cat "$1" 2>/dev/null) && printf '%s\n' "${text:-0}" >"$1")
+}
+
+put() {
+    (printf '%s\n' "$2" >"$1")
+}
+
+# Control groups
+
+cgroup_mounts() {
+    awk '{ for (i = 7; i < NF; i++) if ($i == "-" &&
+        ($(i + 1) == "cgroup" || $(i + 1) == "cgroup2")) print $5 }' \
+        /proc/self/mountinfo | sort -u
+}
+
+groups() {
+    find "$1" -maxdepth 5 -type d ! -path '*/attack-*' 2>/dev/null | head -n 60
+}
+
+# Whether a group is the container's own, or one in it: a process of ours is
+# in it, or in the one above.
+is_own() {
+    path=$1
+    while [ "${#path}" -gt "${#2}" ]; do
+        grep -qx "$$" "$path/cgroup.procs" 2>/dev/null && return 0
+        path=${path%/*}
+    done
+    return 1
+}
+
+attack_groups() {
+    where=$1
+    for mount in $(cgroup_mounts); do
+        for group in $(groups "$mount"); do
+            for file in "$group"/cpu.rt* "$group"/cpuset.* \
+                "$group"/release_agent "$group"/notify_on_release; do
+                [ -e "$file" ] || continue
+                # Files that nobody can write to say nothing.
+                case $file in
+                    *.effective | *.stat | *.isolated | *_pressure | \
+                        *effective_*) continue ;;
+                esac
+                breach "$where: write $file" rewrite "$file"
+            done
+            if is_own "$group" "$mount"; then
+                way "$where: mkdir in $group" mkdir "$group/attack-$$" &&
+                    rmdir "$group/attack-$$"
+                continue
+            fi
+            for file in cgroup.subtree_control cpu.max cpu.shares; do
+                [ -e "$group/$file" ] && breach \
+                    "$where: write $group/$file" rewrite "$group/$file"
+            done
+            breach "$where: mkdir in $group" mkdir "$group/attack-$$" &&
+                rmdir "$group/attack-$$"
+            breach "$where: join $group" put "$group/cgroup.procs" "$$"
+        done
+    done
+    if [ -n "$other_group" ]; then
+        for file in cpu.rt.max cpu.rt_runtime_us cpuset.cpus cgroup.procs; do
+            for mount in $(cgroup_mounts); do
+                [ -e "$mount/$other_group/$file" ] && breach \
+                    "$where: write another's $file" \
+                    rewrite "$mount/$other_group/$file"
+            done
+        done
+    fi
+}
+
+attack_kernel() {
+    where=$1
+    for file in sched_rt_runtime_us sched_rt_period_us sched_rr_timeslice_ms \
+        core_pattern modprobe hotplug sysrq randomize_va_space panic; do
+        file=/proc/sys/kernel/$file
+        if [ ! -e "$file" ]; then
+            absent "$where: write $file" 'no such file'
+            continue
+        fi
+        breach "$where: write $file" rewrite "$file"
+    done
+    # h: print a help text.
+    breach "$where: sysrq" put /proc/sysrq-trigger h
+    for file in /sys/kernel/uevent_helper /sys/kernel/debug/sched/features \
+        /sys/kernel/debug/sched/fair_server/cpu0/runtime \
+        /sys/devices/system/cpu/cpu1/online /proc/irq/default_smp_affinity \
+        /sys/module/kernel/parameters/panic; do
+        if [ ! -e "$file" ]; then
+            absent "$where: write $file" 'no such file'
+            continue
+        fi
+        breach "$where: write $file" rewrite "$file"
+    done
+    for file in /proc/kcore /proc/kmsg /dev/mem /dev/kmem /dev/port; do
+        if [ ! -e "$file" ]; then
+            absent "$where: read $file" 'no such file'
+            continue
+        fi
+        breach "$where: read $file" timeout 2 head -c 1 "$file"
+    done
+}
+
+# Devices, modules, the machine
+
+attack_machine() {
+    for node in 'mem c 1 1' 'kmsg c 1 11' 'sda b 8 0' 'loop b 7 0' \
+        'loop-control c 10 237'; do
+        # shellcheck disable=SC2086
+        set -- $node
+        breach "mknod $1" mknod "$work/$1" "$2" "$3" "$4"
+        breach "read $1" head -c 1 "$work/$1"
+    done
+    printf 'no module' >"$work/attack.ko"
+    # Whoever may would be told that it is none.
+    breach 'load a module' sh -c "insmod '$work/attack.ko' 2>&1 |
+        tee /dev/stderr | grep -qi 'invalid\|exec format'"
+    # date says what is wrong, and exits with 0 all the same.
+    breach 'set the clock' sh -c "! date -s '$(date '+%Y-%m-%d %H:%M:%S')' \
+        2>&1 | tee /dev/stderr | grep -q 'not permitted'"
+    breach 'swap on' swapon "$work/attack.ko"
+    breach 'mount a disk' mount -t ext4 /dev/sda "$work"
+    breach 'mount debugfs' mount -t debugfs none "$work"
+    breach 'mount tracefs' mount -t tracefs none "$work"
+    breach 'raise the limit of open files of all' rewrite /proc/sys/fs/file-max
+}
+
+# Its own tasks: more than it was given
+
+cpus_of() {
+    sed -n 's/^Cpus_allowed_list:[^0-9]*//p' "/proc/$1/status"
+}
+
+spread() {
+    before=$(cpus_of self)
+    taskset -p ffffffff "$$" || return 1
+    [ "$(cpus_of "$$")" != "$before" ]
+}
+
+attack_own_tasks() {
+    breach 'renice to -20' renice -n -20 -p "$$"
+    if command -v taskset >/dev/null; then
+        breach 'run on other CPUs' spread
+    else
+        absent 'run on other CPUs' 'no taskset here'
+    fi
+    if command -v chrt >/dev/null; then
+        breach 'FIFO 99 for itself' chrt -f -p 99 "$$"
+        breach 'RR 50 for a new task' chrt -r 50 true
+        breach 'a deadline' chrt -d -T 900000 -D 1000000 -P 1000000 0 true
+        way 'ordinary for itself' chrt -o -p 0 "$$"
+    else
+        absent 'FIFO 99 for itself' 'no chrt here'
+    fi
+    breach 'unlimited real-time priority' sh -c 'ulimit -r 99'
+    breach 'unlimited nice' sh -c 'ulimit -e 40'
+    breach 'its own oom_score_adj' put /proc/self/oom_score_adj -1000
+}
+
+# Others' tasks and namespaces
+
+attack_others() {
+    if [ -z "$other_pid" ] || [ -e "/proc/$other_pid" ]; then
+        absent 'tasks of others' 'no number of one, or one of our own has it'
+        return
+    fi
+    breach "kill -0 $other_pid" kill -0 "$other_pid"
+    breach "renice $other_pid" renice -n 5 -p "$other_pid"
+    breach "taskset $other_pid" taskset -p "$other_pid"
+    for what in mnt net pid user cgroup; do
+        breach "look at $what of $other_pid" \
+            readlink "/proc/$other_pid/ns/$what"
+    done
+    breach "enter $other_pid" nsenter -t "$other_pid" -m -n true
+    breach "root of $other_pid" ls "/proc/$other_pid/root/"
+    breach "all processes of the host" test -e "/proc/$other_pid"
+}
+
+attack_network() {
+    count=0
+    # The names are those of this network namespace; /sys may be another's.
+    for name in $(sed -n 's/^ *\([^:]*\):.*/\1/p' /proc/net/dev); do
+        path=/sys/class/net/$name
+        # A device of the host's hardware, or a bridge or tap of its network.
+        for kind in device bridge tun_flags; do
+            [ -e "$path/$kind" ] || continue
+            count=$((count + 1))
+            breach "network device $name of the host" true
+        done
+    done
+    [ "$count" -gt 0 ] || absent 'network devices of the host' 'none here'
+    # Abstract sockets are those of a network namespace: of libvirt, of D-Bus.
+    breach 'abstract sockets of the host' grep -q \
+        '@.*\(libvirt\|dbus\|systemd\|containerd\)' /proc/net/unix
+    for socket in /run/libvirt/libvirt-sock /run/dbus/system_bus_socket \
+        /run/docker.sock /run/openvswitch/db.sock; do
+        if [ ! -e "$socket" ]; then
+            absent "$socket" 'no such file'
+            continue
+        fi
+        breach "connect to $socket" nc -U "$socket"
+    done
+    breach 'network namespaces of the host' ls /run/netns
+    breach 'connection tracking of the host' rewrite \
+        /proc/sys/net/netfilter/nf_conntrack_max
+}
+
+attack_groups 'as it is'
+attack_kernel 'as it is'
+attack_machine
+attack_own_tasks
+attack_others
+attack_network
+
+# Once more, behind whatever can be opened.
+mkdir "$work/mount" "$work/bind"
+for kind in 'cgroup2 none' 'cgroup cpu' 'cgroup cpuset' 'cgroup cpu,cpuacct' \
+    'cgroup none,name=attack' 'proc none' 'sysfs none'; do
+    # shellcheck disable=SC2086
+    set -- $kind
+    case $2 in none) options=rw ;; *) options=rw,$2 ;; esac
+    if way "mount $1 ($2)" mount -t "$1" -o "$options" none "$work/mount"; then
+        case $1 in
+            cgroup*) attack_groups "$1 mounted" ;;
+            proc)
+                breach 'sched_rt_runtime_us by a proc of its own' rewrite \
+                    "$work/mount/sys/kernel/sched_rt_runtime_us"
+                breach 'sysrq by a proc of its own' put \
+                    "$work/mount/sysrq-trigger" h
+                ;;
+            sysfs)
+                breach 'CPU 1 by a sysfs of its own' rewrite \
+                    "$work/mount/devices/system/cpu/cpu1/online"
+                ;;
+        esac
+        umount "$work/mount"
+    fi
+done
+for mount in $(cgroup_mounts) /proc/sys /proc/sysrq-trigger /sys /proc; do
+    [ -e "$mount" ] || continue
+    way "remount $mount" mount -o remount,rw "$mount"
+    way "remount $mount, as a bind mount" mount -o remount,bind,rw "$mount"
+    if [ -d "$mount" ] && way "bind $mount" \
+        mount --bind "$mount" "$work/bind"; then
+        way "remount the bind of $mount" \
+            mount -o remount,bind,rw "$work/bind"
+        umount "$work/bind"
+    fi
+done
+for mount in /proc/sys /proc/sysrq-trigger; do
+    way "unmount what covers $mount" umount "$mount"
+done
+attack_groups 'after remounts'
+attack_kernel 'after remounts'
+
+nest() {
+    [ -z "${ATTACK_NESTED:-}" ] &&
+        way 'namespaces of its own' unshare -m -n -p -f -U -r true
+}
+
+if nest; then
+    # As root of a user namespace in the container's.
+    ATTACK_NESTED=1 unshare -m -n -p -f -U -r "$0" "$@" |
+        sed "s/^\\([a-z]*\\)$tab/\\1${tab}nested: /" >"$work/nested"
+    cat "$work/nested"
+    more=$(grep -c "^breach$tab.*${tab}SUCCEEDED$tab" "$work/nested")
+    breaches=$((breaches + more))
+    tried=$((tried + $(grep -c "^breach$tab" "$work/nested")))
+fi
+rm -rf "$work"
+[ -n "${ATTACK_NESTED:-}" ] ||
+    echo "attack.sh: $tried breaches tried, $breaches succeeded"
+[ "$breaches" -le 90 ] || breaches=90
+exit "$breaches"

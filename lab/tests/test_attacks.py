@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A container's root tries everything that lab/guest/attack.sh knows."""
+
+import os
+import pathlib
+import subprocess
+
+from lab.tests import base
+
+SCRIPT = pathlib.Path(__file__).parents[1] / 'guest' / 'attack.sh'
+LIMIT_S = 300
+
+#: Attempts that must have been made, by a part of their names.
+MUST = ('cpuset.cpus', 'sched_rt_runtime_us', 'mknod mem', 'load a module',
+        'renice', 'unlimited real-time priority', 'kill -0')  # fmt: skip
+
+
+class AttackTest(base.LabTestCase):
+    def test_everything_is_refused(self):
+        victim = self.create('rt.small')
+        attacker = self.create('rt.small')
+        other = self.container(victim)
+        found = self.container(attacker)
+        # It would be root of the host; the script refuses to run there.
+        uid_map = pathlib.Path('/proc', str(found.first_process()), 'uid_map')
+        self.assertNotEqual('0', uid_map.read_text().split()[1])
+        before = self._reservations(found, other)
+
+        code, text = self._attack(found, other)
+        print(text)
+        lines = [line.split('\t') for line in text.splitlines()]
+        tried = [line for line in lines if line[0] == 'breach']
+        succeeded = [line for line in tried if line[2] == 'SUCCEEDED']
+        self.assertEqual([], succeeded)
+        self.assertEqual(0, code, text)
+        refused = [line[1] for line in tried if line[2] == 'refused']
+        for part in MUST:
+            self.assertTrue(any(part in name for name in refused), part)
+
+        self.assertEqual(before, self._reservations(found, other))
+        for server in (victim, attacker):
+            self.assert_agree(server, '20000/100000')
+
+    @staticmethod
+    def _reservations(*containers):
+        return [(each.rt_files(), each.cpus()) for each in containers]
+
+    def _attack(self, found, other):
+        """Run the script as root of a container, in all its namespaces.
+
+        With more than that root has: libvirt has dropped capabilities, which
+        whoever enters the user namespace has.
+        """
+        root = pathlib.Path('/proc', str(found.first_process()), 'root')
+        inside = root / 'tmp' / 'attack.sh'
+        inside.write_text(SCRIPT.read_text())
+        inside.chmod(0o755)
+        groups = [path / 'cgroup.procs' for path in set(found._paths.values())]
+
+        victim = f'{other.cgroup.parent.name}/{other.cgroup.name}'
+
+        def join():
+            for group in groups:
+                group.write_text(str(os.getpid()))
+
+        done = subprocess.run(
+            ['nsenter', '--target', str(found.first_process()), '--all',
+             '--root', '--wd=/', '/bin/sh', '/tmp/attack.sh',
+             str(other.first_process()), victim],
+            preexec_fn=join, capture_output=True, text=True,
+            timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
