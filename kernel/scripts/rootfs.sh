@@ -53,7 +53,8 @@ python_key=$({ echo "$debian_key" "$python_packages"
 python=$work/guest-python-$python_key.tar
 key=$({ echo "$python_key"; sha256sum <"$deb"; cd "$top"
     # shellcheck disable=SC2046
-    sha256sum $(sources) kernel/tests/containers/* kernel/scripts/rootfs.sh
+    sha256sum $(sources) kernel/tests/containers/* kernel/scripts/rootfs.sh \
+        lab/guest/attack.sh
 } | key_of)
 out=$work/guest-disk-$key
 mkdir -p "$work"
@@ -99,7 +100,8 @@ fi
 echo "rootfs: kernel and nova_rt" >&2
 mkdir -p "$root/opt/src" "$root/opt/kernel-tests"
 (cd "$top" && sources | tar -cT -) | tar -xC "$root/opt/src"
-cp "$here"/tests/containers/* "$root/opt/kernel-tests"
+cp "$here"/tests/containers/* "$top/lab/guest/attack.sh" \
+    "$root/opt/kernel-tests"
 in_root "$root" env PBR_VERSION=0.1.0 SETUPTOOLS_SCM_PRETEND_VERSION=0.1.0 \
     /opt/nova_rt/bin/python -m pip install --quiet --no-deps \
     --no-build-isolation --no-index /opt/src

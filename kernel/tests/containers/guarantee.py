@@ -267,19 +267,32 @@ class Test:
         for name, mapped in (('root', False), ('mapped', True)):
             container = self.start(name, 2, mapped=mapped)
             rec = self.apply(container, '30000/100000', 2)
-            own = group_of(container.init) / 'cpu.rt.max'
-            code, said = container.do(f"echo 60000 100000 >'{own}'")
-            differs = self.host.check(container.pid, rec)
-            self.check(
-                (code == 0) == (differs is not None),
-                f'{name}: its own group: {said or "written"}; nova_rt sees '
-                f'{differs or "no difference"}',
-            )
+            group = group_of(container.init)
+            for file, text in (
+                ('cpu.rt.max', '60000 100000'),
+                ('cpu.rt.max', 'max'),
+                ('cpuset.cpus', '0-3'),
+                ('cpuset.cpus.partition', 'root'),
+            ):
+                code, said = container.do(f"echo {text} >'{group / file}'")
+                differs = self.host.check(container.pid, rec)
+                # The host's root may, in whatever name space; who is mapped
+                # to a user may not.
+                self.check(
+                    (code != 0 and differs is None)
+                    if mapped
+                    else (code == 0) == (differs is not None)
+                    or file.endswith('partition'),
+                    f'{name}: its own {file}: {said or "written"}; nova_rt '
+                    f'sees {differs or "no difference"}',
+                )
             self.host.apply(container.pid, rec)
             differs = self.host.check(container.pid, rec)
             self.check(
                 differs is None, f'{name}: then {differs or "as it was"}'
             )
+            if mapped:
+                self._divide(container, group)
             # Root of the host in a name space of its own may write to every
             # group; one that is mapped to a user may not.
             other = SLICE / 'cpu.rt.max'
@@ -294,6 +307,36 @@ class Test:
             )
             other.write_text(before)
             container.destroy()
+
+    def attack(self) -> None:
+        """A mapped root tries everything that attack.sh knows."""
+        victim = self.start('victim', 1, mapped=True)
+        attacker = self.start('attacker', 2, mapped=True)
+        mine = self.apply(attacker, '30000/100000', 2)
+        other = self.apply(victim, '30000/100000', 1)
+        group = group_of(victim.init).relative_to(ROOT)
+        code, said = attacker.attack(str(victim.init), f"'{group}'")
+        lines = said.splitlines()
+        for line in lines:
+            if 'SUCCEEDED' in line or line == lines[-1]:
+                print(f'     | {line}')
+        refused = sum(
+            line.startswith('breach') and '\trefused\t' in line
+            for line in lines
+        )
+        self.check(code == 0 and refused > 30, f'attacker: {refused} refused')
+        for container, rec in ((attacker, mine), (victim, other)):
+            differs = self.host.check(container.pid, rec)
+            self.check(
+                differs is None, f'{container.name}: {differs or "as it was"}'
+            )
+            container.destroy()
+
+    def _divide(self, container: lxc.Container, group: pathlib.Path) -> None:
+        """What a mapped root may do: have groups in its own."""
+        inside = group / 'part'
+        code, said = container.do(f"mkdir '{inside}' && rmdir '{inside}'")
+        self.check(code == 0, f'{container.name}: mkdir {said or "done"}')
 
     def end(self) -> None:
         """What was reserved comes back."""
@@ -329,7 +372,8 @@ class Test:
         """All of them."""
         for step in (
             self.probe, self.share, self.full, self.several, self.systemd,
-            self.end, self.inside, self.end, self.idle, self.end,
+            self.end, self.inside, self.end, self.attack, self.end,
+            self.idle, self.end,
         ):  # fmt: skip
             print(f'-- {(step.__doc__ or "").splitlines()[0]}', flush=True)
             step()

@@ -9,6 +9,7 @@ commands.
 import os
 import pathlib
 import shutil
+import subprocess
 import time
 
 import libvirt
@@ -110,7 +111,11 @@ class Container:
         for directory in ('bin', 'sbin', 'dev', 'proc', 'sys', 'tmp'):
             (self._root / directory).mkdir(parents=True)
         shutil.copy('/bin/busybox', self._root / 'bin')
-        for applet in ('sh', 'sleep', 'ps', 'mv'):
+        listed = subprocess.run(
+            ['/bin/busybox', '--list'], check=True, capture_output=True,
+            text=True,
+        )  # fmt: skip
+        for applet in set(listed.stdout.split()) - {'busybox'}:
             (self._root / 'bin' / applet).symlink_to('busybox')
         init = self._root / 'sbin' / 'init'
         init.write_text(INIT)
@@ -131,7 +136,14 @@ class Container:
         """Start to keep a CPU busy."""
         (self._root / 'go').touch()
 
-    def do(self, commands: str) -> tuple[int, str]:
+    def attack(self, *arguments: str) -> tuple[int, str]:
+        """What attack.sh says inside, and the exit code."""
+        script = self._root / 'bin' / 'attack.sh'
+        shutil.copy(pathlib.Path(__file__).with_name('attack.sh'), script)
+        script.chmod(0o755)
+        return self.do(f'/bin/attack.sh {" ".join(arguments)}', 300)
+
+    def do(self, commands: str, limit_s: int = 60) -> tuple[int, str]:
         """What its init says to some commands, and the exit code."""
         done = self._root / 'done'
         done.unlink(missing_ok=True)
@@ -139,7 +151,7 @@ class Container:
         new.write_text(commands)
         new.chmod(0o644)
         new.rename(self._root / 'do')
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + limit_s
         while not done.exists() or not done.read_text().endswith('\n'):
             if time.monotonic() > deadline:
                 raise AssertionError(f'{self.name} does not do {commands!r}')
