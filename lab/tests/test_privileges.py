@@ -96,7 +96,7 @@ class PrivilegesTest(base.LabTestCase):
         ours, _ = found['nova_rt.privsep.rt_pctxt']
         allowed = sum(
             1 << _CAPABILITIES[name]
-            for name in ('CAP_DAC_OVERRIDE', 'CAP_SYS_NICE')
+            for name in ('CAP_CHOWN', 'CAP_DAC_OVERRIDE', 'CAP_SYS_NICE')
         )
         self.assertEqual(0, int(status(ours)['CapEff'], 16) & ~allowed)
 
