@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server's life: its reservation is there whenever it runs."""
 
+import fixtures
 from nova.virt import event as virtevent
 
 from nova_rt import admission
@@ -87,9 +88,14 @@ class LifecycleTest(base.RTServersTestBase):
         self._rebuild_server(server, '70a599e0-31e7-49b7-b260-868f441e862b')
         self.assertEqual(before, self.assert_held(server))
 
-    def test_shelve_unshelve(self):
+    def test_unshelve(self):
+        """Of a server that was shelved before it was refused."""
         server = self.create(self.rt_flavor('400/1000'))
-        self._shelve_server(server)
+        manager = 'nova_rt.compute.manager.RTComputeManager'
+        with fixtures.MonkeyPatch(
+            f'{manager}._rt_refuse_shelving', lambda *args: None
+        ):
+            self._shelve_server(server)
         self.assertEqual({}, self.claims())
         self.assertEqual(0, self.used())
         other = self.create(self.rt_flavor('400/1000'))
