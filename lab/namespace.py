@@ -44,20 +44,24 @@ PRIVATE_FILES = {
 
 # A new network namespace needs a new sysfs for its /sys/class/net, and a new
 # sysfs has no cgroups: they are put aside and back. libvirt-lxc 9 cannot work
-# with the v2 hierarchy that a hybrid set-up mounts beside the v1 ones.
+# with the v2 hierarchy that a hybrid set-up mounts beside the v1 ones, and would
+# give systemd's, where no systemd makes groups, to every container's root. Both
+# go before that, because libvirt also finds mounts that are out of sight.
 _SETUP = """
 mount --make-rprivate /
 hostname {host}
 ip link set lo up
+for name in unified systemd; do
+    if mountpoint -q /sys/fs/cgroup/$name; then
+        umount /sys/fs/cgroup/$name
+    fi
+done
 mount -t tmpfs -o mode=755 {mark} /run
 mkdir /run/lock /run/cgroup /run/openvswitch /run/ovn
 mount --rbind /sys/fs/cgroup /run/cgroup
 mount -t sysfs sysfs /sys
 mount --move /run/cgroup /sys/fs/cgroup
 rmdir /run/cgroup
-if mountpoint -q /sys/fs/cgroup/unified; then
-    umount /sys/fs/cgroup/unified
-fi
 {binds}
 touch /run/ready
 exec sleep infinity

@@ -130,6 +130,13 @@ class Host:
         )
         return found
 
+    def check_delegation(self) -> None:
+        """See that a container's root is given its own groups at most.
+
+        :raises HostNotPrepared: if libvirt would give it more
+        """
+        ownership.check_delegation(self._files)
+
     def refresh(self) -> None:
         """Read what the kernel has now, once: others reserve bandwidth, too.
 

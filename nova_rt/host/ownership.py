@@ -10,6 +10,7 @@ the kernel then lets that root change its CPUs, or give up its reservation.
 import os
 import pathlib
 
+from nova_rt import exception
 from nova_rt.host.cgroup import Container, Hierarchy
 from nova_rt.host.files import Files
 import nova_rt.privsep.cgroup
@@ -38,6 +39,26 @@ def take(hierarchy: Hierarchy, container: Container) -> None:
     for group in hierarchy.find_reserving(container):
         if _look(hierarchy.files, group) is not None:
             hierarchy.files.take_files(group)
+
+
+def check_delegation(files: Files) -> None:
+    """See that libvirt gives no more away than a container's own groups.
+
+    For a container in a user namespace it gives the group in systemd's
+    hierarchy of cgroup v1 to the container's root (src/lxc/lxc_process.c,
+    virCgroupSetOwner()). If that hierarchy is mounted and nothing makes groups
+    in it, this is its uppermost group, ``release_agent`` and all.
+
+    :raises HostNotPrepared: if so
+    """
+    root = files.cgroup / 'systemd'
+    if (root / 'tasks').exists() and not (root / 'system.slice').exists():
+        raise exception.HostNotPrepared(
+            f'{root} is mounted, but systemd does not run here: libvirt would '
+            'give it, for the whole host, to the root of every container. '
+            'Unmount it and restart libvirtd; if containers have run, make '
+            'sure that it belongs to root before you mount it again'
+        )
 
 
 def _look(files: Files, group: pathlib.Path) -> str | None:

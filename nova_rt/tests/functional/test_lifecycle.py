@@ -2,6 +2,7 @@
 """A server's life: its reservation is there whenever it runs."""
 
 import fixtures
+from nova.compute import manager
 from nova.virt import event as virtevent
 
 from nova_rt import admission
@@ -91,11 +92,14 @@ class LifecycleTest(base.RTServersTestBase):
     def test_unshelve(self):
         """Of a server that was shelved before it was refused."""
         server = self.create(self.rt_flavor('400/1000'))
-        manager = 'nova_rt.compute.manager.RTComputeManager'
-        with fixtures.MonkeyPatch(
-            f'{manager}._rt_refuse_shelving', lambda *args: None
-        ):
-            self._shelve_server(server)
+        for name in ('_shelve_instance', '_shelve_offload_instance'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova_rt.compute.manager.RTComputeManager.{name}',
+                    getattr(manager.ComputeManager, name),
+                )
+            )
+        self._shelve_server(server)
         self.assertEqual({}, self.claims())
         self.assertEqual(0, self.used())
         other = self.create(self.rt_flavor('400/1000'))

@@ -7,6 +7,7 @@ import fixtures
 from lxml import etree
 from nova import exception as nova_exception
 
+from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import base
 
 _MAPS = ((0, 3000000000, 65536),)
@@ -99,6 +100,24 @@ class StartWithoutTest(base.RTServersTestBase):
     def test_what_nova_would_have_dropped(self):
         self.flags(uid_maps=['0:100000'], group='libvirt')
         self.assert_not_started('0:100000', 'a map is')
+
+    def give_away(self):
+        """A host without systemd, and systemd's hierarchy is mounted."""
+        fake = self.useFixture(kernel.make('v1-throttle'))
+        self.kernels['compute1'] = fake
+        hierarchy = fake.files.cgroup / 'systemd'
+        hierarchy.mkdir()
+        (hierarchy / 'tasks').touch()
+
+    def test_libvirt_would_give_a_hierarchy_away(self):
+        self.give_away()
+        self.assert_not_started('systemd is mounted', 'Unmount')
+
+    def test_without_maps_libvirt_gives_nothing_away(self):
+        self.give_away()
+        self.flags(uid_maps=[], gid_maps=[], group='libvirt')
+        self.flags_of_ours(allow_host_root=True)
+        self.start_compute()
 
     def test_operator_insists(self):
         self.flags(uid_maps=[], gid_maps=[], group='libvirt')

@@ -65,6 +65,8 @@ class RTLibvirtDriver(driver.LibvirtDriver):
             )
         try:
             self._rt_idmaps = idmaps.IDMaps.from_options(CONF.libvirt)
+            if self._rt_idmaps is not None:
+                self._rt_host.check_delegation()
             self._rt_host.start()
         except exception.HostError as err:
             raise nova_exception.InvalidConfiguration(str(err)) from err
