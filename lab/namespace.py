@@ -44,9 +44,9 @@ PRIVATE_FILES = {
 
 # A new network namespace needs a new sysfs for its /sys/class/net, and a new
 # sysfs has no cgroups: they are put aside and back. libvirt-lxc 9 cannot work
-# with the v2 hierarchy that a hybrid set-up mounts beside the v1 ones, and would
-# give systemd's, where no systemd makes groups, to every container's root. Both
-# go before that, because libvirt also finds mounts that are out of sight.
+# with the v2 hierarchy that a hybrid set-up mounts beside the v1 ones, and
+# would give systemd's, where no systemd makes groups, to the root of every
+# container. Both go before that, because libvirt also finds hidden mounts.
 _SETUP = """
 mount --make-rprivate /
 hostname {host}

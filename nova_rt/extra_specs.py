@@ -242,7 +242,8 @@ class ExtraSpecs:
             'letter': 's',
             'text': 'Scheduling policy that every process of the container '
             'starts with. ``other`` is for programs that call '
-            '``sched_setscheduler()`` themselves.',
+            '``sched_setscheduler()`` themselves; in user namespaces they '
+            'may not, and the server is refused.',
         },
     )
     priority: int = dataclasses.field(

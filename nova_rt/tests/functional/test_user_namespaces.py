@@ -51,6 +51,12 @@ class UserNamespacesTest(base.RTServersTestBase):
         server = self.create(self._create_flavor(memory_mb=64))
         self.assert_mapped(server, 1)
 
+    def test_tasks_that_could_never_be_real_time(self):
+        server = self.create(self.rt_flavor(policy='other'), state='ERROR')
+        self.assertIn('rt:policy=other', base.fault_of(server))
+        self.assertEqual([], self.containers.started)
+        self.assert_nothing_left(of=[server])
+
     def refuse_maps(self, number):
         def refuse(files, path, uids, gids):
             raise OSError(number, 'no')
@@ -123,7 +129,7 @@ class StartWithoutTest(base.RTServersTestBase):
         self.flags(uid_maps=[], gid_maps=[], group='libvirt')
         self.flags_of_ours(allow_host_root=True)
         self.start_compute()
-        server = self.create(self.rt_flavor())
+        server = self.create(self.rt_flavor(policy='other'))
         self.assert_held(server)
         self.assertEqual([], self.mapped)
         self.assertNotIn('<idmap>', self.guest(server).get_xml_desc())

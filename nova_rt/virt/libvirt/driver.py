@@ -25,6 +25,7 @@ from oslo_utils import excutils, fileutils
 from nova_rt import conf, events, exception, extra_specs, record
 from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps
+from nova_rt.request import Request
 from nova_rt.virt.libvirt import faults, metadata, reservations, servers
 
 CONF = driver.CONF
@@ -112,6 +113,23 @@ class RTLibvirtDriver(driver.LibvirtDriver):
             provider_tree.remove_traits(nodename, extra_specs.TRAIT_GUARANTEE)
 
     # Starting containers
+
+    def rt_check_request(self, request: Request) -> None:
+        """See that a container of this host can make use of a reservation.
+
+        :raises InvalidRequest: if its tasks could never become real-time
+        """
+        if (
+            request.policy is extra_specs.TaskPolicy.OTHER
+            and self._rt_idmaps is not None
+        ):
+            # kernel/sched/syscalls.c, user_check_sched_setscheduler():
+            # CAP_SYS_NICE counts in the first user namespace alone.
+            raise exception.InvalidRequest(
+                f'{extra_specs.POLICY}={request.policy}: in a user namespace '
+                'no program may become real-time by itself, so the '
+                'reservation would be of no use; take rr or fifo'
+            )
 
     def _create_domain_setup_lxc(
         self, context, instance, image_meta, block_device_info
