@@ -21,11 +21,13 @@ if [ -n "${KERNEL_TARBALL:-}" ]; then
     exec "$here/scripts/fetch-one.sh" "$base"
 fi
 
-# One choice for all that is built from it, until the list is another one.
+# One choice for all that is built from it, until the list is another one. The
+# file in the tree, since other checkouts come and go.
 mkdir -p "$work"
 choice=$work/base-choice-$(cat "$here"/base/* | sha256sum | cut -c1-16)
-if [ -e "$choice" ]; then
-    exec "$here/scripts/fetch-one.sh" "$(cat "$choice")"
+base=$(cat "$choice" 2>/dev/null || :)
+if [ -e "$base" ]; then
+    exec "$here/scripts/fetch-one.sh" "$base"
 fi
 for base in "$here"/base/* any; do
     code=0
@@ -35,7 +37,7 @@ for base in "$here"/base/* any; do
     [ "$code" -ne 0 ] ||
         tree=$("$here/scripts/fetch-one.sh" "$base") || code=$?
     if [ "$code" -eq 0 ]; then
-        echo "$base" >"$choice"
+        echo "$tree/.base" >"$choice"
         echo "$tree"
         exit
     fi

@@ -141,6 +141,20 @@ class FetchTest(unittest.TestCase):
         self._version(3, '7.2.3-1')
         self.assertEqual('7.2.1-1', self._taken(self._fetch()))
 
+    def test_choice_is_not_of_one_checkout(self):
+        """Another one takes the same, also when the first is gone."""
+        self._version(1, '7.2.1-1', 'trixie-backports')
+        self._version(2, '7.2.2-1')()
+        self.assertEqual('7.2.2-1', self._taken(self._fetch()))
+        self.kernel = self.kernel.rename(self.top / 'another')
+        self.assertEqual('7.2.2-1', self._taken(self._fetch()))
+
+    def test_choice_that_was_removed(self):
+        self._version(1, '7.2.1-1')()
+        tree = self._fetch().stdout.strip()
+        shutil.rmtree(tree)
+        self.assertEqual('7.2.1-1', self._taken(self._fetch()))
+
     def test_what_fits_if_all_have_left(self):
         self._version(1, '7.2.1-1')
         self._version(None, '7.3.1-1', 'trixie-backports', OTHER)()
