@@ -19,6 +19,12 @@ class PlainServerTest(base.RTServersTestBase):
         self.flavor = self._create_flavor(memory_mb=64, vcpu=2)
 
     def use_stock_compute(self):
+        # It would change the owners of every file, if it could.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.privsep.idmapshift.shift', lambda *args: None
+            )
+        )
         managers = dict(service.SERVICE_MANAGERS)
         managers['nova-compute'] = 'nova.compute.manager.ComputeManager'
         self.useFixture(

@@ -57,10 +57,15 @@ class RestartTest(base.RTServersTestBase):
         self.computes['compute1'].manager._verify_reservations(self.ctxt)
         self.assert_held(self.first)
 
+    def change_partition(self):
+        """For the service, and for its helper, which reads it by itself."""
+        self.flags_of_ours(partition='other')
+        self.kernels['compute1'].partition_name = 'other'
+
     def test_other_partition(self):
         """Nothing is stopped: the service does not start."""
         service = self.computes['compute1']
-        self.flags_of_ours(partition='other')
+        self.change_partition()
         refusal = self.assertRaises(
             nova_exception.InvalidConfiguration,
             self.restart_compute_service,
@@ -77,7 +82,7 @@ class RestartTest(base.RTServersTestBase):
     def test_other_partition_when_nothing_runs(self):
         for server in (self.first, self.second):
             self._delete_server(server)
-        self.flags_of_ours(partition='other')
+        self.change_partition()
         self.restart_compute_service('compute1')
 
     def test_allocations_move_after_capacity_has_shrunk(self):
