@@ -127,7 +127,7 @@ class RTComputeManager(manager.ComputeManager):
                 instance.flavor.extra_specs, instance.flavor.vcpus, hints
             )
             if request is not None:
-                self.driver.rt_check_request(request)
+                self.driver.reservations.check_request(request)
                 servers.write_record(instance, record.Record(request))
         except exception.NovaRTError as err:
             self._rt_refuse(instance, events.Action.REQUEST, err)

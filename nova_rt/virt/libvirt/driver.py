@@ -25,7 +25,6 @@ from oslo_utils import excutils, fileutils
 from nova_rt import conf, events, exception, extra_specs, record
 from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps
-from nova_rt.request import Request
 from nova_rt.virt.libvirt import faults, metadata, reservations, servers
 
 CONF = driver.CONF
@@ -78,6 +77,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
                 '0:100000:65536, or [nova_rt] allow_host_root if all users of '
                 'this cloud may be root here'
             )
+        self.reservations.in_user_namespaces = self._rt_idmaps is not None
         super().init_host(host)
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
@@ -113,23 +113,6 @@ class RTLibvirtDriver(driver.LibvirtDriver):
             provider_tree.remove_traits(nodename, extra_specs.TRAIT_GUARANTEE)
 
     # Starting containers
-
-    def rt_check_request(self, request: Request) -> None:
-        """See that a container of this host can make use of a reservation.
-
-        :raises InvalidRequest: if its tasks could never become real-time
-        """
-        if (
-            request.policy is extra_specs.TaskPolicy.OTHER
-            and self._rt_idmaps is not None
-        ):
-            # kernel/sched/syscalls.c, user_check_sched_setscheduler():
-            # CAP_SYS_NICE counts in the first user namespace alone.
-            raise exception.InvalidRequest(
-                f'{extra_specs.POLICY}={request.policy}: in a user namespace '
-                'no program may become real-time by itself, so the '
-                'reservation would be of no use; take rr or fifo'
-            )
 
     def _create_domain_setup_lxc(
         self, context, instance, image_meta, block_device_info

@@ -26,10 +26,11 @@ from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
-from nova_rt import admission, events, exception, record
+from nova_rt import admission, events, exception, extra_specs, record
 from nova_rt.host import host as rt_host
 from nova_rt.host.capability import Capability
 from nova_rt.host.interface import Usage
+from nova_rt.request import Request
 from nova_rt.virt.libvirt import event_log, metadata, servers
 
 LOG = logging.getLogger(__name__)
@@ -46,6 +47,8 @@ class Reservations:
 
     :ivar seam: has every event; listeners subscribe here
     :ivar counter: counts them since this process started
+    :ivar in_user_namespaces: whether containers run in such, which
+        init_host() says
     """
 
     def __init__(self, host: rt_host.Host, hypervisor: libvirt_host.Host):
@@ -58,6 +61,7 @@ class Reservations:
         # Replaced, never changed in place: readers have no lock.
         self._records: Mapping[str, _Known] = {}
         self._adopted = False
+        self.in_user_namespaces = False
         # Before the first audit of the resource tracker, what is claimed is
         # not zero but unknown.
         self._audited = False
@@ -105,6 +109,23 @@ class Reservations:
             # Not the same error: each raise adds to its traceback.
             raise exception.InvalidRecord(str(known))
         return known
+
+    def check_request(self, request: Request) -> None:
+        """See that a container of this host could make use of a reservation.
+
+        :raises InvalidRequest: if its tasks could never become real-time
+        """
+        if (
+            self.in_user_namespaces
+            and request.policy is extra_specs.TaskPolicy.OTHER
+        ):
+            # kernel/sched/syscalls.c, user_check_sched_setscheduler():
+            # CAP_SYS_NICE counts in the first user namespace alone.
+            raise exception.InvalidRequest(
+                f'{extra_specs.POLICY}={request.policy}: in a user namespace '
+                'no program may become real-time by itself, so the '
+                'reservation would be of no use; take rr or fifo'
+            )
 
     def claim(self, uuid: str, rec: record.Record) -> record.Record:
         """Choose CPUs for a server and hold its bandwidth on them.
