@@ -55,7 +55,7 @@ class _MountAttributes(ctypes.Structure):
 
 @nova_rt.privsep.mount_pctxt.entrypoint
 def map_owners(path: str, uid_maps: _Maps, gid_maps: _Maps) -> None:
-    """Put a mount with mapped owners in the place of a container's root.
+    """Replace the mount of a container's root by one with mapped owners.
 
     The mount that was there is gone then; in case of an error it is as it
     was, or gone.

@@ -9,6 +9,7 @@ import errno
 
 import fixtures
 from nova import context as nova_context
+from nova import exception as nova_exception
 from nova import objects, service
 from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
@@ -121,6 +122,14 @@ class RTServersTestBase(base.ServersTestBase):
                 kernel.make(self.INTERFACE, cpus=self.CPUS)
             )
         return super().start_compute(hostname, *args, **kwargs)
+
+    def assert_not_started(self, *texts):
+        """The service refuses to start, and says this."""
+        refusal = self.assertRaises(
+            nova_exception.InvalidConfiguration, self.start_compute
+        )
+        for text in texts:
+            self.assertIn(text, str(refusal))
 
     def flags_of_ours(self, **values):
         self.flags(group='nova_rt', **values)

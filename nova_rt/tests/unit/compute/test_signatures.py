@@ -136,7 +136,7 @@ class PrivateMethodsTest(base.BaseTestCase):
         )
 
     def test_root_file_systems_are_set_up_as_ours(self):
-        """Our step for maps does what Nova's does, but for the owners."""
+        """Our step does what Nova's does, except that it maps the owners."""
         step = inspect.getsource(
             nova_driver.LibvirtDriver._create_domain_setup_lxc
         )
