@@ -192,19 +192,18 @@ class Tasks:
 
         :returns: None if it has ended or is in another group
         """
-        try:
-            task = self._open(tid)
-        except _ENDED:
-            yield None
-            return
-        try:
-            where = self._where(task)
-            is_in = _is_in(where, self._group.below)
-            yield _Held(tid, task, where) if is_in else None
-        except _ENDED:
-            return
-        finally:
-            os.close(task)
+        with contextlib.ExitStack() as stack:
+            held = None
+            # It may end before its directory is opened, before its group is
+            # read, and while it is held.
+            with contextlib.suppress(*_ENDED):
+                task = self._open(tid)
+                stack.callback(os.close, task)
+                where = self._where(task)
+                if _is_in(where, self._group.below):
+                    held = _Held(tid, task, where)
+            with contextlib.suppress(*_ENDED):
+                yield held
 
     def _open(self, tid: int) -> int:
         path = os.path.join(self._kernel.proc, str(tid))

@@ -79,6 +79,22 @@ class PolicyTest(TasksTestCase):
         self._give()
         self.assertEqual((os.SCHED_RR, 3), self.kernel.policies[71])
 
+    def test_ends_before_its_group_is_known(self):
+        """Its directory in proc is open already, and empty then."""
+        open_task = tasks.Tasks._open
+
+        def opened(group, tid):
+            task = open_task(group, tid)
+            if tid == 70:
+                self._end(70)
+            return task
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.privsep.tasks.Tasks._open', opened)
+        )
+        self._give()
+        self.assertEqual({71}, self._set())
+
     def test_forks_without_end(self):
         """Each pass finds a new task, which has inherited the policy."""
 
