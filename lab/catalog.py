@@ -13,10 +13,11 @@ import openstack
 from openstack import exceptions as sdk_exceptions
 from openstack.compute.v2 import flavor as _flavor
 from openstack.connection import Connection
+from openstack.identity.v3 import role as _role
 
 from lab import config
 from lab.console import say
-from nova_rt import resources
+from nova_rt import extra_specs, resources
 from nova_rt.request import Request
 
 SUBNET = ipaddress.ip_network('10.66.0.0/24')
@@ -43,19 +44,25 @@ RT_FLAVORS = (
     ('rt.medium', 1, 40_000, 100_000),
     ('rt.large', 2, 20_000, 100_000),
 )
+# What a project may have unless it has a limit of its own.
+BANDWIDTH_LIMIT = f'class:{extra_specs.RESOURCE_CLASS}'
+REGISTERED_LIMITS = {'servers': 100, BANDWIDTH_LIMIT: 100_000_000}
 RAM_MB = 128
 DISK_GB = 1
 # From this microversion on nova-api validates extra specs.
 _VALIDATED = '2.86'
 
 
-def connect() -> Connection:
-    """Return a connection to the lab's cloud as its administrator."""
+def connect(user: str = 'admin', project: str = 'admin') -> Connection:
+    """Return a connection to the lab's cloud.
+
+    All users of the lab have the same password.
+    """
     return openstack.connect(
         auth_url=config.AUTH_URL,
-        username='admin',
+        username=user,
         password=config.PASSWORD,
-        project_name='admin',
+        project_name=project,
         user_domain_id=DOMAIN,
         project_domain_id=DOMAIN,
         region_name='RegionOne',
@@ -103,6 +110,28 @@ def create(cloud: Connection) -> None:
     admin = identity.find_user('admin', domain_id=DOMAIN)
     own = identity.find_project('admin', domain_id=DOMAIN)
     identity.assign_project_role_to_user(own, admin, roles['member'])
+    _register_limits(cloud, roles['reader'])
+
+
+def _register_limits(cloud: Connection, reader: _role.Role) -> None:
+    """Let nova-api bound what a project may have."""
+    identity = cloud.identity
+    identity.assign_system_role_to_user(
+        identity.find_user('nova', domain_id=DOMAIN), reader, 'all'
+    )
+    nova = identity.find_service('nova', ignore_missing=False)
+    known = {
+        found.resource_name: found
+        for found in identity.registered_limits(service_id=nova.id)
+    }
+    for name, limit in REGISTERED_LIMITS.items():
+        if name not in known:
+            identity.create_registered_limit(
+                service_id=nova.id,
+                region_id='RegionOne',
+                resource_name=name,
+                default_limit=limit,
+            )
 
 
 def reporting(cloud: Connection, binary: str, since: float) -> bool:

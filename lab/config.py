@@ -202,9 +202,14 @@ def _values() -> dict[str, str]:
         values[f'authtoken_{user}'] = _AUTHTOKEN + login
         section = _CREDENTIALS.format(section=user)
         values[f'credentials_{user}'] = section + login
-    section = _CREDENTIALS.format(section='service_user')
     login = _LOGIN.format(user='nova', password=PASSWORD).rstrip()
+    section = _CREDENTIALS.format(section='service_user')
     values['credentials_service_user'] = section + login
+    # Limits of all projects are read by a role on the whole system.
+    section = _CREDENTIALS.format(section='oslo_limit')
+    login = login.replace('project_name = service', 'system_scope = all')
+    login = login.replace('project_domain_id = default\n', '')
+    values['credentials_oslo_limit'] = section + login
     return values
 
 

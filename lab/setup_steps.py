@@ -232,7 +232,7 @@ def _vsctl(*arguments: str) -> None:
 
 def endpoints() -> None:
     """Make the service users and endpoints."""
-    _once('catalog', '1', lambda: catalog.create(catalog.connect()))
+    _once('catalog', '2', lambda: catalog.create(catalog.connect()))
 
 
 def hosts() -> None:

@@ -84,8 +84,12 @@ class LabTestCase(unittest.TestCase):
             return self.reach(server, 'ACTIVE')
         return server
 
-    def request_server(self, flavor, *, network=False, hint=None):
-        """Ask for a server, to be deleted at the end of the test."""
+    def request_server(self, flavor, *, network=False, hint=None, user=None):
+        """Ask for a server, to be deleted at the end of the test.
+
+        :param user: the connection of the user who asks; else the admin's
+        """
+        user = user or self.cloud
         networks = 'none'
         if network:
             found = self.cloud.network.find_network(
@@ -93,7 +97,7 @@ class LabTestCase(unittest.TestCase):
             )
             networks = [{'uuid': found.id}]
         hints = {} if hint is None else {'rt_reservation': hint}
-        server = self.cloud.compute.create_server(
+        server = user.compute.create_server(
             name=f'e2e-{self._testMethodName}'[:60],
             image_id=self.cloud.image.find_image(
                 IMAGE, ignore_missing=False
