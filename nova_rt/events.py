@@ -13,7 +13,7 @@ import enum
 import logging
 import threading
 
-from nova_rt import record
+from nova_rt.record import Record
 
 LOG = logging.getLogger(__name__)
 
@@ -38,39 +38,72 @@ class Event:
 
     uuid: str
 
+    @property
+    def kind(self) -> str:
+        """Name of what happened, such as ``claimed``."""
+        return type(self).__name__.lower()
+
+    @property
+    def held(self) -> Record | None:
+        """What the event says of the server's record, if anything."""
+        return None
+
+    @property
+    def details(self) -> str:
+        """A sentence that goes with it, or nothing."""
+        return ''
+
 
 @dataclasses.dataclass(frozen=True)
-class Claimed(Event):
+class _WithRecord(Event):
+    """:ivar record: what the server holds, or must hold"""
+
+    record: Record
+
+    @property
+    def held(self) -> Record | None:
+        """What the event says of the server's record."""
+        return self.record
+
+
+@dataclasses.dataclass(frozen=True)
+class Claimed(_WithRecord):
     """A server holds bandwidth of this host.
 
     :ivar record: what it holds, on which CPUs
     """
 
-    record: record.Record
-
 
 @dataclasses.dataclass(frozen=True)
-class Released(Event):
+class Released(_WithRecord):
     """A server no longer holds bandwidth of this host.
 
     :ivar record: what it held
     """
 
-    record: record.Record
-
 
 @dataclasses.dataclass(frozen=True)
-class Applied(Event):
+class Applied(_WithRecord):
     """A container was started and the kernel holds its reservation.
 
     :ivar record: what the kernel holds for it
     """
 
-    record: record.Record
+
+@dataclasses.dataclass(frozen=True)
+class _WithDifference(_WithRecord):
+    """:ivar difference: what the kernel held instead, a sentence"""
+
+    difference: str
+
+    @property
+    def details(self) -> str:
+        """What the kernel held instead."""
+        return self.difference
 
 
 @dataclasses.dataclass(frozen=True)
-class Drifted(Event):
+class Drifted(_WithDifference):
     """A running container was found without its reservation.
 
     :class:`Repaired` or :class:`Stopped` follows.
@@ -79,20 +112,14 @@ class Drifted(Event):
     :ivar difference: what it has instead, a sentence
     """
 
-    record: record.Record
-    difference: str
-
 
 @dataclasses.dataclass(frozen=True)
-class Repaired(Event):
+class Repaired(_WithDifference):
     """A container that had drifted has its reservation again.
 
     :ivar record: what it has
     :ivar difference: what it had instead, a sentence
     """
-
-    record: record.Record
-    difference: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +133,11 @@ class Stopped(Event):
 
     reason: str
     at_start: bool = False
+
+    @property
+    def details(self) -> str:
+        """Why it was stopped."""
+        return self.reason
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +160,14 @@ class Refused(Event):
     cpus: int = 0
     free_ppm: tuple[int, ...] = ()
 
+    @property
+    def details(self) -> str:
+        """Why it was refused."""
+        return self.reason
+
+
+#: Every type of event.
+TYPES = (Claimed, Applied, Drifted, Repaired, Stopped, Released, Refused)
 
 Listener = Callable[[Event], None]
 

@@ -13,7 +13,12 @@ from oslo_log import log as logging
 from oslo_service import periodic_task
 
 from nova_rt import bounds, conf, events, exception, record
-from nova_rt.compute import resource_tracker, stopped
+from nova_rt.compute import (
+    aside,
+    notifications,
+    resource_tracker,
+    stopped,
+)
 from nova_rt.virt.libvirt import driver, faults, servers
 
 CONF = manager.CONF
@@ -43,9 +48,9 @@ class RTComputeManager(manager.ComputeManager):
                 'nova-rt-compute needs [DEFAULT] compute_driver = '
                 f'{driver.COMPUTE_DRIVER}'
             )
-        self.driver.reservations.seam.subscribe(
-            stopped.StopReporter(self.host)
-        )
+        seam = self.driver.reservations.seam
+        seam.subscribe(aside.Aside(stopped.StopReporter(self.host)))
+        notifications.subscribe(seam, self.host)
         super().init_host(service_ref)
 
     # Building servers

@@ -10,7 +10,7 @@ import sys
 
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova import objects, thread_pool_factory
+from nova import objects
 from nova.compute import instance_actions
 from nova.compute import utils as compute_utils
 from nova.objects import fields
@@ -35,11 +35,9 @@ class StopReporter:
         self._host = host
 
     def __call__(self, event: events.Event) -> None:
-        """Report a stop, in a thread of its own: the database may be slow."""
-        if isinstance(event, events.Stopped) and not event.at_start:
-            thread_pool_factory.spawn(self._report_safely, event)
-
-    def _report_safely(self, event: events.Stopped) -> None:
+        """Report a stop; waits for the database."""
+        if not isinstance(event, events.Stopped) or event.at_start:
+            return
         try:
             self._report(event)
         except nova_exception.InstanceNotFound:

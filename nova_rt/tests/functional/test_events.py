@@ -108,7 +108,7 @@ class EventsTest(base.RTServersTestBase):
 
     def test_deleted_before_the_user_is_told(self):
         reporter = stopped.StopReporter('compute1')
-        reporter._report_safely(events.Stopped(str(uuid.uuid4()), 'gone'))
+        reporter(events.Stopped(str(uuid.uuid4()), 'gone'))
         self.assertNotIn('Could not tell', self.stdlog.logger.output)
 
     def test_stopped_at_its_start(self):

@@ -8,6 +8,9 @@ import fixtures
 from oslotest import base
 
 from nova_rt import events
+from nova_rt.record import Record
+from nova_rt.request import Request
+from nova_rt.reservation import Reservation
 
 STOPPED = events.Stopped('a', 'no reason')
 
@@ -19,11 +22,33 @@ class EventTest(base.BaseTestCase):
         )
 
     def test_every_event_has_a_server(self):
-        kinds = events.Event.__subclasses__()
-        self.assertIn(events.Claimed, kinds)
-        for kind in kinds:
+        for kind in events.TYPES:
             first = dataclasses.fields(kind)[0]
             self.assertEqual('uuid', first.name)
+
+    def test_list_of_all(self):
+        def leaves(kind):
+            below = kind.__subclasses__()
+            return set().union(*map(leaves, below)) if below else {kind}
+
+        found = leaves(events.Event)
+        self.assertEqual(found, set(events.TYPES))
+        self.assertEqual(len(found), len(events.TYPES))
+
+    def test_what_all_can_say(self):
+        rec = Record(Request(Reservation(1400, 2000), 1), (3,))
+        refused = events.Refused('a', events.Action.MOVE, 'never')
+        for event, kind, held, details in (
+            (events.Claimed('a', rec), 'claimed', rec, ''),
+            (events.Drifted('a', rec, 'half'), 'drifted', rec, 'half'),
+            (events.Repaired('a', rec, 'half'), 'repaired', rec, 'half'),
+            (STOPPED, 'stopped', None, 'no reason'),
+            (refused, 'refused', None, 'never'),
+        ):
+            with self.subTest(kind):
+                self.assertEqual(kind, event.kind)
+                self.assertEqual(held, event.held)
+                self.assertEqual(details, event.details)
 
     def test_numbers_of_a_refusal_are_optional(self):
         refused = events.Refused('a', events.Action.MOVE, 'never')
