@@ -116,6 +116,22 @@ class ClaimsUnknown(NovaRTError):
     """It is not known yet what the servers of a host hold."""
 
 
+class NotReported(NovaRTError):
+    """The database knows nothing of that name."""
+
+
+class HostNotFound(NotReported):
+    """No report of this host has come."""
+
+
+class ServerNotFound(NotReported):
+    """No report of this server has come, or it was purged."""
+
+
+class InvalidReport(NovaRTError):
+    """A report of a compute service cannot be read."""
+
+
 class HostError(NovaRTError):
     """A host cannot hold reservations, or does not hold one it should."""
 

@@ -10,6 +10,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_rt import exception, reservation
+from nova_rt.conf import database
 
 GROUP = cfg.OptGroup(
     'nova_rt',
@@ -177,12 +178,19 @@ when it starts.
 ]
 
 
+_GROUPS = (
+    (GROUP, API_SCHEDULER_OPTS + COMPUTE_OPTS),
+    (database.GROUP, database.OPTS),
+)
+
+
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register all options of this project on a configuration."""
-    conf.register_group(GROUP)
-    conf.register_opts(API_SCHEDULER_OPTS + COMPUTE_OPTS, group=GROUP)
+    for group, opts in _GROUPS:
+        conf.register_group(group)
+        conf.register_opts(opts, group=group)
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[Any]]]:
     """All options, for the sample configuration and the documentation."""
-    return [(GROUP, API_SCHEDULER_OPTS + COMPUTE_OPTS)]
+    return [(group, list(opts)) for group, opts in _GROUPS]

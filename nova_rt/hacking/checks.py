@@ -17,10 +17,12 @@ _BELOW = {
     'conf': {'pure', 'conf'},
     'privsep': {'pure', 'conf', 'privsep'},
     'host': {'pure', 'privsep', 'host'},
+    'db': {'pure', 'conf', 'db'},
+    'conductor': {'pure', 'conf', 'db', 'conductor'},
     'api': {'pure', 'conf', 'api'},
     'scheduler': {'pure', 'conf', 'scheduler'},
     'virt': {'pure', 'conf', 'host', 'virt'},
-    'compute': {'pure', 'conf', 'host', 'virt', 'compute'},
+    'compute': {'pure', 'conf', 'conductor', 'host', 'virt', 'compute'},
     '_nova_virt': {'virt'},
     'hacking': {'hacking'},
 }

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the database that nova-rt-conductor fills."""
+
+import copy
+
+from oslo_config import cfg
+from oslo_db import options as db_options
+
+GROUP = cfg.OptGroup(
+    'nova_rt_database',
+    title='Database of nova_rt',
+    help="""
+Where nova-rt-conductor keeps what computes report. nova-rt-manage reads it.
+
+Leave it out of the configuration of compute hosts: nova-rt-compute does not
+connect to this database.
+""",
+)
+
+# Copies: oslo.config resolves deprecated names by the option, and Nova has the
+# same options in other groups.
+_CONNECTION_OPTS = [
+    copy.deepcopy(opt)
+    for opt in db_options.database_opts
+    if opt.name != 'use_db_reconnect'
+]
+
+_RETENTION_OPTS = [
+    cfg.IntOpt(
+        'keep_raw_hours',
+        default=48,
+        min=2,
+        help="""
+Hours for which samples are kept as they were reported.
+
+A server with 2 vCPUs and one sample a minute has 2880 rows a day. Samples that
+were not summed up yet are kept longer.
+""",
+    ),
+    cfg.IntOpt(
+        'keep_5min_days',
+        default=30,
+        min=1,
+        help='Days for which sums over 5 minutes are kept.',
+    ),
+    cfg.IntOpt(
+        'keep_hour_days',
+        default=400,
+        min=1,
+        help='Days for which sums over an hour are kept.',
+    ),
+    cfg.IntOpt(
+        'keep_history_days',
+        default=400,
+        min=1,
+        help="""
+Days for which the history of servers is kept.
+
+This also holds for servers that were released, and for hosts that no longer
+report.
+""",
+    ),
+]
+
+OPTS = _CONNECTION_OPTS + _RETENTION_OPTS

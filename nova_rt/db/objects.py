@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes into the database and comes out of it, as plain values.
+
+Times have a time zone, UTC.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import datetime
+import enum
+
+from nova_rt.record import Record
+
+
+class ServerState(enum.StrEnum):
+    """What a server's reservation is doing on a host."""
+
+    #: The server holds bandwidth; no container runs with it.
+    CLAIMED = 'claimed'
+    #: The container runs, and the kernel holds its reservation.
+    APPLIED = 'applied'
+    #: The container runs without its reservation.
+    DRIFTED = 'drifted'
+    #: nova-rt-compute has stopped the container, which cannot have it.
+    STOPPED = 'stopped'
+    #: The server holds nothing on the host any more.
+    RELEASED = 'released'
+
+
+class Resolution(enum.StrEnum):
+    """Over what time the samples of the database are summed."""
+
+    RAW = 'raw'
+    FIVE_MINUTES = '5min'
+    HOUR = 'hour'
+
+    @property
+    def seconds(self) -> int:
+        """Length of a bucket; 0 for samples as they were reported."""
+        return {'raw': 0, '5min': 300, 'hour': 3600}[self.value]
+
+
+# What is read
+
+
+@dataclasses.dataclass(frozen=True)
+class HostCPU:
+    """Bandwidth of a CPU, in ppm.
+
+    :ivar capacity_ppm: what can be promised in all
+    :ivar reserved_ppm: what servers hold of it
+    """
+
+    capacity_ppm: int
+    reserved_ppm: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """A compute host, by its last report.
+
+    :ivar interface: name of the kernel's interface
+    :ivar enforcement: ``guarantee`` or ``limit``
+    :ivar scope: ``cpu`` or ``host``: over what the kernel sums
+    :ivar cpus: CPU -> its bandwidth
+    :ivar host_ppm: capacity where the kernel sums over the host, else None
+    :ivar host_reserved_ppm: what servers hold of that, else None
+    :ivar epoch: grows at each start of the compute service
+    :ivar last_report_at: by the clock of the conductor
+    :ivar repairs: since the first report of this host
+    :ivar refusals: since the first report of this host
+    :ivar lost_events: events that the compute service had to drop because
+        no conductor answered for too long
+    :ivar version: of nova_rt on the host
+    """
+
+    name: str
+    interface: str
+    enforcement: str
+    scope: str
+    cpus: Mapping[int, HostCPU]
+    host_ppm: int | None
+    host_reserved_ppm: int | None
+    epoch: int
+    last_report_at: datetime.datetime
+    repairs: int
+    refusals: int
+    lost_events: int
+    version: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """What a server holds on a host, or held there last.
+
+    :ivar ppm: bandwidth on each of its CPUs, in ppm of a CPU
+    :ivar state: a :class:`ServerState`
+    :ivar since: when it came into that state
+    """
+
+    uuid: str
+    host: str
+    runtime_us: int
+    period_us: int
+    ppm: int
+    vcpus: int
+    cpus: tuple[int, ...]
+    enforcement: str
+    policy: str
+    priority: int
+    state: str
+    since: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True)
+class HistoryEntry:
+    """One event of a server's reservation.
+
+    :ivar id: pass it as ``marker`` to read on behind this entry
+    :ivar at: by the clock of the host
+    :ivar kind: name of the event in lower case, such as ``claimed``
+    :ivar details: a sentence
+    :ivar by: the program or person that it came from
+    """
+
+    id: int
+    at: datetime.datetime
+    host: str
+    kind: str
+    details: str
+    by: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """What a server had and used on a CPU in a span of time.
+
+    :ivar at: start of the span
+    :ivar reserved_us: CPU time that it was entitled to
+    :ivar used_us: CPU time for which its real-time tasks ran; None where the
+        kernel does not count it
+    :ivar periods: budgets that it was given; None as above
+    :ivar throttled: budgets that it used up; None as above
+    """
+
+    at: datetime.datetime
+    cpu: int
+    span_us: int
+    reserved_us: int
+    used_us: int | None
+    periods: int | None
+    throttled: int | None
+
+    @property
+    def span_s(self) -> float:
+        """Length of the span in seconds."""
+        return self.span_us / 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class HostSample:
+    """What a CPU of a host could promise, promised and gave in a span.
+
+    :ivar at: start of the span
+    :ivar capacity_us: CPU time that could be promised
+    :ivar reserved_us: CPU time that servers were entitled to
+    :ivar used_us: CPU time for which their real-time tasks ran; None where
+        the kernel does not count it
+    """
+
+    at: datetime.datetime
+    cpu: int
+    span_us: int
+    capacity_us: int
+    reserved_us: int
+    used_us: int | None
+
+    @property
+    def span_s(self) -> float:
+        """Length of the span in seconds."""
+        return self.span_us / 1_000_000
+
+
+# What is written
+
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """What the conductors have of a host's reports.
+
+    :ivar epoch: the highest that has reported; 0 before the first report
+    :ivar event_seq: all events of the epoch that was asked for are there up
+        to this one
+    """
+
+    epoch: int
+    event_seq: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """What a server holds on the host that reports.
+
+    :ivar state: any but ``released``
+    """
+
+    uuid: str
+    record: Record
+    state: ServerState
+    since: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """The whole picture of a host.
+
+    :ivar epoch: grows at each start of the compute service
+    :ivar seq: grows with each state of an epoch
+    :ivar event_seq: the last event that the picture has in it
+    :ivar host_cpu: capacity and what is reserved, where the kernel sums over
+        the host
+    """
+
+    epoch: int
+    seq: int
+    event_seq: int
+    version: str
+    interface: str
+    enforcement: str
+    scope: str
+    cpus: Mapping[int, HostCPU]
+    host_cpu: HostCPU | None
+    servers: tuple[Held, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class NewEvent:
+    """An event as a compute service reports it.
+
+    :ivar seq: 1, 2, 3 ... in an epoch
+    :ivar state: what the server's reservation is doing since the event; None
+        if the event does not change it
+    :ivar record: what the server holds; None if the event does not say
+    """
+
+    seq: int
+    at: datetime.datetime
+    uuid: str
+    kind: str
+    details: str
+    state: ServerState | None = None
+    record: Record | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Retention:
+    """How long to keep what.
+
+    :ivar samples: resolution -> how long
+    :ivar history: events, released servers, and hosts that do not report
+    """
+
+    samples: Mapping[Resolution, datetime.timedelta]
+    history: datetime.timedelta

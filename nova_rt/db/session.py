@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The connection to the database, and the statements that differ by kind."""
+
+from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from typing import Any, TypeVar
+
+from oslo_config import cfg
+from oslo_db import api as oslo_db_api
+from oslo_db.sqlalchemy import enginefacade
+import sqlalchemy as sa
+from sqlalchemy import orm
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+
+GROUP = 'nova_rt_database'
+#: Rows of one statement.
+CHUNK = 500
+
+_F = TypeVar('_F', bound=Callable[..., Any])
+
+
+# A class of its own: enginefacade keeps the session in the object.
+@enginefacade.transaction_context_provider
+class _Context:
+    pass
+
+
+_facade = enginefacade.transaction_context()
+
+
+def configure(conf: cfg.ConfigOpts) -> None:
+    """Take the options of ``[nova_rt_database]``; connects at first use.
+
+    Once more replaces what was before.
+    """
+    global _facade
+    facade = enginefacade.transaction_context()
+    known = {opt: value for opt, value in conf[GROUP].items()}
+    for ours in [key for key in known if key.startswith('keep_')]:
+        del known[ours]
+    facade.configure(sqlite_fk=True, **known)
+    _facade = facade
+
+
+def get_engine() -> sa.Engine:
+    """Connect.
+
+    :returns: the engine for writing
+    """
+    engine: sa.Engine = _facade.writer.get_engine()
+    return engine
+
+
+def reader() -> contextlib.AbstractContextManager[orm.Session]:
+    """Open a transaction that reads."""
+    used: contextlib.AbstractContextManager[orm.Session]
+    used = _facade.reader.using(_Context())
+    return used
+
+
+def writer() -> contextlib.AbstractContextManager[orm.Session]:
+    """Open a transaction that writes; it is committed at the end."""
+    used: contextlib.AbstractContextManager[orm.Session]
+    used = _facade.writer.using(_Context())
+    return used
+
+
+def retried(function: _F) -> _F:
+    """Let a function with a transaction of its own survive deadlocks.
+
+    A connection that is lost is another matter: who reported sends it again.
+    """
+    wrapped: _F = oslo_db_api.wrap_db_retry(
+        max_retries=8,
+        retry_interval=0.1,
+        max_retry_interval=2,
+        retry_on_deadlock=True,
+    )(function)
+    return wrapped
+
+
+_INSERT: dict[str, Any] = {
+    'mysql': mysql.insert,
+    'postgresql': postgresql.insert,
+    'sqlite': sqlite.insert,
+}
+
+
+def upsert(
+    session: orm.Session,
+    table: sa.Table,
+    rows: Sequence[Mapping[str, Any]],
+    replace: Sequence[str] = (),
+    key: Sequence[str] = (),
+) -> None:
+    """Insert rows; those that are there already keep or change their values.
+
+    :param rows: all with the same columns
+    :param replace: columns that take the new value; none to keep the row
+    :param key: columns of the unique constraint; the primary key by default
+    """
+    if not rows:
+        return
+    session.execute(upsert_from(session, table, replace, key), list(rows))
+
+
+def upsert_from(
+    session: orm.Session,
+    table: sa.Table,
+    replace: Sequence[str],
+    key: Sequence[str] = (),
+    select: sa.Select[Any] | None = None,
+) -> Any:
+    """Build the statement of :func:`upsert`.
+
+    :param select: rows to insert, in the order of the table's columns
+    :returns: the statement
+    """
+    name = session.get_bind().dialect.name
+    insert = _INSERT[name](table)
+    columns = list(key or (column.name for column in table.primary_key))
+    if select is not None:
+        insert = insert.from_select([c.name for c in table.columns], select)
+    if name == 'mysql':
+        # Not IGNORE, which also takes values that do not fit.
+        kept = {columns[0]: table.c[columns[0]]}
+        new = {each: insert.inserted[each] for each in replace}
+        return insert.on_duplicate_key_update(**(new or kept))
+    if not replace:
+        return insert.on_conflict_do_nothing(index_elements=columns)
+    return insert.on_conflict_do_update(
+        index_elements=columns,
+        set_={each: insert.excluded[each] for each in replace},
+    )
