@@ -10,7 +10,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_rt import exception, reservation
-from nova_rt.conf import database
+from nova_rt.conf import conductor, database
 
 GROUP = cfg.OptGroup(
     'nova_rt',
@@ -175,11 +175,35 @@ files), nova-rt-compute repairs it and logs an error. Read by nova-rt-compute
 when it starts.
 """,
     ),
+    cfg.BoolOpt(
+        'report',
+        default=False,
+        help="""
+Report to nova-rt-conductor what happens to reservations and what is used.
+
+Set it where a conductor listens on the message bus of this host. While none
+answers, nothing is sent; events are kept until one does, the oldest being
+dropped if they become too many. No server waits for it. Read by
+nova-rt-compute when it starts.
+""",
+    ),
+    cfg.IntOpt(
+        'metrics_interval',
+        default=60,
+        min=0,
+        max=3600,
+        help="""
+Seconds between two samples of what each server uses; 0 for none.
+
+Samples are sent if ``report`` is set. Read by nova-rt-compute when it starts.
+""",
+    ),
 ]
 
 
 _GROUPS = (
     (GROUP, API_SCHEDULER_OPTS + COMPUTE_OPTS),
+    (conductor.GROUP, conductor.OPTS),
     (database.GROUP, database.OPTS),
 )
 

@@ -10,6 +10,7 @@ from sqlalchemy import orm
 
 from nova_rt import cpulist, exception
 from nova_rt.db import models, session
+from nova_rt.db.leases import end_lease, take_lease
 from nova_rt.db.objects import (
     HistoryEntry,
     Host,
@@ -46,6 +47,7 @@ __all__ = [
     'ServerState',
     'State',
     'configure',
+    'end_lease',
     'get_history',
     'get_host',
     'get_position',
@@ -59,6 +61,7 @@ __all__ = [
     'record_samples',
     'record_state',
     'sum_up',
+    'take_lease',
 ]
 
 

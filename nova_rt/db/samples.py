@@ -6,7 +6,7 @@ minutes, and these to hours. Only complete buckets are made, and each is made
 whole: to sum up twice, or in two conductors at once, changes nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dataclasses
 import datetime
 from typing import Any
@@ -107,8 +107,8 @@ HOSTS = Series(_table(models.HostSample), _table(models.Host))
 @retried
 def record_samples(
     host: str,
-    of_servers: Mapping[str, Sequence[Sample]],
-    of_host: Sequence[HostSample] = (),
+    of_servers: Mapping[str, Iterable[Sample]],
+    of_host: Iterable[HostSample] = (),
 ) -> None:
     """Take samples of a host; those that are there already stay.
 
