@@ -5,9 +5,11 @@ Carries a request from the RequestSpec, which the driver never sees, to the
 server's record, and has the reservations verified from time to time.
 """
 
+from importlib import metadata
 from typing import Any, NoReturn
 
 from nova import exception as nova_exception
+from nova import rpc
 from nova.compute import manager, vm_states
 from oslo_log import log as logging
 from oslo_service import periodic_task
@@ -16,9 +18,11 @@ from nova_rt import bounds, conf, events, exception, record
 from nova_rt.compute import (
     aside,
     notifications,
+    reports,
     resource_tracker,
     stopped,
 )
+from nova_rt.conductor import rpcapi
 from nova_rt.virt.libvirt import driver, faults, servers
 
 CONF = manager.CONF
@@ -51,7 +55,23 @@ class RTComputeManager(manager.ComputeManager):
         seam = self.driver.reservations.seam
         seam.subscribe(aside.Aside(stopped.StopReporter(self.host)))
         notifications.subscribe(seam, self.host)
+        reporter = self._rt_make_reporter() if CONF.nova_rt.report else None
         super().init_host(service_ref)
+        if reporter is not None:
+            reporter.start()
+
+    def _rt_make_reporter(self) -> reports.Reporter:
+        """Listen from now on; what is sent waits until servers are known."""
+        backlog = reports.Backlog()
+        self.driver.reservations.seam.subscribe(backlog)
+        return reports.Reporter(
+            rpcapi.ConductorAPI(rpc.TRANSPORT, self.host),
+            self.driver.reservations,
+            backlog,
+            reports.Epoch(reports.epoch_path(CONF.state_path, self.host)),
+            metadata.version('nova_rt'),
+            CONF.nova_rt.metrics_interval,
+        )
 
     # Building servers
 

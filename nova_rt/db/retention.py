@@ -20,6 +20,23 @@ from nova_rt.db.session import reader, retried, writer
 STEP = 2000
 
 
+def from_options(conf: Any) -> Retention:
+    """Read how long to keep what from ``[nova_rt_database]``.
+
+    :returns: the spans
+    """
+    options = conf.nova_rt_database
+    days = datetime.timedelta(days=1)
+    return Retention(
+        samples={
+            Resolution.RAW: datetime.timedelta(hours=options.keep_raw_hours),
+            Resolution.FIVE_MINUTES: days * options.keep_5min_days,
+            Resolution.HOUR: days * options.keep_hour_days,
+        },
+        history=days * options.keep_history_days,
+    )
+
+
 def purge(now: datetime.datetime, retention: Retention) -> Iterator[int]:
     """Delete what is too old.
 

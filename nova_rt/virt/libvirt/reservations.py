@@ -85,7 +85,31 @@ class Reservations:
         self._host.refresh()
         return self._host.free(self.claims().values())
 
+    def capacity(self) -> admission.Capacity:
+        """Tell what can be promised in all, by the last reading.
+
+        :returns: in ppm of a CPU
+        """
+        return self._host.capacity()
+
     # What servers hold
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the servers of this host are known."""
+        return self._adopted
+
+    def list_records(self) -> dict[str, record.Record]:
+        """List what servers must have while they run.
+
+        :returns: the UUID of each server whose record can be read -> its
+            record
+        """
+        return {
+            uuid: known
+            for uuid, known in self._records.items()
+            if isinstance(known, record.Record)
+        }
 
     def claims(self) -> dict[str, admission.Claim]:
         """List the bandwidth that is held.
@@ -93,9 +117,7 @@ class Reservations:
         :returns: the UUID of each server that holds some -> its claim
         """
         return {
-            uuid: known.claim
-            for uuid, known in self._records.items()
-            if isinstance(known, record.Record)
+            uuid: known.claim for uuid, known in self.list_records().items()
         }
 
     def get_record(self, uuid: str) -> record.Record | None:
@@ -288,6 +310,17 @@ class Reservations:
             if group:
                 outside[uuid] = str(group)
         return outside
+
+    def list_running(self) -> set[str]:
+        """List the containers that run.
+
+        :returns: their UUIDs
+        :raises libvirtError: if libvirt does not say
+        """
+        return {
+            guest.uuid
+            for guest in self._hypervisor.list_guests(only_running=True)
+        }
 
     def verify_all(self) -> None:
         """Verify every running container."""

@@ -66,7 +66,8 @@ class Walk:
             ))  # fmt: skip
             writer.execute(
                 sa.text(
-                    f"INSERT INTO servers (id, uuid) VALUES (4, '{reports.UUID}')"
+                    'INSERT INTO servers (id, uuid) '
+                    f"VALUES (4, '{reports.UUID}')"
                 )
             )
             writer.execute(sa.text(

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nova-rt-conductor``: takes reports of computes into the database."""
+
+# First: it says that services have native threads.
+from oslo_service import backend  # isort: skip
+
+backend.init_backend(backend.BackendType.THREADING)
+
+import os  # noqa: E402
+import socket  # noqa: E402
+import sys  # noqa: E402
+import tempfile  # noqa: E402
+
+from oslo_config import cfg  # noqa: E402
+from oslo_db import exception as db_exception  # noqa: E402
+from oslo_log import log as logging  # noqa: E402
+from oslo_service import service  # noqa: E402
+
+from nova_rt import conf as nova_rt_conf  # noqa: E402
+from nova_rt.db import api, migration, session  # noqa: E402
+
+LOG = logging.getLogger(__name__)
+
+PROGRAM = 'nova-rt-conductor'
+
+
+def _check_database(conf: cfg.ConfigOpts) -> str | None:
+    """See that the database is there and has its tables.
+
+    :returns: None if so, else why not
+    """
+    if not conf.nova_rt_database.connection:
+        return '[nova_rt_database] connection is not set'
+    api.configure(conf)
+    try:
+        if migration.is_behind():
+            return (
+                f'the database has revision {migration.get_version()}, this '
+                f'program needs {migration.get_newest()}: run '
+                'nova-rt-manage db sync'
+            )
+    except db_exception.DBError as err:
+        return f'the database does not answer: {err}'
+    # Not across the fork.
+    session.get_engine().dispose()
+    return None
+
+
+def main() -> int:
+    """Run until stopped.
+
+    :returns: the exit code, 1 if it cannot start
+    """
+    conf = cfg.CONF
+    nova_rt_conf.register_opts(conf)
+    logging.register_options(conf)
+    conf(sys.argv[1:], project='nova', prog=PROGRAM)
+    logging.setup(conf, PROGRAM)
+    reason = _check_database(conf)
+    if reason is not None:
+        LOG.critical('%s cannot start: %s', PROGRAM, reason)
+        return 1
+    with tempfile.TemporaryDirectory(prefix=PROGRAM) as counters:
+        # Read when prometheus_client is imported.
+        os.environ['PROMETHEUS_MULTIPROC_DIR'] = counters
+        return _serve(conf)
+
+
+def _serve(conf: cfg.ConfigOpts) -> int:
+    from nova_rt.conductor import service as ours
+
+    options = conf.nova_rt_conductor
+    launcher = service.ServiceLauncher(conf)
+    launcher.launch_service(
+        ours.Worker(conf, socket.gethostname()), options.workers
+    )
+    if options.metrics_port:
+        launcher.launch_service(ours.Metrics(conf))
+    return launcher.wait() or 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

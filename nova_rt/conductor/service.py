@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of nova-rt-conductor: workers, and one for its metrics."""
+
+import threading
+from typing import Any
+
+from oslo_config import cfg
+import oslo_messaging
+from oslo_service import service
+import prometheus_client
+
+from nova_rt.conductor import manager, metrics, rpcapi
+from nova_rt.db import api, retention
+
+#: Reports that a worker works on at once; the database has a connection for
+#: each.
+THREADS = 8
+
+
+class Worker(service.Service):
+    """Takes reports, and does the upkeep when it is its turn.
+
+    :param conf: the configuration
+    :param host: name of this machine
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, host: str) -> None:
+        super().__init__()
+        self._conf = conf
+        self._host = host
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Connect: each worker by itself, after the fork."""
+        super().start()
+        api.configure(self._conf)
+        transport = oslo_messaging.get_rpc_transport(self._conf)
+        self._server = oslo_messaging.get_rpc_server(
+            transport,
+            rpcapi.make_target(server=self._host),
+            [manager.Manager()],
+            executor='threading',
+            access_policy=oslo_messaging.DefaultRPCAccessPolicy,
+        )
+        self._server.start(override_pool_size=THREADS)
+        self._upkeep = threading.Thread(
+            target=self._keep_up, name='upkeep', daemon=True
+        )
+        self._upkeep.start()
+
+    def _keep_up(self) -> None:
+        upkeep = manager.Upkeep(retention.from_options(self._conf))
+        interval_s = self._conf.nova_rt_conductor.upkeep_interval
+        while not self._stop.wait(interval_s):
+            upkeep.run(self._stop.is_set)
+
+    def stop(self, graceful: bool = False) -> None:
+        """Take no more reports; finish those that have come."""
+        self._stop.set()
+        self._server.stop()
+        self._server.wait()
+        super().stop(graceful)
+
+    def wait(self) -> None:
+        """Wait until it is stopped."""
+        self._stop.wait()
+        super().wait()
+
+
+class Metrics(service.Service):
+    """Answers Prometheus for all workers of this machine.
+
+    :param conf: the configuration
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__()
+        self._conf = conf
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Listen."""
+        super().start()
+        api.configure(self._conf)
+        options = self._conf.nova_rt_conductor
+        self._server: Any = prometheus_client.start_http_server(
+            options.metrics_port,
+            options.metrics_host,
+            metrics.make_registry(api.list_hosts),
+        )[0]
+
+    def stop(self, graceful: bool = False) -> None:
+        """Listen no more."""
+        self._stop.set()
+        self._server.shutdown()
+        super().stop(graceful)
+
+    def wait(self) -> None:
+        """Wait until it is stopped."""
+        self._stop.wait()
+        super().wait()
