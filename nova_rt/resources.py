@@ -67,6 +67,14 @@ def replace(specs: Mapping[str, str], request: Request) -> dict[str, str]:
     return others | ask(request)
 
 
+def surplus(request: Request) -> list[str]:
+    """What a flavor with this request must not carry.
+
+    :returns: names of extra specs
+    """
+    return sorted(_REPLACED - ask(request).keys())
+
+
 def differences(
     specs: Mapping[str, str], request: Request
 ) -> tuple[dict[str, str], list[str]]:
@@ -81,7 +89,7 @@ def differences(
             for key, value in wanted.items()
             if specs.get(key) != value
         },
-        sorted(key for key in specs if key in _REPLACED - wanted.keys()),
+        [key for key in surplus(request) if key in specs],
     )
 
 

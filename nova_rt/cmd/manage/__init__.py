@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova-rt-manage``: one module for each group of commands."""
+"""The commands of ``nova-rt-manage``, one module for each noun.
+
+A module is imported to print a list of commands: it imports Nova, SQLAlchemy
+and other large libraries only in the functions that need them.
+"""

@@ -50,6 +50,11 @@ class ResourcesTest(base.BaseTestCase):
             ({}, []), resources.differences(FLAVOR | GUARANTEE, self.request)
         )
 
+    def test_surplus(self):
+        """All that stands for something else, and nothing that is asked."""
+        surplus = resources.surplus(self.request)
+        self.assertEqual(['trait:CUSTOM_RT_LIMIT'], surplus)
+
     def test_all_to_change(self):
         self.assertEqual(
             (GUARANTEE, ['trait:CUSTOM_RT_LIMIT']),
