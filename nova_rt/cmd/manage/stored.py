@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The database of nova_rt, as the commands reach it."""
+
+import argparse
+from collections.abc import Iterator
+import contextlib
+import datetime
+import re
+
+from oslo_config import cfg
+
+from nova_rt import exception
+from nova_rt.cmd.manage import base
+
+
+def connect(conf: cfg.ConfigOpts) -> bool:
+    """Take the options of the database; it is reached at first use.
+
+    :returns: whether one is configured
+    """
+    if not conf.nova_rt_database.connection:
+        return False
+    from nova_rt.db import api
+
+    with errors():
+        api.configure(conf)
+    return True
+
+
+def require(conf: cfg.ConfigOpts) -> None:
+    """As :func:`connect`, for a command that reads nothing else.
+
+    :raises CannotRun: if none is configured
+    """
+    if not connect(conf):
+        raise base.CannotRun(
+            '[nova_rt_database] connection is not set: run this where '
+            'nova-rt-conductor has its configuration'
+        )
+
+
+@contextlib.contextmanager
+def errors() -> Iterator[None]:
+    """Turn errors of the database into errors of a command.
+
+    :returns: nothing, once
+    :raises CannotRun: if the database does not answer
+    :raises CommandFailed: if it knows no such server or host
+    """
+    try:
+        yield
+    except exception.NovaRTError as err:
+        raise base.CommandFailed(str(err)) from err
+    except base.CommandFailed:
+        raise
+    except Exception as err:
+        # Of oslo.db, SQLAlchemy or a driver. The text may hold the password
+        # of the URL.
+        raise base.CannotRun(
+            f'the database of nova_rt does not answer ({type(err).__name__})'
+        ) from err
+
+
+def render_time(time: datetime.datetime) -> str:
+    """Write a time, UTC, to the second.
+
+    :param time: with a time zone
+    :returns: as in ``2026-02-03T04:05:06Z``
+    """
+    utc = time.astimezone(datetime.UTC)
+    return utc.strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+_AGO = re.compile('([0-9]{1,6})([smhd])')
+_UNITS = {'s': 'seconds', 'm': 'minutes', 'h': 'hours', 'd': 'days'}
+
+
+def parse_time(text: str) -> datetime.datetime:
+    """Read a time of the command line.
+
+    :param text: so long ago, as ``90s``, ``30m``, ``24h`` or ``7d``; or a
+        time in ISO 8601, UTC unless it says otherwise
+    :returns: with a time zone
+    :raises ArgumentTypeError: if it is neither
+    """
+    match = _AGO.fullmatch(text)
+    try:
+        if match is not None:
+            ago = datetime.timedelta(**{_UNITS[match[2]]: int(match[1])})
+            return datetime.datetime.now(datetime.UTC) - ago
+        time = datetime.datetime.fromisoformat(text)
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=datetime.UTC)
+        return time.astimezone(datetime.UTC)
+    except (ValueError, OverflowError) as err:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no time: write 30m, 24h or 7d for so long ago, or '
+            '2026-02-03T04:05:06'
+        ) from err
+
+
+def parse_count(text: str) -> int:
+    """Read a number from 0.
+
+    :returns: the number
+    :raises ArgumentTypeError: if it is something else
+    """
+    if re.fullmatch('[0-9]{1,9}', text) is None:
+        raise argparse.ArgumentTypeError(f'{text!r} is no number from 0')
+    return int(text)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.cmd.manage.host and stored."""
+
+import argparse
+import datetime
+
+from oslotest import base
+
+from nova_rt.cmd.manage import stored
+from nova_rt.db.objects import HostCPU
+from nova_rt.tests.unit.cmd.manage import database
+from nova_rt.tests.unit.cmd.manage.database import NOW, RECORD, SMALL, A, B
+
+
+class ListTest(database.DatabaseTestCase):
+    def test_none(self):
+        self.assertEqual([], self.read('host', 'list'))
+
+    def test_list(self):
+        self.report('host2', at=NOW - database.MINUTE * 9)
+        self.report(**{A: RECORD, B: SMALL})
+        first, second = self.read('host', 'list')
+        age_s = first.pop('Age s')
+        self.assertIn(age_s, range(120))
+        self.assertEqual(
+            {
+                'Host': 'host1',
+                'Interface': 'some-interface',
+                'Enforcement': 'guarantee',
+                'CPUs': 3,
+                'Capacity ppm': 2_800_000,
+                'Reserved ppm': 1_400_000,
+                'Servers': 2,
+                'Last report': NOW.strftime('%Y-%m-%dT%H:%M:%SZ'),
+            },
+            first,
+        )
+        self.assertEqual(('host2', 0), (second['Host'], second['Servers']))
+        self.assertIn(second['Age s'], range(540, 660))
+
+    def test_sum_of_the_host(self):
+        self.report(host_cpu=HostCPU(950_000, 123_000))
+        (row,) = self.read('host', 'list')
+        self.assertEqual(
+            (950_000, 123_000), (row['Capacity ppm'], row['Reserved ppm'])
+        )
+
+    def test_columns_and_sorting(self):
+        self.report('host2')
+        self.report('host1')
+        result = self.run_command(
+            'host', 'list', '-f', 'value', '-c', 'Host', '--sort-column',
+            'Host', '--sort-descending',
+        )  # fmt: skip
+        self.assertEqual('host2\nhost1\n', result.out)
+
+    def test_hostile_name(self):
+        self.report('h\x1b[2J\u202e')
+        for form in ('table', 'csv', 'value', 'json', 'yaml'):
+            out = self.run_command('host', 'list', '-f', form).out
+            self.assertNotIn('\x1b', out)
+            self.assertNotIn('\u202e', out)
+            self.assertIn('[2J', out)
+
+
+class ShowTest(database.DatabaseTestCase):
+    def test_unknown(self):
+        self.assert_fails(1, 'host9', 'host', 'show', 'host9')
+        self.assert_fails(1, '\\x1b', 'host', 'show', 'h\x1b[2J')
+
+    def test_show(self):
+        self.report(**{A: RECORD, B: SMALL})
+        self.measure()
+        rows = self.read('host', 'show', 'host1')
+        self.assertEqual(
+            [
+                (0, 950_000, 600_000, 350_000, 500_000, 1),
+                (2, 950_000, 800_000, 150_000, 500_000, 2),
+                (3, 900_000, 0, 900_000, None, 0),
+            ],
+            [tuple(row.values()) for row in rows],
+        )
+
+    def test_kernel_that_does_not_count(self):
+        self.report(**{A: RECORD})
+        self.measure(used_us=None)
+        rows = self.read('host', 'show', 'host1')
+        self.assertEqual({None}, {row['Used ppm'] for row in rows})
+
+    def test_sum_of_the_host(self):
+        self.report(host_cpu=HostCPU(950_000, 960_000), **{A: RECORD})
+        self.measure(cpus=(0, 2, 3))
+        row = self.read('host', 'show', 'host1')[-1]
+        self.assertEqual(
+            ('host', 950_000, 960_000, 0, 1_500_000, 1), tuple(row.values())
+        )
+
+
+class DatabaseTest(database.DatabaseTestCase):
+    COMMANDS = (
+        ('host', 'list'), ('host', 'show', 'a'), ('server', 'list'),
+        ('server', 'show', A), ('server', 'history', A),
+        ('metrics', 'show', A), ('metrics', 'export'),
+    )  # fmt: skip
+
+    def test_not_configured(self):
+        self.flags(group='nova_rt_database', connection=None)
+        for words in self.COMMANDS:
+            self.assert_fails(2, '[nova_rt_database] connection', *words)
+
+    def test_does_not_answer(self):
+        """And the password of its URL is not told."""
+        self.flags(
+            group='nova_rt_database', max_retries=0,
+            connection='mysql+pymysql://u:secret@127.0.0.1:1/nova_rt',
+        )  # fmt: skip
+        for words in self.COMMANDS:
+            self.assert_fails(2, 'does not answer', *words)
+            self.assertNotIn('secret', self.run_command(*words).err)
+
+    def test_empty(self):
+        """A database without tables."""
+        self.flags(group='nova_rt_database', connection='sqlite://')
+        for words in self.COMMANDS:
+            self.assert_fails(2, 'does not answer', *words)
+
+
+class TimeTest(base.BaseTestCase):
+    def test_ago(self):
+        now = datetime.datetime.now(datetime.UTC)
+        for text, seconds in (
+            ('0s', 0), ('90s', 90), ('30m', 1800), ('24h', 86400),
+            ('7d', 604800),
+        ):  # fmt: skip
+            ago = now - stored.parse_time(text)
+            self.assertAlmostEqual(seconds, ago.total_seconds(), delta=5)
+
+    def test_absolute(self):
+        expected = datetime.datetime(2026, 2, 3, 4, 5, tzinfo=datetime.UTC)
+        for text in (
+            '2026-02-03T04:05', '2026-02-03 04:05:00', '2026-02-03T04:05Z',
+            '2026-02-03T06:05+02:00',
+        ):  # fmt: skip
+            self.assertEqual(expected, stored.parse_time(text))
+
+    def test_rendered(self):
+        time = stored.parse_time('2026-02-03T06:05:09+02:00')
+        self.assertEqual('2026-02-03T04:05:09Z', stored.render_time(time))
+
+    def test_bad(self):
+        for text in (
+            '', 'x', '1', '1w', '-1h', '٣h', '1234567s', '999999d',
+            '2026-13-01', '9999-12-31T23:59-10:00',
+        ):  # fmt: skip
+            self.assertRaises(
+                argparse.ArgumentTypeError, stored.parse_time, text
+            )
+
+    def test_count(self):
+        self.assertEqual(12, stored.parse_count('12'))
+        for text in ('', '-1', '1.0', '1234567890', '٣'):
+            self.assertRaises(
+                argparse.ArgumentTypeError, stored.parse_count, text
+            )

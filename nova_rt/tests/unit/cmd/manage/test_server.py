@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.cmd.manage.server."""
+
+from nova_rt.tests.unit.cmd.manage import database
+from nova_rt.tests.unit.cmd.manage.database import (
+    MINUTE,
+    NOBODY,
+    NOW,
+    RECORD,
+    SMALL,
+    A,
+    B,
+)  # fmt: skip
+
+TIME = NOW.strftime('%Y-%m-%dT%H:%M:%SZ')
+
+
+class ListTest(database.DatabaseTestCase):
+    def test_none(self):
+        self.assertEqual([], self.read('server', 'list'))
+
+    def test_list(self):
+        self.report('host1', **{A: RECORD})
+        self.report('host2', **{B: SMALL})
+        rows = self.read('server', 'list')
+        self.assertEqual(
+            [
+                (A, 'host1', '600/1000', '0,2', 1_200_000, 'applied', TIME),
+                (B, 'host2', '20000/100000', '2', 200_000, 'applied', TIME),
+            ],
+            [tuple(row.values()) for row in rows],
+        )
+        (row,) = self.read('server', 'list', '--host', 'host2')
+        self.assertEqual(B, row['Server'])
+
+    def test_released(self):
+        self.report(**{A: RECORD})
+        self.report()
+        self.assertEqual([], self.read('server', 'list'))
+        (row,) = self.read('server', 'list', '--all')
+        self.assertEqual((A, 'released'), (row['Server'], row['State']))
+
+    def test_unknown_host(self):
+        self.assert_fails(1, 'host9', 'server', 'list', '--host', 'host9')
+
+
+class ShowTest(database.DatabaseTestCase):
+    def test_unknown(self):
+        self.assert_fails(1, NOBODY, 'server', 'show', NOBODY)
+        self.assert_fails(1, '\\x1b', 'server', 'show', '\x1b[2J')
+
+    def test_show(self):
+        self.report(**{B: SMALL})
+        self.assertEqual(
+            {
+                'Server': B,
+                'Host': 'host1',
+                'Reservation': '20000/100000',
+                'ppm': 200_000,
+                'vCPUs': 1,
+                'CPUs': '2',
+                'Total ppm': 200_000,
+                'Enforcement': 'guarantee',
+                'Policy': 'rr',
+                'Priority': 7,
+                'State': 'applied',
+                'Since': TIME,
+            },
+            self.read('server', 'show', B),
+        )
+
+
+class HistoryTest(database.DatabaseTestCase):
+    def test_unknown(self):
+        self.assert_fails(1, NOBODY, 'server', 'history', NOBODY)
+
+    def test_latest_first(self):
+        self.report()
+        for seq, kind in enumerate(('claimed', 'applied', 'drifted'), 1):
+            self.happen(seq, kind, at=NOW - MINUTE * (9 - seq))
+        self.happen(4, 'claimed', uuid=B)
+        rows = self.read('server', 'history', A)
+        self.assertEqual(
+            ['drifted', 'applied', 'claimed'], [row['Event'] for row in rows]
+        )
+        self.assertEqual(
+            {('host1', 'nova-rt-compute')},
+            {(row['Host'], row['By']) for row in rows},
+        )
+        (row,) = self.read('server', 'history', A, '--limit', '1')
+        self.assertEqual('drifted', row['Event'])
+        rows = self.read('server', 'history', A, '--limit', '0')
+        self.assertEqual(3, len(rows))
+
+    def test_hostile_details(self):
+        """What a compute service reports may quote a container."""
+        self.report()
+        self.happen(1, 'drifted', details='a\x1b]0;b\x07\nc\u202ed\x9be')
+        for form in ('table', 'csv', 'value', 'json', 'yaml'):
+            out = self.run_command('server', 'history', A, '-f', form).out
+            for bad in ('\x1b', '\x07', '\u202e', '\x9b', '\nc'):
+                self.assertNotIn(bad, out)
+        (row,) = self.read('server', 'history', A)
+        self.assertEqual('a\\x1b]0;b\\x07\\x0ac\\u202ed\\x9be', row['Details'])
+
+    def test_bad_limit(self):
+        result = self.run_command('server', 'history', A, '--limit', '-1')
+        self.assertEqual(2, result.code)
