@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets an operator release what no compute service will report any more."""
+
+import datetime
+
+import sqlalchemy as sa
+
+from nova_rt.db import models
+from nova_rt.db.objects import ServerState
+from nova_rt.db.session import retried, writer
+
+#: Epoch of entries that come from no compute service.
+_EPOCH = 0
+
+
+@retried
+def release(
+    uuid: str, host: str, now: datetime.datetime, by: str, details: str
+) -> bool:
+    """Note that a server holds nothing on a host.
+
+    A compute service that still runs says otherwise with its next report.
+
+    :param now: the time
+    :param by: who says so
+    :param details: why, a sentence
+    :returns: whether it held something there
+    """
+    with writer() as session:
+        # As a report does: it is ours until the transaction ends.
+        host_id = session.scalar(
+            sa.select(models.Host.id)
+            .where(models.Host.name == host)
+            .with_for_update()
+        )
+        row = session.scalar(
+            sa.select(models.Reservation)
+            .join(
+                models.Server,
+                models.Server.id == models.Reservation.server_id,
+            )
+            .where(
+                models.Server.uuid == uuid,
+                models.Reservation.host_id == host_id,
+                models.Reservation.state != ServerState.RELEASED,
+            )
+        )
+        if row is None or host_id is None:
+            return False
+        row.state = ServerState.RELEASED.value
+        row.since = now
+        last = session.scalar(
+            sa.select(sa.func.max(models.History.seq)).where(
+                models.History.host_id == host_id,
+                models.History.epoch == _EPOCH,
+            )
+        )
+        session.add(
+            models.History(
+                server_id=row.server_id,
+                host_id=host_id,
+                epoch=_EPOCH,
+                seq=(last or 0) + 1,
+                at=now,
+                kind='released',
+                details=details,
+                by=by,
+            )
+        )
+        return True
