@@ -12,10 +12,7 @@ from typing import Any
 
 from nova_rt import exception, extra_specs, resources
 from nova_rt.bounds import Bounds
-
-
-class Unreadable(Exception):
-    """The flavors cannot be read from here."""
+from nova_rt.cmd import nova_db
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,32 +41,18 @@ def read() -> Iterable[Any]:
     """Every flavor: nova.objects.Flavor with its extra specs.
 
     :returns: private and disabled ones as well
-    :raises Unreadable: if there is no database, or none that answers
+    :raises nova_db.Unreadable: if there is no database, or none that answers
     """
-    # Here, because the commands for a host need no Nova.
-    from nova import context, objects
-    import nova.conf
-    from nova.db.api import api as api_db
-
-    conf = nova.conf.CONF
-    if not conf.api_database.connection:
-        raise Unreadable('[api_database] connection is not set')
     try:
-        # As api_db.configure(), which also wants options of osprofiler that
-        # are known only after Nova's way of reading its configuration.
-        api_db.context_manager.configure(**dict(conf.api_database.items()))
-        objects.register_all()
-        return list(
-            objects.FlavorList.get_all(
-                context.get_admin_context(), inactive=True
-            )
-        )
+        context = nova_db.connect()
+        # Here, because the commands for a host need no Nova.
+        from nova import objects
+
+        return list(objects.FlavorList.get_all(context, inactive=True))
+    except nova_db.Unreadable:
+        raise
     except Exception as err:
-        # Of SQLAlchemy or its drivers, which have no common root. Its text
-        # may hold the password of the URL.
-        raise Unreadable(
-            f'the database does not answer ({type(err).__name__})'
-        ) from err
+        raise nova_db.hide(err) from err
 
 
 def judge(flavor: Any, allowed: Bounds) -> Finding | None:

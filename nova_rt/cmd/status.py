@@ -17,7 +17,7 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt import cpulist, exception
 from nova_rt.admission import Scope
 from nova_rt.bounds import Bounds
-from nova_rt.cmd import flavors
+from nova_rt.cmd import flavors, nova_db
 from nova_rt.extra_specs import Enforcement
 from nova_rt.host import cpus
 from nova_rt.host.files import Files
@@ -77,7 +77,7 @@ class Checks(upgradecheck.UpgradeCommands):
                 for flavor in flavors.read()
                 if (finding := flavors.judge(flavor, allowed))
             ]
-        except flavors.Unreadable as err:
+        except nova_db.Unreadable as err:
             return upgradecheck.Result(
                 upgradecheck.Code.WARNING,
                 f'Flavors were not checked: {err}. Run this where nova-api '

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Nova and Placement say about the reservations of a host.
+
+Read from Nova's databases, cell by cell, as ``nova-manage`` does.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import dataclasses
+from typing import Any
+
+from keystoneauth1 import exceptions as ks_exc
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import vm_states
+from nova.scheduler.client import report
+
+from nova_rt import exception, extra_specs, node_stats
+from nova_rt.admission import Capacity
+from nova_rt.cmd import nova_db
+from nova_rt.cmd.manage.audit.picture import Holder, Server
+from nova_rt.cmd.nova_db import Unreadable
+from nova_rt.record import Record
+from nova_rt.request import HintRule, Request
+from nova_rt.virt.libvirt import servers
+
+_RC = extra_specs.RESOURCE_CLASS
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A compute node.
+
+    :ivar cell: its nova.objects.CellMapping
+    """
+
+    host: str
+    name: str
+    uuid: str
+    cell: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What Nova's database has of a node.
+
+    :ivar servers: real-time servers, by UUID
+    :ivar plain: UUIDs of its other servers
+    :ivar moving: UUIDs of moves, and of servers that are being moved
+    :ivar free: see :class:`.picture.Picture`
+    """
+
+    servers: Mapping[str, Server]
+    plain: frozenset[str]
+    moving: frozenset[str]
+    free: Capacity | str | None
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    """Turn errors of Nova's databases into one of ours."""
+    try:
+        yield
+    except Unreadable:
+        raise
+    except Exception as err:
+        raise nova_db.hide(err) from err
+
+
+@contextlib.contextmanager
+def placement_errors() -> Iterator[None]:
+    """Turn errors of Placement into one of ours.
+
+    :returns: nothing, once
+    :raises Unreadable: instead
+    """
+    try:
+        yield
+    except (ks_exc.ClientException, nova_exception.NovaException) as err:
+        raise Unreadable(
+            f'Placement does not answer ({type(err).__name__})'
+        ) from err
+
+
+class Cloud:
+    """Nova's databases and Placement.
+
+    :ivar context: of an administrator
+    :ivar client: nova.scheduler.client.report.SchedulerReportClient
+    """
+
+    def __init__(self) -> None:
+        """Connect.
+
+        :raises Unreadable: if something does not answer or is not configured
+        """
+        with _errors():
+            self.context = nova_db.connect()
+            self._cells = [
+                cell
+                for cell in objects.CellMappingList.get_all(self.context)
+                if not cell.is_cell0()
+            ]
+        with placement_errors():
+            self.client = report.report_client_singleton()
+
+    # Nova
+
+    def list_nodes(self) -> list[Node]:
+        """List all compute nodes.
+
+        :returns: by name of the host
+        :raises Unreadable: if a cell does not answer
+        """
+        nodes = []
+        for cell in self._cells:
+            with _errors(), nova_context.target_cell(self.context, cell) as c:
+                nodes += [
+                    Node(node.host, node.hypervisor_hostname, node.uuid, cell)
+                    for node in objects.ComputeNodeList.get_all(c)
+                ]
+        return sorted(nodes, key=lambda node: node.host)
+
+    def read_node(self, node: Node) -> Found:
+        """Read what Nova knows of a node.
+
+        :returns: its servers and what it publishes
+        :raises Unreadable: if its cell does not answer
+        """
+        with (
+            _errors(),
+            nova_context.target_cell(self.context, node.cell) as cell,
+        ):
+            stats = objects.ComputeNode.get_by_uuid(cell, node.uuid).stats
+            instances = list(
+                objects.InstanceList.get_by_host(
+                    cell,
+                    node.host,
+                    expected_attrs=['flavor', 'system_metadata'],
+                )
+            )
+            moves = objects.MigrationList.get_in_progress_by_host_and_node(
+                cell, node.host, node.name
+            )
+            moving = {move.uuid for move in moves}
+            moving |= {move.instance_uuid for move in moves}
+            ours = [each for each in instances if servers.is_rt(each)]
+            hints = self._read_hints([each.uuid for each in ours])
+        return Found(
+            {
+                each.uuid: make_server(
+                    each, hints.get(each.uuid), each.uuid in moving
+                )
+                for each in ours
+            },
+            frozenset({each.uuid for each in instances})
+            - {each.uuid for each in ours},
+            frozenset(moving),
+            parse_free(stats or {}),
+        )
+
+    def _read_hints(self, uuids: list[str]) -> dict[str, Mapping[str, Any]]:
+        specs = objects.RequestSpec.get_by_instance_uuids(self.context, uuids)
+        return {
+            spec.instance_uuid: spec.scheduler_hints or {} for spec in specs
+        }
+
+    def classify(
+        self, uuids: Iterable[str], node: Node | None, found: Found | None
+    ) -> dict[str, Holder]:
+        """Find out what holds something on a host and is no server of it.
+
+        :param uuids: what are no real-time servers of the host
+        :param node: the host; None if Nova does not have it
+        :returns: what each is
+        :raises Unreadable: if a database does not answer
+        """
+        return {uuid: self._classify(uuid, node, found) for uuid in uuids}
+
+    def _classify(
+        self, uuid: str, node: Node | None, found: Found | None
+    ) -> Holder:
+        if found is not None:
+            if uuid in found.moving:
+                return Holder.BUSY
+            if uuid in found.plain:
+                return Holder.PLAIN
+        instance = self.find(uuid)
+        if instance is None:
+            return Holder.GONE
+        if instance is PENDING or is_busy(instance):
+            return Holder.BUSY
+        if instance.host is None:
+            return Holder.UNPLACED
+        if node is not None and instance.host == node.host:
+            # It has come since the host was read.
+            return Holder.BUSY
+        return Holder.ELSEWHERE
+
+    def find(self, uuid: str) -> Any:
+        """Look for a server, wherever it is.
+
+        :returns: nova.objects.Instance with its flavor; None if there is
+            none; PENDING if it is in no cell yet
+        :raises Unreadable: if a database does not answer
+        """
+        with _errors():
+            try:
+                mapping = objects.InstanceMapping.get_by_instance_uuid(
+                    self.context, uuid
+                )
+                if mapping.cell_mapping is None:
+                    return PENDING
+                with nova_context.target_cell(
+                    self.context, mapping.cell_mapping
+                ) as cell:
+                    return objects.Instance.get_by_uuid(
+                        cell, uuid, expected_attrs=['flavor']
+                    )
+            except (
+                nova_exception.InstanceMappingNotFound,
+                nova_exception.InstanceNotFound,
+            ):
+                return None
+
+    # Placement
+
+    def read_allocations(self, provider: str) -> dict[str, int]:
+        """Read which bandwidth Placement holds on a host.
+
+        :param provider: UUID of the compute node
+        :returns: in ppm, by UUID of what holds it; nothing for a host that
+            Placement does not have
+        :raises Unreadable: if Placement does not answer
+        """
+        url = f'/resource_providers/{provider}/allocations'
+        found = self._get(url).get('allocations', {})
+        return {
+            uuid: each['resources'][_RC]
+            for uuid, each in found.items()
+            if _RC in each['resources']
+        }
+
+    def read_inventory_ppm(self, provider: str) -> int | None:
+        """Read how much bandwidth Placement can allocate on a host.
+
+        :param provider: UUID of the compute node
+        :returns: in ppm; None if it has no such inventory
+        :raises Unreadable: if Placement does not answer
+        """
+        url = f'/resource_providers/{provider}/inventories'
+        inventory = self._get(url).get('inventories', {}).get(_RC)
+        if inventory is None:
+            return None
+        ppm: int = inventory['total'] - inventory['reserved']
+        return ppm
+
+    def _get(self, url: str) -> dict[str, Any]:
+        with placement_errors():
+            answer = self.client.get(
+                url, global_request_id=self.context.global_id
+            )
+        if answer.status_code == 404:
+            return {}
+        if answer.status_code != 200:
+            raise Unreadable(f'Placement answers {answer.status_code}')
+        body: dict[str, Any] = answer.json()
+        return body
+
+
+#: A server that is being created and is in no cell yet.
+PENDING = object()
+
+
+def is_busy(instance: Any) -> bool:
+    """Look whether something is being done to a server.
+
+    :returns: whether it is, so that sources may differ for a moment
+    """
+    return (
+        instance.task_state is not None
+        or instance.vm_state == vm_states.BUILDING
+    )
+
+
+def make_server(
+    instance: Any, hints: Mapping[str, Any] | None, moving: bool
+) -> Server:
+    """Read what a real-time server asks for and what its record says.
+
+    :param instance: nova.objects.Instance
+    :param hints: of its RequestSpec; None if that is gone
+    :param moving: whether it is being moved
+    :returns: what was read, or why it could not be
+    """
+    rec: Record | str
+    try:
+        found = servers.read_claimed(instance)
+        assert found is not None  # it is real-time
+        rec = found
+    except exception.InvalidRecord as err:
+        rec = str(err)
+    asked: Request | str | None = None
+    if hints is not None:
+        try:
+            # Not by the bounds of today: those of its creation counted.
+            asked = Request.from_flavor(
+                instance.flavor.extra_specs, instance.flavor.vcpus, hints,
+                HintRule.ANY,
+            )  # fmt: skip
+        except exception.InvalidRequest as err:
+            asked = str(err)
+    return Server(asked, rec, moving or is_busy(instance))
+
+
+def parse_free(stats: Mapping[str, str | None]) -> Capacity | str | None:
+    """Read what a compute node publishes.
+
+    :returns: None if nothing; a sentence if it cannot be read
+    """
+    try:
+        return node_stats.parse(stats)
+    except ValueError as err:
+        return str(err)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each source says about the reservations of one host.
+
+Plain values: what makes them is in ``reading``, what judges them in
+``compare``. A text where a value is expected says why it cannot be read.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import enum
+
+from nova_rt.admission import Capacity
+from nova_rt.record import Record
+from nova_rt.request import Request
+from nova_rt.reservation import Reservation
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """A real-time server that Nova has on the host.
+
+    :ivar asked: what its flavor and hints ask for; None if the hints that it
+        was created with are not kept any more
+    :ivar record: its record
+    :ivar busy: whether something is being done to it, so that sources may
+        differ for a moment
+    """
+
+    asked: Request | str | None
+    record: Record | str
+    busy: bool = False
+
+
+class Holder(enum.Enum):
+    """What holds bandwidth in Placement and is no such server."""
+
+    #: Nova has no server or move with this UUID.
+    GONE = 'gone'
+    #: A server that has failed before it came to a host.
+    UNPLACED = 'unplaced'
+    #: A server of another host.
+    ELSEWHERE = 'elsewhere'
+    #: A server of this host whose flavor is not real-time.
+    PLAIN = 'plain'
+    #: Something is being done to it.
+    BUSY = 'busy'
+
+
+@dataclasses.dataclass(frozen=True)
+class Container:
+    """A container that libvirt has on the host.
+
+    :ivar carried: the record in its domain's metadata; None without one
+    :ivar difference: how what the kernel holds differs from the server's
+        record, a sentence; None if it does not, or if it does not run
+    """
+
+    carried: Record | str | None
+    difference: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A reservation in the database of nova_rt that is not released."""
+
+    reservation: Reservation
+    cpus: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """One host.
+
+    :ivar host: its name
+    :ivar provider: UUID of its compute node; '' if Nova has no such host
+    :ivar servers: its real-time servers, by UUID
+    :ivar allocations: bandwidth that Placement holds there, in ppm, by UUID
+    :ivar holders: what those of them are that are not in ``servers``
+    :ivar inventory_ppm: what Placement can allocate there in all; None if it
+        has no such inventory
+    :ivar free: what nova-rt-compute has published; None if nothing
+    :ivar capacity: what each CPU offers; None if only the sum is known
+    :ivar containers: by UUID; None if they were not read, because this is
+        another host
+    :ivar rows: of the database, by UUID; None if it is not used
+    """
+
+    host: str
+    provider: str = ''
+    servers: Mapping[str, Server] = dataclasses.field(default_factory=dict)
+    allocations: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    holders: Mapping[str, Holder] = dataclasses.field(default_factory=dict)
+    inventory_ppm: int | None = None
+    free: Capacity | str | None = None
+    capacity: Capacity | None = None
+    containers: Mapping[str, Container] | None = None
+    rows: Mapping[str, Row] | None = None
+
+
+class Source(enum.StrEnum):
+    """Who says what differs."""
+
+    PLACEMENT = 'placement'
+    TRACKER = 'tracker'
+    RECORD = 'record'
+    DOMAIN = 'domain'
+    KERNEL = 'kernel'
+    DATABASE = 'database'
+
+
+@dataclasses.dataclass(frozen=True)
+class SetAllocation:
+    """Let Placement hold what a server asks for.
+
+    :ivar provider: UUID of the compute node
+    :ivar held_ppm: what it holds now
+    :ivar ppm: what it is to hold
+    """
+
+    uuid: str
+    provider: str
+    held_ppm: int
+    ppm: int
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveAllocation:
+    """Let Placement forget what nobody asks for on a host.
+
+    :ivar provider: UUID of the compute node
+    :ivar held_ppm: what it holds now
+    """
+
+    uuid: str
+    provider: str
+    held_ppm: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleaseRow:
+    """Note in the database that a server holds nothing on a host."""
+
+    uuid: str
+    host: str
+
+
+Repair = SetAllocation | RemoveAllocation | ReleaseRow
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One difference.
+
+    :ivar uuid: the server, or what holds the allocation; '' for the host
+    :ivar difference: what differs, a sentence without a full stop
+    :ivar remedy: what mends it, a sentence without a full stop
+    :ivar repair: what ``--repair`` does; None if it leaves this alone
+    """
+
+    host: str
+    uuid: str
+    source: Source
+    difference: str
+    remedy: str
+    repair: Repair | None = None

@@ -1,0 +1,619 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nova-rt-manage audit, on a cloud in this process that is damaged by hand."""
+
+import datetime
+import json
+import uuid
+
+import fixtures
+from keystoneauth1 import exceptions
+from nova import objects
+from nova.tests.functional.libvirt import base as nova_base
+
+from nova_rt import conf as nova_rt_conf
+from nova_rt import extra_specs, record
+from nova_rt.cmd import nova_db
+from nova_rt.cmd.manage.audit import local, repairs
+from nova_rt.db import api as db_api
+from nova_rt.db import models, session
+from nova_rt.db.objects import Held, HostCPU, ServerState, State
+from nova_rt.tests.fixtures import manage
+from nova_rt.tests.functional import base
+from nova_rt.virt.libvirt import metadata
+
+RC = extra_specs.RESOURCE_CLASS
+
+
+class AuditTestBase(base.RTServersTestBase):
+    """A host whose sources say the same until they are damaged."""
+
+    ADMIN_API = True
+    RESERVATION = '600/1000'
+
+    def setUp(self):
+        super().setUp()
+        # The database fixture has configured it.
+        self.patch_name(
+            'nova.db.api.api.context_manager.configure', lambda **options: None
+        )
+        self.patch_name('nova_rt.cmd.manage.audit.reading._SETTLE_S', 0)
+        nova_rt_conf.register_opts(nova_base.CONF)
+        self.start_compute()
+        # Only what a test wants of this host is local.
+        self.flags(host='nowhere')
+        self.server = self.create(self.rt_flavor(self.RESERVATION))
+
+    def patch_name(self, name, value):
+        self.useFixture(fixtures.MonkeyPatch(name, value))
+
+    def be_local(self, hostname='compute1'):
+        """Audit from the host itself."""
+        self.flags(host=hostname)
+        driver = self.computes[hostname].driver
+        self.patch_name(
+            'nova_rt.cmd.manage.audit.local.Local.open',
+            classmethod(
+                lambda cls, conf: local.Local(
+                    driver._rt_host, driver._host.get_connection()
+                )
+            ),
+        )
+
+    def audit(self, *words):
+        return manage.run(nova_base.CONF, 'audit', '-f', 'json', *words)
+
+    def assert_clean(self):
+        result = self.audit()
+        self.assertEqual((0, []), (result.code, result.data), result.err)
+
+    def assert_found(self, source, server=None, *texts):
+        """One finding; --dry-run changes nothing.
+
+        :returns: the finding
+        """
+        result = self.audit()
+        self.assertEqual(1, result.code, result.err)
+        (found,) = result.data
+        self.assertEqual(source, found['Source'], found)
+        self.assertEqual('compute1', found['Host'])
+        self.assertEqual(server or '', found['Server'])
+        for text in texts:
+            self.assertIn(text, found['Difference'] + found['Remedy'])
+        dry = self.audit('--dry-run')
+        self.assertEqual(1, dry.code)
+        (again,) = dry.data
+        would = again.pop('Repair')
+        self.assertEqual('', found.pop('Repair'))
+        self.assertEqual(found, again)
+        return {**found, 'Repair': would}
+
+    def assert_mends(self):
+        """--repair mends it, all of it."""
+        result = self.audit('--repair')
+        self.assertEqual((0, ['mended']), (result.code, [
+            found['Repair'] for found in result.data
+        ]), result.err)  # fmt: skip
+        self.assert_clean()
+
+    def assert_leaves_alone(self):
+        """--repair does nothing about it."""
+        result = self.audit('--repair')
+        self.assertEqual(1, result.code)
+        self.assertEqual([''], [found['Repair'] for found in result.data])
+
+    @property
+    def provider(self):
+        return self.compute_rp_uuids['compute1']
+
+    def allocate(self, consumer, resources):
+        """Change what a consumer holds on the host, as by hand."""
+        found = self.placement.get(
+            f'/allocations/{consumer}', version='1.28'
+        ).body
+        payload = {
+            'allocations': {self.provider: {'resources': resources}}
+            if resources
+            else {},
+            'project_id': found.get('project_id', self.api.project_id),
+            'user_id': found.get('user_id', 'someone'),
+            'consumer_generation': found.get('consumer_generation'),
+        }
+        answer = self.placement.put(
+            f'/allocations/{consumer}', payload, version='1.28'
+        )
+        self.assertEqual(204, answer.status, answer.body)
+
+    def resources(self, consumer):
+        found = self.placement.get(f'/allocations/{consumer}').body
+        return {
+            provider: each['resources']
+            for provider, each in found['allocations'].items()
+        }
+
+    def change_record(self, text):
+        instance = self.instance(self.server)
+        instance.system_metadata[record.KEY] = text
+        instance.save()
+
+
+class CleanTest(AuditTestBase):
+    def test_nothing_differs(self):
+        self.assert_clean()
+        self.be_local()
+        self.assert_clean()
+
+    def test_stopped_and_started(self):
+        self.be_local()
+        self._stop_server(self.server)
+        self.assert_clean()
+        self._start_server(self.server)
+        self.assert_clean()
+
+    def test_hint(self):
+        """What a server asks for is what its hint says."""
+        self.be_local()
+        self.create(self.rt_flavor('600/1000'), '300/1000')
+        self.create(self.rt_flavor('100/1000', vcpus=2, policy='fifo'))
+        self.assert_clean()
+
+    def test_deleted(self):
+        self._delete_server(self.server)
+        self.be_local()
+        self.assert_clean()
+
+    def test_failed_create(self):
+        self.create(self.rt_flavor('990/1000', vcpus=9), state='ERROR')
+        self.assert_clean()
+
+    def test_plain_servers_are_of_no_interest(self):
+        self.create(self._create_flavor(vcpu=1, memory_mb=64))
+        self.be_local()
+        self.assert_clean()
+
+    def test_host(self):
+        result = self.audit('--host', 'compute1')
+        self.assertEqual((0, []), (result.code, result.data))
+        result = self.audit('--host', 'nobody\x1b[2J')
+        self.assertEqual((2, ''), (result.code, result.out))
+        self.assertEqual(1, result.err.count('\n'))
+        self.assertNotIn('\x1b', result.err)
+
+    def test_no_database(self):
+        self.flags(connection=None, group='api_database')
+        result = self.audit()
+        self.assertEqual((2, ''), (result.code, result.out))
+        self.assertIn('[api_database] connection', result.err)
+
+    def test_placement_is_gone(self):
+
+        def fail(*args, **kwargs):
+            raise exceptions.ConnectFailure('no route')
+
+        self.patch_name(
+            'nova.scheduler.client.report.SchedulerReportClient.get', fail
+        )
+        result = self.audit()
+        self.assertEqual((2, []), (result.code, result.data))
+        self.assertIn('Cannot audit compute1: Placement', result.err)
+        # Not a word about the servers: nothing is known.
+        self.assertNotIn(self.server['id'], result.err)
+
+
+class PlacementTest(AuditTestBase):
+    def test_too_little(self):
+        before = self.resources(self.server['id'])[self.provider]
+        self.allocate(self.server['id'], {**before, RC: 7})
+        found = self.assert_found(
+            'placement', self.server['id'], '7 ppm', '600000'
+        )
+        self.assertEqual(
+            'would set the allocation from 7 to 600000 ppm', found['Repair']
+        )
+        self.assertEqual(7, self.allocated(self.server))
+        self.assert_mends()
+        self.assertEqual(
+            {self.provider: before}, self.resources(self.server['id'])
+        )
+
+    def test_too_much(self):
+        before = self.resources(self.server['id'])[self.provider]
+        self.allocate(self.server['id'], {**before, RC: 900_000})
+        self.assert_found('placement', self.server['id'])
+        self.assert_mends()
+        self.assertEqual(600_000, self.allocated(self.server))
+
+    def test_class_is_missing(self):
+        before = self.resources(self.server['id'])[self.provider]
+        self.allocate(
+            self.server['id'],
+            {name: held for name, held in before.items() if name != RC},
+        )
+        self.assert_found('placement', self.server['id'], 'holds 0 ppm')
+        self.assert_mends()
+        self.assertEqual(
+            {self.provider: before}, self.resources(self.server['id'])
+        )
+
+    def test_all_is_missing(self):
+        """All of it comes back, also what is not ours."""
+        before = self.resources(self.server['id'])
+        self.allocate(self.server['id'], {})
+        self.assertEqual({}, self.resources(self.server['id']))
+        self.assert_found('placement', self.server['id'], 'holds 0 ppm')
+        self.assert_mends()
+        self.assertEqual(before, self.resources(self.server['id']))
+        self._delete_server(self.server)
+        self.assert_nothing_left(of=[self.server])
+
+    def test_leaked(self):
+        gone = str(uuid.uuid4())
+        self.allocate(gone, {RC: 100_000, 'MEMORY_MB': 64})
+        found = self.assert_found('placement', gone, 'gone', '100000')
+        self.assertEqual(
+            'would remove the allocation of 100000 ppm', found['Repair']
+        )
+        self.assertNotEqual({}, self.resources(gone))
+        self.assert_mends()
+        self.assertEqual({}, self.resources(gone))
+        self.assertEqual(600_000, self.allocated(self.server))
+
+    def test_leaked_by_a_server_that_was_deleted(self):
+        """Nova still has its mapping."""
+        held = self.resources(self.server['id'])[self.provider]
+        self._delete_server(self.server)
+        self.allocate(self.server['id'], held)
+        self.assert_found('placement', self.server['id'], 'gone')
+        self.assert_mends()
+
+    def test_no_room(self):
+        """What Placement refuses is left, and said."""
+        other = self.create(self.rt_flavor('100/1000'))
+        held = self.resources(other['id'])[self.provider]
+        self.allocate(other['id'], {**held, RC: 1})
+        # All the rest is somebody else's.
+        total = sum(self.capacity().values())
+        somebody = str(uuid.uuid4())
+        self.allocate(somebody, {RC: total - self.used()})
+        result = self.audit('--repair', '--host', 'compute1')
+        self.assertEqual(1, result.code)
+        by_server = {each['Server']: each['Repair'] for each in result.data}
+        self.assertIn('Placement refuses', by_server[other['id']])
+        self.assertEqual('mended', by_server[somebody])
+        self.assert_mends()
+
+    def test_busy_server_is_left_out(self):
+        held = self.resources(self.server['id'])[self.provider]
+        self.allocate(self.server['id'], {**held, RC: 7})
+        instance = self.instance(self.server)
+        instance.task_state = 'rebooting'
+        instance.save()
+        self.assert_clean()
+
+    def test_changes_while_it_is_mended(self):
+        """Nothing is overwritten that was not found."""
+        held = self.resources(self.server['id'])[self.provider]
+        self.allocate(self.server['id'], {**held, RC: 7})
+        original = repairs.mend
+
+        def change_then_mend(auditor, repair):
+            self.allocate(self.server['id'], {**held, RC: 8})
+            original(auditor, repair)
+
+        with fixtures.MonkeyPatch(
+            'nova_rt.cmd.manage.audit.repairs.mend', change_then_mend
+        ):
+            result = self.audit('--repair')
+        self.assertEqual(1, result.code)
+        self.assertIn('meanwhile', result.data[0]['Repair'])
+        self.assertEqual(8, self.allocated(self.server))
+
+    def test_server_that_comes_back_while_it_is_mended(self):
+        """An allocation is not removed on the word of an old reading."""
+        gone = str(uuid.uuid4())
+        self.allocate(gone, {RC: 100_000})
+        original = repairs.mend
+
+        def come_then_mend(auditor, repair):
+            objects.InstanceMapping(
+                self.ctxt, instance_uuid=gone, project_id='p',
+                queued_for_delete=False,
+            ).create()  # fmt: skip
+            original(auditor, repair)
+
+        with fixtures.MonkeyPatch(
+            'nova_rt.cmd.manage.audit.repairs.mend', come_then_mend
+        ):
+            result = self.audit('--repair')
+        self.assertEqual(1, result.code)
+        self.assertIn('meanwhile', result.data[0]['Repair'])
+        self.assertNotEqual({}, self.resources(gone))
+        # From now on it is a server that is being created.
+        self.assert_clean()
+
+    def test_plain_server(self):
+        plain = self.create(self._create_flavor(vcpu=1, memory_mb=64))
+        held = self.resources(plain['id'])[self.provider]
+        self.allocate(plain['id'], {**held, RC: 1000})
+        self.assert_found('placement', plain['id'], 'not real-time')
+        self.assert_leaves_alone()
+
+    def test_server_of_another_host(self):
+        self.start_compute('compute2')
+        self.flags(host='nowhere')
+        other = self.compute_rp_uuids['compute2']
+        found = self.placement.get(
+            f'/allocations/{self.server["id"]}', version='1.28'
+        ).body
+        for each in found['allocations'].values():
+            each.pop('generation', None)
+        found['allocations'][other] = {'resources': {RC: 5}}
+        answer = self.placement.put(
+            f'/allocations/{self.server["id"]}', found, version='1.28'
+        )
+        self.assertEqual(204, answer.status, answer.body)
+        (finding,) = self.audit().data
+        self.assertEqual('compute2', finding['Host'])
+        self.assertIn('another host', finding['Difference'])
+        self.assert_leaves_alone()
+        self.assertEqual(600_005, self.allocated(self.server))
+
+
+class RecordTest(AuditTestBase):
+    def test_broken(self):
+        self.change_record('v=9;\x1b[2J')
+        found = self.assert_found('record', self.server['id'], 'v=9')
+        self.assertNotIn('\x1b', found['Difference'])
+        self.assert_leaves_alone()
+
+    def test_broken_and_allocation_wrong(self):
+        """The flavor says what is to be allocated."""
+        held = self.resources(self.server['id'])[self.provider]
+        self.allocate(self.server['id'], {**held, RC: 7})
+        self.change_record('v=9')
+        result = self.audit('--repair')
+        self.assertEqual(1, result.code)
+        self.assertEqual(
+            {'record': '', 'placement': 'mended'},
+            {each['Source']: each['Repair'] for each in result.data},
+        )
+        self.assertEqual(600_000, self.allocated(self.server))
+
+    def test_not_what_the_flavor_asks(self):
+        """Then nobody knows what the allocation should be."""
+        text = self.record_of(self.server).encode()
+        self.change_record(text.replace('q=600', 'q=300'))
+        result = self.audit('--repair')
+        self.assertEqual(1, result.code)
+        sources = {each['Source']: each for each in result.data}
+        self.assertEqual({'record', 'placement', 'tracker'}, set(sources))
+        self.assertIn('600/1000', sources['record']['Difference'])
+        self.assertEqual({''}, {each['Repair'] for each in result.data})
+        self.assertEqual(600_000, self.allocated(self.server))
+
+
+class TrackerTest(AuditTestBase):
+    def change_stats(self, **stats):
+        node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
+            self.ctxt, 'compute1'
+        )
+        node.stats = {
+            key: text
+            for key, text in {**node.stats, **stats}.items()
+            if text is not None
+        }
+        node.save()
+
+    def test_over_promises(self):
+        cpus = ','.join(map(str, self.capacity()))
+        top = max(self.capacity().values())
+        self.change_stats(rt_free=f'{{"{cpus}":{top}}}')
+        total = sum(self.capacity().values())
+        self.assert_found('tracker', None, str(total), str(total - 600_000))
+        self.assert_leaves_alone()
+        # As the finding says.
+        self._run_periodics()
+        self.assert_clean()
+
+    def test_under_promises(self):
+        self.change_stats(rt_free='{"0-3":1}')
+        self.assert_found('tracker', None, 'something else holds the rest')
+
+    def test_wrong_cpu(self):
+        """The sum is right; on the host itself, each CPU is known."""
+        (cpu,) = self.record_of(self.server).cpus
+        free = {each: ppm for each, ppm in self.published().items()}
+        other = next(each for each in free if each != cpu)
+        free[cpu], free[other] = free[other], free[cpu]
+
+        self.change_stats(
+            rt_free=json.dumps({str(k): ppm for k, ppm in free.items()})
+        )
+        self.assert_clean()
+        self.be_local()
+        self.assert_found('tracker', None, f'CPU {cpu}: ', f'CPU {other}: ')
+
+    def test_publishes_nothing(self):
+        self.change_stats(rt_free=None)
+        self.assert_found('tracker', None, 'nova-rt-compute')
+
+    def test_publishes_garbage(self):
+        for text in ('{"0":"\x1b[2J"}', '[', '{"a":1}', '7'):
+            self.change_stats(rt_free=text)
+            found = self.assert_found('tracker', None, 'cannot be read')
+            self.assertNotIn('\x1b', found['Difference'])
+
+    def test_cpu_is_not_offered(self):
+        (cpu,) = self.record_of(self.server).cpus
+        free = {k: ppm for k, ppm in self.published().items() if k != cpu}
+
+        self.change_stats(
+            rt_free=json.dumps({str(k): ppm for k, ppm in free.items()})
+        )
+        result = self.audit()
+        self.assertIn(
+            f'on CPUs {cpu}, which the host does not offer',
+            result.data[0]['Difference'],
+        )
+
+
+class ContainerTest(AuditTestBase):
+    def setUp(self):
+        super().setUp()
+        self.be_local()
+
+    def verify(self):
+        self.computes['compute1'].manager._verify_reservations(self.ctxt)
+
+    def test_copy_differs(self):
+        text = self.record_of(self.server).encode().replace('q=600', 'q=300')
+        metadata.write_record(
+            self.guest(self.server), record.Record.decode(text)
+        )
+        self.assert_found('domain', self.server['id'], 'q=300', 'q=600')
+        self.assert_leaves_alone()
+        self.verify()
+        self.assert_clean()
+
+    def test_kernel_differs(self):
+        """It is found, and left to nova-rt-compute."""
+        self.lose_reservation(self.server)
+        self.kernels['compute1'].writes.clear()
+        self.assert_found('kernel', self.server['id'], 'was to hold')
+        self.assert_leaves_alone()
+        self.assertEqual([], self.kernels['compute1'].writes)
+        self.verify()
+        self.assert_clean()
+
+    def test_not_from_another_host(self):
+        self.lose_reservation(self.server)
+        self.flags(host='nowhere')
+        self.assert_clean()
+
+    def test_container_of_nobody(self):
+        guest = self.guest(self.server)
+        text = guest.get_xml_desc().replace(
+            self.server['id'], nobody := str(uuid.uuid4())
+        )
+        text = text.replace('<name>', '<name>other-')
+        connection = self.computes['compute1'].driver._host.get_connection()
+        connection.defineXML(text)
+        self.assert_found('domain', nobody, 'no real-time server')
+        self.assert_leaves_alone()
+
+    def test_kernel_without_reservations(self):
+        """Nothing is said of the host then, but that."""
+
+        def fail(conf):
+            raise nova_db.Unreadable('the kernel of this host: no files')
+
+        self.patch_name(
+            'nova_rt.cmd.manage.audit.local.Local.open', staticmethod(fail)
+        )
+        result = self.audit()
+        self.assertEqual((2, []), (result.code, result.data))
+        self.assertIn('no files', result.err)
+
+
+class DatabaseTest(AuditTestBase):
+    """With a database of nova_rt that the compute has reported to."""
+
+    def setUp(self):
+        super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.flags(
+            connection=f'sqlite:///{directory}/nova_rt.db',
+            group='nova_rt_database',
+        )
+        db_api.configure(nova_base.CONF)
+        models.Base.metadata.create_all(session.get_engine())
+        self.seq = 0
+        self.report()
+
+    def report(self, host='compute1', **records):
+        """The whole picture of the host, as its compute reports it."""
+        self.seq += 1
+        now = datetime.datetime.now(datetime.UTC)
+        if not records:
+            records = {self.server['id']: self.record_of(self.server)}
+        capacity = self.capacity()
+        state = State(
+            epoch=1, seq=self.seq, event_seq=0, version='1', interface='i',
+            enforcement='guarantee', scope='cpu',
+            cpus={cpu: HostCPU(ppm, 0) for cpu, ppm in capacity.items()},
+            host_cpu=None,
+            servers=tuple(
+                Held(each, rec, ServerState.APPLIED, now)
+                for each, rec in records.items()
+            ),
+        )  # fmt: skip
+        self.assertTrue(db_api.record_state(host, state, now))
+
+    def test_clean(self):
+        self.assert_clean()
+
+    def test_unknown_server(self):
+        other = self.create(self.rt_flavor())
+        self.assert_found('database', other['id'], 'does not have it')
+        self.assert_leaves_alone()
+        self.report(**{
+            each['id']: self.record_of(each) for each in (self.server, other)
+        })  # fmt: skip
+        self.assert_clean()
+
+    def test_other_reservation(self):
+        rec = self.record_of(self.server)
+        self.report(**{self.server['id']: rec.claimed_on((3,))})
+        self.assert_found('database', self.server['id'], 'CPUs 3')
+        self.assert_leaves_alone()
+
+    def test_stale(self):
+        """A host that reports no more."""
+        self._delete_server(self.server)
+        found = self.assert_found('database', self.server['id'])
+        self.assertIn('released', found['Repair'])
+        (row,) = db_api.list_servers()
+        self.assertEqual('applied', row.state)
+        self.assert_mends()
+        self.assertEqual([], db_api.list_servers())
+        (entry,) = db_api.get_history(self.server['id'])
+        self.assertEqual(
+            ('released', 'nova-rt-manage audit', 'compute1'),
+            (entry.kind, entry.by, entry.host),
+        )
+
+    def test_host_that_nova_does_not_have(self):
+        gone = str(uuid.uuid4())
+        self.report('old-host', **{gone: self.record_of(self.server)})
+        (found,) = self.audit().data
+        self.assertEqual(
+            ('old-host', gone, 'database'),
+            (found['Host'], found['Server'], found['Source']),
+        )
+        self.assert_mends()
+
+    def test_each_cpu_is_known(self):
+        """From the report: also on other hosts than this."""
+        node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
+            self.ctxt, 'compute1'
+        )
+        (cpu,) = self.record_of(self.server).cpus
+        free = dict(self.published())
+        other = next(each for each in free if each != cpu)
+        free[cpu], free[other] = free[other], free[cpu]
+
+        node.stats = {
+            **node.stats,
+            'rt_free': json.dumps({str(k): v for k, v in free.items()}),
+        }
+        node.save()
+        self.assert_found('tracker', None, f'CPU {cpu}: ')
+
+    def test_does_not_answer(self):
+        self.flags(
+            connection='sqlite:////nowhere/nova_rt.db',
+            group='nova_rt_database',
+        )
+        result = self.audit()
+        self.assertEqual(2, result.code)
+        self.assertIn('the database of nova_rt does not answer', result.err)
+        self.assertNotIn('Traceback', result.err)
