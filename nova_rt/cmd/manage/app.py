@@ -95,7 +95,7 @@ class App(app.App):
             action='append',
             metavar='DIR',
             default=[],
-            help='A directory of *.conf files to read after them; can be '
+            help='A directory whose .conf files are read after them; can be '
             'repeated.',
         )
         return parser

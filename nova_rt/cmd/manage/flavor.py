@@ -101,7 +101,7 @@ class Specs(base.Command):
             parser.add_argument(
                 f'--{field}',
                 required=needed,
-                metavar='Q/P' if needed else field.upper(),
+                metavar=field.upper(),
                 help=f'{spec.key}: {spec.values.form}.{default}',
             )
         parser.add_argument(

@@ -180,6 +180,7 @@ class Export(base.Command):
             'or an hour. Default: 5min.',
         )
         parser.add_argument(
+            '-f',
             '--format',
             choices=['csv', 'json'],
             default='csv',
