@@ -6,6 +6,7 @@ server's record, and has the reservations verified from time to time.
 """
 
 from importlib import metadata
+import pathlib
 from typing import Any, NoReturn
 
 from nova import exception as nova_exception
@@ -17,6 +18,7 @@ from oslo_service import periodic_task
 from nova_rt import bounds, conf, events, exception, record
 from nova_rt.compute import (
     aside,
+    counters,
     notifications,
     reports,
     resource_tracker,
@@ -44,6 +46,9 @@ class RTComputeManager(manager.ComputeManager):
             reportclient=self.reportclient,
             reservations=self.driver.reservations if ours else None,
         )
+        self._rt_counters = counters.Counters(
+            pathlib.Path(CONF.nova_rt_exporter.counters_file)
+        )
 
     def init_host(self, service_ref):
         """Refuse to start with a driver that knows no reservations."""
@@ -55,6 +60,8 @@ class RTComputeManager(manager.ComputeManager):
         seam = self.driver.reservations.seam
         seam.subscribe(aside.Aside(stopped.StopReporter(self.host)))
         notifications.subscribe(seam, self.host)
+        seam.subscribe(self._rt_counters)
+        self._rt_counters.start()
         reporter = self._rt_make_reporter() if CONF.nova_rt.report else None
         super().init_host(service_ref)
         if reporter is not None:
@@ -72,6 +79,11 @@ class RTComputeManager(manager.ComputeManager):
             metadata.version('nova_rt'),
             CONF.nova_rt.metrics_interval,
         )
+
+    def cleanup_host(self):
+        """End what init_host() has started."""
+        super().cleanup_host()
+        self._rt_counters.stop()
 
     # Building servers
 

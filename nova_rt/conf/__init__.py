@@ -10,7 +10,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_rt import exception, reservation
-from nova_rt.conf import conductor, database
+from nova_rt.conf import conductor, database, exporter
 
 GROUP = cfg.OptGroup(
     'nova_rt',
@@ -205,6 +205,7 @@ _GROUPS = (
     (GROUP, API_SCHEDULER_OPTS + COMPUTE_OPTS),
     (conductor.GROUP, conductor.OPTS),
     (database.GROUP, database.OPTS),
+    (exporter.GROUP, exporter.OPTS),
 )
 
 

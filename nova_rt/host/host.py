@@ -242,24 +242,30 @@ class Host:
         :returns: None if it is the same, else what differs, as a sentence
         """
         try:
-            container = self._find(pid)
-            differs = self._backend.find_difference(
-                container, rec.request.reservation, rec.cpus
-            )
-            return (
-                differs
-                or ownership.find_difference(
-                    self._backend.hierarchy, container
-                )
-                or tasks.find_missing_policy(
-                    self._files,
-                    container,
-                    self._backend.read_tasks(container),
-                    rec.request,
-                )
-            )
+            return self.find_difference(pid, rec)
         except OSError as err:
             return str(self._not_applied(err, rec))
+
+    def find_difference(self, pid: int, rec: record.Record) -> str | None:
+        """Do the same where nobody may take an unreadable file for a loss.
+
+        :param pid: the container's libvirt_lxc process, the domain's ID
+        :returns: None if it is the same, else what differs, as a sentence
+        :raises OSError: with the kernel's errno
+        """
+        container = self._find(pid)
+        return (
+            self._backend.find_difference(
+                container, rec.request.reservation, rec.cpus
+            )
+            or ownership.find_difference(self._backend.hierarchy, container)
+            or tasks.find_missing_policy(
+                self._files,
+                container,
+                self._backend.read_tasks(container),
+                rec.request,
+            )
+        )
 
     def read_held(self, pid: int) -> tuple[Share, tuple[int, ...]]:
         """Read what the kernel holds for a container.

@@ -6,6 +6,7 @@ that answers like the one it stands for, errno included.
 """
 
 import errno
+import pathlib
 
 import fixtures
 from nova import context as nova_context
@@ -50,6 +51,14 @@ class RTServersTestBase(base.ServersTestBase):
         )
         self.flags(wait_soft_reboot_seconds=1, group='libvirt')
         self.flags_of_ours(refusal_details=self.REFUSAL_DETAILS)
+        # In Nova's tests $state_path is where the packages are.
+        self.counters_file = (
+            pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+            / 'nova_rt' / 'counters.json'
+        )  # fmt: skip
+        self.flags(
+            counters_file=str(self.counters_file), group='nova_rt_exporter'
+        )
         self.flags(
             available_filters=['nova.scheduler.filters.all_filters', FILTER],
             weight_classes=['nova.scheduler.weights.all_weighers', WEIGHER],

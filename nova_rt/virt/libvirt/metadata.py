@@ -13,20 +13,13 @@ from nova.virt.libvirt import config
 from nova.virt.libvirt import guest as libvirt_guest
 
 from nova_rt import exception, record
-
-#: Identifies our element in ``<metadata>``; a name, not an address.
-NAMESPACE = 'urn:nova-rt:reservation:1'
-
-_PREFIX = 'rt'
-_NAME = 'reservation'
-_TAG = f'{{{NAMESPACE}}}{_NAME}'
-
+from nova_rt.domain_record import NAME, NAMESPACE, PREFIX, parse_domain
 
 class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
     """``<rt:reservation>`` with a record as its text."""
 
     def __init__(self, rec: record.Record) -> None:
-        super().__init__(root_name=_NAME, ns_prefix=_PREFIX, ns_uri=NAMESPACE)
+        super().__init__(root_name=NAME, ns_prefix=PREFIX, ns_uri=NAMESPACE)
         self.record = rec
 
     def format_dom(self) -> Any:
@@ -43,11 +36,7 @@ def parse_record(guest: libvirt_guest.Guest) -> record.Record | None:
     :returns: None if it carries none
     :raises InvalidRecord: if it is broken
     """
-    tree = etree.fromstring(guest.get_xml_desc())
-    element = tree.find(f'metadata/{_TAG}')
-    return (
-        None if element is None else record.Record.decode(element.text or '')
-    )
+    return parse_domain(guest.get_xml_desc())
 
 
 def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
@@ -57,12 +46,12 @@ def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
     """
     # Nova's Guest.set_metadata() writes Nova's own element only. libvirt adds
     # the namespace, and refuses an element that has it already.
-    element = etree.Element(_NAME)
+    element = etree.Element(NAME)
     element.text = rec.encode()
     guest._domain.setMetadata(
         libvirt.VIR_DOMAIN_METADATA_ELEMENT,
         etree.tostring(element, encoding='unicode'),
-        _PREFIX,
+        PREFIX,
         NAMESPACE,
         libvirt.VIR_DOMAIN_AFFECT_LIVE | libvirt.VIR_DOMAIN_AFFECT_CONFIG,
     )

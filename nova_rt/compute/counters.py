@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the file in which nova-rt-exporter finds what has been counted."""
+
+import os
+import pathlib
+import threading
+
+from oslo_log import log as logging
+
+from nova_rt import counts, events
+
+LOG = logging.getLogger(__name__)
+
+#: The file is written at least and at most this often, seconds. Its age says
+#: whether the service is alive.
+_AT_LEAST_S = 60.0
+_AT_MOST_S = 2.0
+
+
+class Counters:
+    """A listener that counts events, over restarts of the service.
+
+    It only counts. A thread of its own writes, so that a disk that hangs
+    holds up nobody.
+
+    :param path: the file; its directory is made if it is not there
+    """
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._counts = counts.Counts()
+        self._changed = threading.Event()
+        self._stopped = threading.Event()
+        self._failing = False
+
+    def __call__(self, event: events.Event) -> None:
+        """Count an event."""
+        with self._lock:
+            self._counts = self._counts.add(event)
+        self._changed.set()
+
+    def start(self) -> None:
+        """Go on from what the file says, and keep it from now on."""
+        threading.Thread(
+            target=self._run, name='nova_rt-counters', daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        """Write no more, after what is still to be written."""
+        self._stopped.set()
+        self._changed.set()
+
+    def _run(self) -> None:
+        self._load()
+        while True:
+            self._changed.clear()
+            self._save()
+            if self._stopped.wait(_AT_MOST_S):
+                break
+            self._changed.wait(_AT_LEAST_S)
+        self._save()
+
+    def _load(self) -> None:
+        try:
+            text = self._path.read_text(encoding='ascii')
+            before = counts.Counts.decode(text)
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as err:
+            LOG.warning('Counting from 0: cannot read %s: %s', self._path, err)
+            return
+        with self._lock:
+            self._counts = before.plus(self._counts)
+
+    def _save(self) -> None:
+        with self._lock:
+            text = self._counts.encode()
+        new = self._path.with_suffix('.new')
+        try:
+            self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            new.write_text(text, encoding='ascii')
+            new.chmod(0o644)
+            os.replace(new, self._path)
+        except OSError as err:
+            if not self._failing:
+                LOG.warning(
+                    'Cannot write what nova-rt-exporter reads: %s; trying '
+                    'again, this is not repeated', err,
+                )  # fmt: skip
+            self._failing = True
+            return
+        self._failing = False

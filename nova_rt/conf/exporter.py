@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of nova-rt-exporter, and of the file that it has from the compute."""
+
+from oslo_config import cfg
+
+GROUP = cfg.OptGroup(
+    'nova_rt_exporter',
+    title='Metrics',
+    help='Options of nova-rt-exporter, which serves metrics to Prometheus.',
+)
+
+OPTS = [
+    cfg.IPOpt(
+        'listen_address',
+        default='127.0.0.1',
+        help="""
+Address on which nova-rt-exporter serves metrics.
+
+They tell the UUIDs of the servers, what they reserve and what they use. If
+Prometheus runs on another host, choose an address of the management network
+and set ``tls_client_ca_file``, or let a firewall see to it.
+""",
+    ),
+    cfg.PortOpt(
+        'port',
+        default=9839,
+        help="""
+Port on which nova-rt-exporter serves metrics; 0 takes any that is free, and
+the log says which.
+""",
+    ),
+    cfg.StrOpt(
+        'tls_cert_file',
+        help="""
+File with the certificate of nova-rt-exporter and those between it and its CA,
+in PEM. With it, nova-rt-exporter speaks TLS only. A new certificate takes a
+restart, which loses nothing.
+""",
+    ),
+    cfg.StrOpt(
+        'tls_key_file',
+        help="""
+File with the key of the certificate, in PEM. If unset, ``tls_cert_file`` has
+it as well.
+""",
+    ),
+    cfg.StrOpt(
+        'tls_client_ca_file',
+        help="""
+File with the CAs of clients, in PEM. With it, nova-rt-exporter answers only
+clients that show a certificate of one of them. It takes ``tls_cert_file``.
+""",
+    ),
+    cfg.IntOpt(
+        'min_interval',
+        default=2,
+        min=1,
+        max=60,
+        help="""
+Seconds for which one reading of the host answers all scrapes.
+
+This bounds the load that scrapes can cause, however many there are. Keep it
+below the interval at which Prometheus scrapes.
+""",
+    ),
+    cfg.StrOpt(
+        'libvirt_uri',
+        default='lxc:///',
+        help="""
+What nova-rt-exporter connects to, read-only. Use the value of ``[libvirt]
+connection_uri``, if that is set.
+""",
+    ),
+    cfg.IntOpt(
+        'libvirt_timeout',
+        default=3,
+        min=1,
+        max=60,
+        help="""
+Seconds that libvirt has for an answer. If it takes longer, a scrape says so,
+and has nothing about servers. Keep it below the timeout of Prometheus.
+""",
+    ),
+    cfg.StrOpt(
+        'counters_file',
+        default='$state_path/nova_rt/counters.json',
+        sample_default='$state_path/nova_rt/counters.json',
+        help="""
+File in which nova-rt-compute counts events for nova-rt-exporter. Use the same
+value for both.
+""",
+    ),
+]
+
+#: Nova's option, for a process without Nova.
+STATE_PATH = cfg.StrOpt(
+    'state_path',
+    default='/var/lib/nova',
+    help='Directory of Nova, as in its own configuration.',
+)
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register these options on a configuration that has Nova's."""
+    conf.register_group(GROUP)
+    conf.register_opts(OPTS, group=GROUP)
+
+
+def register_state_path(conf: cfg.ConfigOpts) -> None:
+    """Register Nova's ``state_path`` on a configuration without Nova's."""
+    conf.register_opt(STATE_PATH)

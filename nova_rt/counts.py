@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many events a compute service has had, as text in a file.
+
+nova-rt-compute writes it, nova-rt-exporter reads it.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import json
+import re
+from typing import Self
+
+from nova_rt import events
+
+_VERSION = 1
+_LARGEST = 2**53  # What every reader of JSON has.
+
+
+def name_of(kind: type[events.Event]) -> str:
+    """Name a type of event.
+
+    :returns: the name of its class in snake case
+    """
+    return re.sub('(?<!^)(?=[A-Z])', '_', kind.__name__).lower()
+
+
+#: Names of all types of events, and of all that can be refused.
+KINDS = tuple(name_of(kind) for kind in events.Event.__subclasses__())
+ACTIONS = tuple(action.value for action in events.Action)
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """How often each thing has happened, since ever.
+
+    :ivar by_kind: name of a type of event -> number
+    :ivar by_action: what was refused -> number
+    """
+
+    by_kind: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    by_action: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def add(self, event: events.Event) -> Self:
+        """Count an event.
+
+        :returns: a copy
+        """
+        actions = {}
+        if isinstance(event, events.Refused):
+            actions[event.action.value] = 1
+        return dataclasses.replace(
+            self,
+            by_kind=_add(self.by_kind, {name_of(type(event)): 1}),
+            by_action=_add(self.by_action, actions),
+        )
+
+    def plus(self, other: Self) -> Self:
+        """Add up.
+
+        :returns: what has happened in all
+        """
+        return dataclasses.replace(
+            self,
+            by_kind=_add(self.by_kind, other.by_kind),
+            by_action=_add(self.by_action, other.by_action),
+        )
+
+    def encode(self) -> str:
+        """Write it as text.
+
+        :returns: one line
+        """
+        what = {
+            'v': _VERSION,
+            'events': dict(self.by_kind),
+            'refused': dict(self.by_action),
+        }
+        return json.dumps(what, sort_keys=True) + '\n'
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """Read what :meth:`encode` of this or another version wrote.
+
+        :returns: all names that this version knows; what is missing is 0
+        :raises ValueError: if it is anything else
+        """
+        try:
+            found = json.loads(text)
+        except RecursionError as err:
+            raise ValueError('nested too deep') from err
+        if not isinstance(found, dict) or found.get('v') != _VERSION:
+            raise ValueError(f'no counters of version {_VERSION}')
+        return cls(
+            _pick(found.get('events'), KINDS),
+            _pick(found.get('refused'), ACTIONS),
+        )
+
+
+def _add(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {
+        name: one.get(name, 0) + other.get(name, 0)
+        for name in [*one, *(name for name in other if name not in one)]
+    }
+
+
+def _pick(found: object, names: tuple[str, ...]) -> dict[str, int]:
+    if not isinstance(found, dict):
+        raise ValueError('counters are missing')
+    picked = {}
+    for name in names:
+        number = found.get(name, 0)
+        if type(number) is not int or not 0 <= number <= _LARGEST:
+            raise ValueError(f'{name} is not a count')
+        picked[name] = number
+    return picked

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads from libvirt which servers of this host have reservations.
+
+It has a read-only connection, and none of the answers is kept: if libvirt
+does not answer, this says so.
+"""
+
+from collections.abc import Callable, Iterator
+import dataclasses
+import logging
+import threading
+from typing import Any
+import uuid
+
+import libvirt
+
+from nova_rt import domain_record, exception, record
+
+LOG = logging.getLogger(__name__)
+
+#: Between the answer of libvirt and ours, a domain may go.
+_NOT_OURS = (
+    libvirt.VIR_ERR_NO_DOMAIN,
+    libvirt.VIR_ERR_NO_DOMAIN_METADATA,
+)
+
+
+class Unreadable(Exception):
+    """Libvirt has not answered; the text says what it did instead."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """A real-time server of this host.
+
+    :ivar uuid: in the usual form
+    :ivar record: what its domain carries; None if that cannot be read
+    :ivar pid: its libvirt_lxc process; None if it does not run
+    """
+
+    uuid: str
+    record: record.Record | None
+    pid: int | None
+
+
+class Domains:
+    """The domains of this host.
+
+    :param uri: what to connect to
+    :param timeout_s: how long libvirt has for all that it is asked
+    :param connect: makes a read-only connection
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        timeout_s: float,
+        connect: Callable[[str], Any] = libvirt.openReadOnly,
+    ) -> None:
+        self._uri = uri
+        self._timeout_s = timeout_s
+        self._connect = connect
+        self._connection: Any = None
+        self._asking: threading.Thread | None = None
+        # It would print each error besides raising it.
+        libvirt.registerErrorHandler(lambda _, error: None, None)
+
+    def read(self) -> list[Server]:
+        """Ask libvirt.
+
+        :returns: all real-time servers, those that do not run included
+        :raises Unreadable: if it does not answer, or not in time
+        """
+        # Nothing ends a call that hangs. It keeps one thread, and no more:
+        # until it returns, libvirt is not asked again.
+        if self._asking is not None and self._asking.is_alive():
+            raise Unreadable('it has not answered the last question yet')
+        found: list[list[Server]] = []
+        failed: list[libvirt.libvirtError] = []
+
+        def ask() -> None:
+            try:
+                found.append(list(self._list()))
+            except libvirt.libvirtError as err:
+                self._connection = None
+                failed.append(err)
+
+        self._asking = threading.Thread(target=ask, daemon=True)
+        self._asking.start()
+        self._asking.join(self._timeout_s)
+        if found:
+            return found[0]
+        if failed:
+            raise Unreadable(str(failed[0]))
+        raise Unreadable(f'no answer within {self._timeout_s} s')
+
+    def _list(self) -> Iterator[Server]:
+        if self._connection is None or not self._connection.isAlive():
+            self._connection = self._connect(self._uri)
+        for domain in self._connection.listAllDomains():
+            try:
+                text = domain.metadata(
+                    libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+                    domain_record.NAMESPACE,
+                )
+            except libvirt.libvirtError as err:
+                if err.get_error_code() not in _NOT_OURS:
+                    raise
+                continue
+            # Whatever it hands out: a label has nothing but a UUID.
+            name = str(uuid.UUID(domain.UUIDString()))
+            pid = domain.ID()
+            yield Server(name, _parse(text), pid if pid > 0 else None)
+
+
+def _parse(text: str) -> record.Record | None:
+    try:
+        return domain_record.parse_element(text)
+    except exception.InvalidRecord:
+        return None  # It is counted; nova-rt-compute logs and corrects it.

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The metrics: their names, their help, and how a reading becomes them.
+
+Labels are ``server`` (a UUID), ``cpu`` (a number) and ``kind`` (one of a list
+in this project), nothing else: their number is bounded, and no name that a
+user has chosen is among them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import core
+
+from nova_rt import counts
+from nova_rt.admission import Capacity
+from nova_rt.exporter.reading import Counted, Kernel, Reading, Source, State
+from nova_rt.extra_specs import Enforcement
+from nova_rt.reservation import PPM
+
+_Row = tuple[tuple[str, ...], float]
+
+
+def collect(reading: Reading) -> Iterator[core.Metric]:
+    """Turn a reading into metrics.
+
+    :returns: what could be read, and ``nova_rt_up``, which says what could not
+    """
+    yield _gauge(
+        'up',
+        'Whether this source of metrics could be read; if not, what it would '
+        'say is missing.',
+        ('kind',),
+        [((source,), source not in reading.failed) for source in Source],
+    )
+    yield _gauge(
+        'exporter_reading_seconds',
+        'How long the reading took that these metrics are of.',
+        (),
+        [((), reading.took_s)],
+    )
+    if reading.kernel is not None:
+        yield from _collect_host(reading.kernel)
+    if reading.servers is not None:
+        yield from _collect_claims(reading)
+    yield from _collect_states(reading.states)
+    if reading.counted is not None:
+        yield from _collect_counts(reading.counted)
+
+
+def _collect_host(kernel: Kernel) -> Iterator[core.Metric]:
+    found = kernel.capability
+    yield _gauge(
+        'host_interface_info',
+        'The interface of the kernel, as the kind; always 1.',
+        ('kind',),
+        [((found.name,), 1)],
+    )
+    yield _gauge(
+        'host_guarantees',
+        'Whether the kernel guarantees reservations; if not, it limits.',
+        (),
+        [((), found.enforcement is Enforcement.GUARANTEE)],
+    )
+    yield _gauge(
+        'host_prepared',
+        'Whether containers can be given reservations as the host is.',
+        (),
+        [((), found.prepared)],
+    )
+    yield from _collect_capacity(
+        'ceiling', 'what groups can hold in all', found.ceiling
+    )
+    yield from _collect_capacity(
+        'capacity', 'what servers can be promised', kernel.offered
+    )
+    if kernel.free is not None:
+        yield from _collect_capacity(
+            'free', 'what the next server can be promised', kernel.free
+        )
+
+
+def _collect_capacity(
+    name: str, what: str, capacity: Capacity
+) -> Iterator[core.Metric]:
+    yield _gauge(
+        f'host_cpu_{name}_ratio',
+        f'Bandwidth of a CPU: {what}.',
+        ('cpu',),
+        _per_cpu(capacity.cpus),
+    )
+    yield _gauge(
+        f'host_{name}_cpus',
+        f'Bandwidth of the host, in CPUs: {what}.',
+        (),
+        [((), capacity.total_ppm / PPM)],
+    )
+
+
+def _collect_claims(reading: Reading) -> Iterator[core.Metric]:
+    cpus = dict.fromkeys(
+        reading.kernel.capability.ceiling.cpus if reading.kernel else (), 0
+    )
+    for claim in reading.claims:
+        for cpu in claim.cpus:
+            cpus[cpu] = cpus.get(cpu, 0) + claim.ppm
+    yield from _collect_capacity(
+        'reserved', 'what its servers hold, running or not', Capacity(cpus)
+    )
+    servers = reading.servers or ()
+    yield _gauge(
+        'server_running',
+        'Whether the container of this real-time server runs.',
+        ('server',),
+        [((each.uuid,), each.pid is not None) for each in servers],
+    )
+    yield _gauge(
+        'server_record_readable',
+        'Whether the record of the reservation in the domain can be read.',
+        ('server',),
+        [((each.uuid,), each.record is not None) for each in servers],
+    )
+    known = [
+        (each.uuid, each.record)
+        for each in servers
+        if each.record is not None
+    ]
+    yield _gauge(
+        'server_guaranteed',
+        'Whether the server was promised a guarantee, not only a limit.',
+        ('server',),
+        [
+            ((uuid,), rec.request.enforcement is Enforcement.GUARANTEE)
+            for uuid, rec in known
+        ],
+    )
+    yield _gauge(
+        'server_cpu_reserved_ratio',
+        'Bandwidth of a CPU that the server must have while it runs.',
+        ('server', 'cpu'),
+        [
+            ((uuid, str(cpu)), rec.claim.ppm / PPM)
+            for uuid, rec in known
+            for cpu in rec.cpus
+        ],
+    )
+
+
+def _collect_states(states: Mapping[str, State]) -> Iterator[core.Metric]:
+    yield _gauge(
+        'server_drifted',
+        'Whether the kernel holds something else than the record of this '
+        'running server says.',
+        ('server',),
+        [
+            ((uuid,), state.drifted)
+            for uuid, state in states.items()
+            if state.drifted is not None
+        ],
+    )
+    used = [
+        ((uuid, str(cpu)), usage)
+        for uuid, state in states.items()
+        for cpu, usage in (state.usage or {}).items()
+    ]
+    labels = ('server', 'cpu')
+    yield _counter(
+        'server_cpu_used_seconds',
+        'Time for which real-time tasks of the server ran on the CPU, since '
+        'its container started.',
+        labels,
+        [(names, usage.used_us / 1_000_000) for names, usage in used],
+    )
+    yield _counter(
+        'server_cpu_periods',
+        'Periods in which the server was given runtime on the CPU, since its '
+        'container started.',
+        labels,
+        [(names, usage.periods) for names, usage in used],
+    )
+    yield _counter(
+        'server_cpu_throttled_periods',
+        'Periods in which the server used up its runtime on the CPU, since '
+        'its container started.',
+        labels,
+        [(names, usage.throttled) for names, usage in used],
+    )
+
+
+def _collect_counts(counted: Counted) -> Iterator[core.Metric]:
+    yield _gauge(
+        'compute_last_write_timestamp_seconds',
+        'When nova-rt-compute wrote its counters, in seconds since 1970; it '
+        'does so every minute.',
+        (),
+        [((), counted.at)],
+    )
+    found = counted.counts
+    yield _counter(
+        'events',
+        'Events of reservations on this host, by kind.',
+        ('kind',),
+        [((kind,), found.by_kind.get(kind, 0)) for kind in counts.KINDS],
+    )
+    yield _counter(
+        'refusals',
+        'Refusals by this host, by what was refused.',
+        ('kind',),
+        [((what,), found.by_action.get(what, 0)) for what in counts.ACTIONS],
+    )
+    yield _counter(
+        'repairs',
+        'Containers that had drifted and were given their reservation again.',
+        (),
+        [((), found.by_kind.get('repaired', 0))],
+    )
+
+
+def _per_cpu(cpus: Mapping[int, int]) -> list[_Row]:
+    return [((str(cpu),), ppm / PPM) for cpu, ppm in sorted(cpus.items())]
+
+
+def _gauge(
+    name: str, text: str, labels: tuple[str, ...], rows: Iterable[_Row]
+) -> core.Metric:
+    family = core.GaugeMetricFamily(f'nova_rt_{name}', text, labels=labels)
+    for values, number in rows:
+        family.add_metric(values, float(number))
+    return family
+
+
+def _counter(
+    name: str, text: str, labels: tuple[str, ...], rows: Iterable[_Row]
+) -> core.Metric:
+    family = core.CounterMetricFamily(f'nova_rt_{name}', text, labels=labels)
+    for values, number in rows:
+        family.add_metric(values, number)
+    return family

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads all that there is to say about this host, once.
+
+Whatever cannot be read is missing in the reading, and the reading says which
+source it is of.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+import enum
+import logging
+import os
+import pathlib
+import time
+from typing import TypeVar
+
+from nova_rt import exception
+from nova_rt.admission import Capacity, Claim
+from nova_rt.counts import Counts
+from nova_rt.exporter.domains import Domains, Server, Unreadable
+from nova_rt.host.capability import Capability
+from nova_rt.host.host import Host
+from nova_rt.host.interface import Usage
+
+LOG = logging.getLogger(__name__)
+
+_Found = TypeVar('_Found')
+
+_LARGEST_FILE = 1 << 16
+
+
+class Source(enum.StrEnum):
+    """What a reading is made from."""
+
+    #: The kernel of the host.
+    KERNEL = 'kernel'
+    #: The same for each container that runs.
+    CONTAINERS = 'containers'
+    LIBVIRT = 'libvirt'
+    #: The file of nova-rt-compute.
+    COMPUTE = 'compute'
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What the kernel has for a container.
+
+    :ivar drifted: whether that differs from its record; None without one
+    :ivar usage: CPU -> what it did; None where the kernel does not count it
+    """
+
+    drifted: bool | None
+    usage: Mapping[int, Usage] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """What a host offers.
+
+    :ivar offered: what servers can be promised in all
+    :ivar free: what is left of it; None unless all servers are known
+    """
+
+    capability: Capability
+    offered: Capacity
+    free: Capacity | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """What nova-rt-compute has counted.
+
+    :ivar at: when it wrote that, seconds since 1970
+    """
+
+    counts: Counts
+    at: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """One reading of a host; None and what is missing could not be read.
+
+    :ivar states: the UUID of each container that runs -> its state
+    :ivar failed: what could not be read, or not all of it
+    :ivar took_s: how long it took
+    """
+
+    kernel: Kernel | None
+    servers: tuple[Server, ...] | None
+    states: Mapping[str, State]
+    counted: Counted | None
+    failed: frozenset[Source]
+    took_s: float
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What servers hold, running or not."""
+        return list_claims(self.servers or ())
+
+
+def list_claims(servers: Iterable[Server]) -> list[Claim]:
+    """List what servers hold.
+
+    :returns: the claims of those whose record can be read
+    """
+    return [
+        claim
+        for server in servers
+        if server.record is not None
+        for claim in server.record.claims
+    ]
+
+
+class Reader:
+    """Reads a host.
+
+    :param host: its kernel
+    :param servers: its libvirt
+    :param counters: the file of its nova-rt-compute
+    """
+
+    def __init__(
+        self, host: Host, servers: Domains, counters: pathlib.Path
+    ) -> None:
+        self._host = host
+        self._domains = servers
+        self._counters = counters
+        self._failed: dict[Source, str] = {}
+
+    def read(self) -> Reading:
+        """Read everything.
+
+        :returns: what could be read
+        """
+        began = time.monotonic()
+        servers = self._ask(Source.LIBVIRT, self._read_servers)
+        kernel = self._ask(Source.KERNEL, lambda: self._read_kernel(servers))
+        states: dict[str, State] = {}
+
+        def read_states() -> None:
+            if kernel is None or servers is None:
+                raise Unreadable('kernel or libvirt cannot be read')
+            self._read_states(servers, states)
+
+        self._ask(Source.CONTAINERS, read_states)
+        return Reading(
+            kernel,
+            servers,
+            states,
+            self._ask(Source.COMPUTE, self._read_counted),
+            frozenset(self._failed),
+            time.monotonic() - began,
+        )
+
+    def _ask(self, source: Source, read: Callable[[], _Found]) -> _Found | None:
+        """Read one source; what is wrong with it goes to the log once."""
+        try:
+            found = read()
+        except (Unreadable, exception.HostError, OSError, ValueError) as err:
+            if source not in self._failed:
+                LOG.warning('Cannot read from %s: %s', source, err)
+            self._failed[source] = str(err)
+            return None
+        if self._failed.pop(source, None) is not None:
+            LOG.info('Can read from %s again', source)
+        return found
+
+    def _read_servers(self) -> tuple[Server, ...]:
+        return tuple(self._domains.read())
+
+    def _read_kernel(self, servers: tuple[Server, ...] | None) -> Kernel:
+        capability = self._host.look()
+        offered = self._host.capacity()
+        if servers is None or any(not each.record for each in servers):
+            return Kernel(capability, offered, None)
+        free = self._host.free(list_claims(servers))
+        return Kernel(capability, offered, free)
+
+    def _read_states(
+        self, servers: Iterable[Server], states: dict[str, State]
+    ) -> None:
+        """Read what the kernel has for each container that runs.
+
+        :param states: gets all that can be read
+        :raises OSError: of one that cannot, which may just have ended
+        """
+        failed = None
+        for server in servers:
+            if server.pid is None:
+                continue
+            try:
+                states[server.uuid] = self._read_state(server, server.pid)
+            except OSError as err:
+                failed = err
+        if failed is not None:
+            raise failed
+
+    def _read_state(self, server: Server, pid: int) -> State:
+        drifted = None
+        if server.record is not None:
+            differs = self._host.find_difference(pid, server.record)
+            drifted = differs is not None
+        return State(drifted, self._host.read_usage(pid))
+
+    def _read_counted(self) -> Counted:
+        with self._counters.open(encoding='ascii') as file:
+            counts = Counts.decode(file.read(_LARGEST_FILE))
+            return Counted(counts, os.fstat(file.fileno()).st_mtime)
