@@ -27,7 +27,9 @@ def parse_domain(xml: str) -> record.Record | None:
     """
     # What libvirt itself has written, without entities.
     element = ElementTree.fromstring(xml).find(f'metadata/{_TAG}')  # noqa: S314
-    return None if element is None else record.Record.decode(element.text or '')
+    return (
+        None if element is None else record.Record.decode(element.text or '')
+    )
 
 
 def parse_element(xml: str) -> record.Record:

@@ -119,9 +119,7 @@ def _collect_claims(reading: Reading) -> Iterator[core.Metric]:
         [((each.uuid,), each.record is not None) for each in servers],
     )
     known = [
-        (each.uuid, each.record)
-        for each in servers
-        if each.record is not None
+        (each.uuid, each.record) for each in servers if each.record is not None
     ]
     yield _gauge(
         'server_guaranteed',

@@ -153,7 +153,9 @@ class Reader:
             time.monotonic() - began,
         )
 
-    def _ask(self, source: Source, read: Callable[[], _Found]) -> _Found | None:
+    def _ask(
+        self, source: Source, read: Callable[[], _Found]
+    ) -> _Found | None:
         """Read one source; what is wrong with it goes to the log once."""
         try:
             found = read()
@@ -197,11 +199,10 @@ class Reader:
             raise failed
 
     def _read_state(self, server: Server, pid: int) -> State:
-        drifted = None
-        if server.record is not None:
-            differs = self._host.find_difference(pid, server.record)
-            drifted = differs is not None
-        return State(drifted, self._host.read_usage(pid))
+        if server.record is None:
+            return State(None, self._host.read_usage(pid))
+        differs, usage = self._host.observe(pid, server.record)
+        return State(differs is not None, usage)
 
     def _read_counted(self) -> Counted:
         with self._counters.open(encoding='ascii') as file:

@@ -73,9 +73,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(500)
             return
         self.send_response(200)
-        self.send_header(
-            'Content-Type', exposition.CONTENT_TYPE_PLAIN_0_0_4
-        )
+        self.send_header('Content-Type', exposition.CONTENT_TYPE_PLAIN_0_0_4)
         self.send_header('Content-Length', str(len(text)))
         self.end_headers()
         self.wfile.write(text)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 import contextlib
 import dataclasses
 import errno
+import itertools
+import operator
 import os
 import pathlib
 import time
@@ -145,12 +147,17 @@ class Hierarchy(abc.ABC):
             no group below the partition
         """
         group = self.find_group(pid)
-        if partition not in group.parents:
+        names: tuple[str, ...] = ()
+        if group.is_relative_to(partition):
+            names = group.relative_to(partition).parts
+        if not names:
             raise OSError(
                 errno.ENOENT, f'{group} is not below the partition {partition}'
             )
-        above = [path for path in group.parents if partition in path.parents]
-        return Container(pid, (*reversed(above), group))
+        levels = itertools.accumulate(
+            names, operator.truediv, initial=partition
+        )
+        return Container(pid, tuple(levels)[1:])
 
     def _read_group(
         self,

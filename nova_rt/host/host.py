@@ -122,12 +122,9 @@ class Host:
         capacity = self.capacity()
         LOG.info(
             'RT interface %s (%s, sum per %s): %s ppm on CPUs %s',
-            found.name,
-            found.enforcement,
-            found.scope,
-            capacity.total_ppm,
+            found.name, found.enforcement, found.scope, capacity.total_ppm,
             cpulist.render(capacity.cpus),
-        )
+        )  # fmt: skip
         return found
 
     def check_delegation(self) -> None:
@@ -221,12 +218,8 @@ class Host:
                 # First, so that nothing writes between us; then again, for
                 # files that were not there before.
                 ownership.take(self._backend.hierarchy, container)
-                self._backend.hold(
-                    self.capability,
-                    container,
-                    rec.request.reservation,
-                    rec.cpus,
-                )
+                wish = rec.request.reservation
+                self._backend.hold(self.capability, container, wish, rec.cpus)
                 ownership.take(self._backend.hierarchy, container)
             self._set_policy(container, rec)
         except OSError as err:
@@ -242,30 +235,37 @@ class Host:
         :returns: None if it is the same, else what differs, as a sentence
         """
         try:
-            return self.find_difference(pid, rec)
+            container = self._find(pid)
+            tids = self._backend.read_tasks(container)
+            return self._find_difference(
+                container, rec
+            ) or tasks.find_missing_policy(
+                self._files, container, tids, rec.request
+            )
         except OSError as err:
             return str(self._not_applied(err, rec))
 
-    def find_difference(self, pid: int, rec: record.Record) -> str | None:
-        """Do the same where nobody may take an unreadable file for a loss.
+    def observe(
+        self, pid: int, rec: record.Record
+    ) -> tuple[str | None, Mapping[int, Usage] | None]:
+        """Read what a container has and did, at a cost that it cannot raise.
 
-        :param pid: the container's libvirt_lxc process, the domain's ID
-        :returns: None if it is the same, else what differs, as a sentence
+        Tasks are left out: it has as many of them as it likes.
+
+        :param rec: what it should hold
+        :returns: what differs, and :meth:`read_usage`
         :raises OSError: with the kernel's errno
         """
         container = self._find(pid)
-        return (
-            self._backend.find_difference(
-                container, rec.request.reservation, rec.cpus
-            )
-            or ownership.find_difference(self._backend.hierarchy, container)
-            or tasks.find_missing_policy(
-                self._files,
-                container,
-                self._backend.read_tasks(container),
-                rec.request,
-            )
-        )
+        differs = self._find_difference(container, rec)
+        return differs, self._backend.read_usage(container)
+
+    def _find_difference(
+        self, container: Container, rec: record.Record
+    ) -> str | None:
+        return self._backend.find_difference(
+            container, rec.request.reservation, rec.cpus
+        ) or ownership.find_difference(self._backend.hierarchy, container)
 
     def read_held(self, pid: int) -> tuple[Share, tuple[int, ...]]:
         """Read what the kernel holds for a container.

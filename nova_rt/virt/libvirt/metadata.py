@@ -15,6 +15,7 @@ from nova.virt.libvirt import guest as libvirt_guest
 from nova_rt import exception, record
 from nova_rt.domain_record import NAME, NAMESPACE, PREFIX, parse_domain
 
+
 class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
     """``<rt:reservation>`` with a record as its text."""
 
