@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of nova-rt-exporter, and of the file that it has from the compute."""
+"""Options of nova-rt-exporter, and of its file from nova-rt-compute."""
 
 from oslo_config import cfg
 

@@ -76,12 +76,12 @@ class Domains:
         if self._asking is not None and self._asking.is_alive():
             raise Unreadable('it has not answered the last question yet')
         found: list[list[Server]] = []
-        failed: list[libvirt.libvirtError] = []
+        failed: list[Exception] = []
 
         def ask() -> None:
             try:
                 found.append(list(self._list()))
-            except libvirt.libvirtError as err:
+            except (libvirt.libvirtError, ValueError) as err:
                 self._connection = None
                 failed.append(err)
 

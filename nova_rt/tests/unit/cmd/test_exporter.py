@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.cmd.exporter."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import ddt
+import fixtures
+from oslotest import base
+
+from nova_rt.cmd import exporter
+from nova_rt.tests.fixtures import exporter as exporter_fixture
+
+
+@ddt.ddt
+class ExporterTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        # Others can look into it, unlike into that of oslotest.
+        directory = self.useFixture(fixtures.TempDir(rootdir='/tmp')).path
+        self.file = pathlib.Path(directory) / 'nova.conf'
+
+    def options(self, text=''):
+        self.file.write_text(f'[nova_rt_exporter]\nport = 0\n{text}')
+        return exporter.read_options(['--config-file', str(self.file)])
+
+    def test_a_file_of_nova(self):
+        """Options of Nova and of others are none of ours."""
+        options = self.options(
+            'min_interval = 7\n[DEFAULT]\nstate_path = /x\nlog_dir = /y\n'
+            'my_ip = 1.2.3.4\n[libvirt]\nvirt_type = lxc\n'
+        )
+        group = options.nova_rt_exporter
+        self.assertEqual('/x/nova_rt/counters.json', group.counters_file)
+        self.assertEqual(('127.0.0.1', 7), (group.listen_address,
+                                            group.min_interval))  # fmt: skip
+
+    def test_serves(self):
+        host = self.useFixture(exporter_fixture.RTHost())
+        serving = exporter.make_server(
+            self.options(), exporter.Collector(host.reader)
+        )
+        with serving:
+            text = serving.page.get().decode()
+        self.assertIn('nova_rt_up{kind="kernel"} 1.0\n', text)
+        self.assertIn('process_cpu_seconds_total', text)
+
+    @ddt.data(
+        'tls_key_file = /x', 'tls_client_ca_file = /x', 'tls_cert_file = /x',
+    )  # fmt: skip
+    def test_no_plain_text_if_tls_was_wanted(self, line):
+        self.assertRaises(
+            OSError, exporter.make_server, self.options(line), None
+        )
+
+    def test_address_in_use(self):
+        with exporter.make_server(
+            self.options(),
+            exporter.make_collector(self.options()),
+        ) as first:
+            port = first.server_address[1]
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'sys.argv', ['x', '--config-file', str(self.file)]
+                )
+            )
+            self.file.write_text(f'[nova_rt_exporter]\nport = {port}\n')
+            self.assertEqual(1, exporter.main())
+
+    def test_answers_without_nova_and_libvirt(self):
+        """The program itself, as nobody, where there is nothing."""
+        self.options('libvirt_uri = lxc+unix:///?socket=/nowhere\n')
+        as_nobody = {}
+        if os.geteuid() == 0:
+            as_nobody = {'user': 65534, 'group': 65534, 'extra_groups': []}
+            self.file.parent.chmod(0o755)
+        process = subprocess.Popen(
+            [sys.executable, '-m', 'nova_rt.cmd.exporter',
+             '--config-file', self.file],
+            stderr=subprocess.PIPE, text=True, cwd='/',
+            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
+            **as_nobody,
+        )  # fmt: skip
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stderr.close)
+        line = process.stderr.readline()
+        while 'Serving' not in line:
+            self.assertTrue(line, 'it has ended')
+            line = process.stderr.readline()
+        port = int(line.split()[-1])
+        with contextlib.closing(
+            urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics')
+        ) as answer:
+            text = answer.read().decode()
+        self.assertIn('nova_rt_up{kind="libvirt"} 0.0\n', text)
+        self.assertIn('nova_rt_up{kind="compute"} 0.0\n', text)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(-signal.SIGTERM, process.wait(10))

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.compute.counters."""
+
+import json
+import os
+import pathlib
+import threading
+import time
+
+import fixtures
+from oslotest import base
+
+from nova_rt import events
+from nova_rt.compute import counters
+from nova_rt.counts import Counts
+
+UUID = 'd9bb2d4e-8b5f-4a9c-93f3-0c7a7a0d9a11'
+STOPPED = events.Stopped(UUID, 'x')
+
+
+class CountersTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.path = pathlib.Path(directory) / 'nova_rt' / 'counters.json'
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.compute.counters._AT_MOST_S', 0.02)
+        )
+
+    def start(self):
+        counter = counters.Counters(self.path)
+        counter.start()
+        self.addCleanup(counter.stop)
+        return counter
+
+    def wait(self, kind, number):
+        """Until the file says so; it is whole whenever it is there."""
+        for _ in range(500):
+            if self.path.exists():
+                found = Counts.decode(self.path.read_text()).by_kind[kind]
+                if found == number:
+                    return
+            time.sleep(0.01)
+        self.fail(f'{kind} is {found}')
+
+    def test_counts(self):
+        counter = self.start()
+        self.wait('stopped', 0)
+        for _ in range(100):
+            counter(STOPPED)
+        self.wait('stopped', 100)
+        self.assertEqual(0o644, self.path.stat().st_mode & 0o777)
+        self.assertEqual([self.path], list(self.path.parent.iterdir()))
+
+    def test_goes_on_after_a_restart(self):
+        self.start()(STOPPED)
+        self.wait('stopped', 1)
+        again = counters.Counters(self.path)
+        again(STOPPED)  # Before it has read the file.
+        again.start()
+        self.addCleanup(again.stop)
+        self.wait('stopped', 2)
+
+    def test_a_broken_file_is_replaced(self):
+        self.path.parent.mkdir()
+        self.path.write_text('{')
+        with self.assertLogs('nova_rt.compute.counters'):
+            self.start()(STOPPED)
+            for _ in range(500):
+                if self.path.read_text() != '{':
+                    break
+                time.sleep(0.01)
+        self.wait('stopped', 1)
+
+    def test_is_written_though_nothing_happens(self):
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.compute.counters._AT_LEAST_S', 0.02)
+        )
+        self.start()
+        self.wait('stopped', 0)
+        os.utime(self.path, (0, 0))
+        for _ in range(500):
+            if self.path.stat().st_mtime:
+                return
+            time.sleep(0.01)
+        self.fail('it is not written')
+
+    def test_nothing_lost_when_stopped(self):
+        counter = self.start()
+        self.wait('stopped', 0)
+        counter(STOPPED)
+        counter.stop()
+        self.wait('stopped', 1)
+
+    def test_a_disk_that_fails_is_said_once_and_tried_again(self):
+        self.path.parent.write_text('no directory')
+        with self.assertLogs('nova_rt.compute.counters') as logs:
+            counter = self.start()
+            for _ in range(5):
+                counter(STOPPED)
+                time.sleep(0.05)
+        writes = [line for line in logs.output if 'Cannot write' in line]
+        self.assertEqual(1, len(writes), logs.output)
+        self.path.parent.unlink()
+        counter(STOPPED)
+        self.wait('stopped', 6)
+
+    def test_a_disk_that_hangs_holds_up_no_event(self):
+        go = threading.Event()
+        self.addCleanup(go.set)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.compute.counters.os.replace',
+                lambda *args: go.wait(30),
+            )
+        )
+        counter = self.start()
+        began = time.monotonic()
+        for _ in range(1000):
+            counter(STOPPED)
+        self.assertLess(time.monotonic() - began, 5)
+
+    def test_what_is_written_is_json(self):
+        self.start()(STOPPED)
+        self.wait('stopped', 1)
+        self.assertEqual(1, json.loads(self.path.read_text())['v'])

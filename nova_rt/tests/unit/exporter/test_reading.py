@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.exporter.reading."""
+
+import errno
+import os
+
+import ddt
+from oslotest import base
+
+from nova_rt import counts
+from nova_rt.admission import Claim
+from nova_rt.exporter.reading import Source
+from nova_rt.tests.fixtures import exporter, kernel
+
+INTERFACES = sorted(set(kernel.KERNELS) - {'none'})
+
+
+@ddt.ddt
+class ReadingTest(base.BaseTestCase):
+    def host(self, interface='v2-rt-max-cpu'):
+        return self.useFixture(exporter.RTHost(interface))
+
+    def failed(self, host):
+        return host.reader.read().failed
+
+    def fail(self, *args):
+        raise exporter.error(1)
+
+    @ddt.data(*INTERFACES)
+    def test_all_is_well(self, interface):
+        host = self.host(interface)
+        domain = host.add_server(10_000, 100_000, (1, 2))
+        stopped = host.add_server(20_000, 100_000, (2,), running=False)
+        found = host.reader.read()
+        self.assertEqual(frozenset(), found.failed)
+        self.assertEqual(
+            [Claim((1, 2), 100_000), Claim((2,), 200_000)], found.claims
+        )
+        self.assertEqual({domain.name}, set(found.states))
+        self.assertIs(False, found.states[domain.name].drifted)
+        ceiling = kernel.CEILINGS[interface]
+        self.assertEqual(
+            {0: ceiling, 1: ceiling - 100_000, 2: ceiling - 300_000,
+             3: ceiling},
+            dict(found.kernel.free.cpus),
+        )  # fmt: skip
+        self.assertNotIn(stopped.name, found.states)
+
+    @ddt.data(*INTERFACES)
+    def test_drift(self, interface):
+        host = self.host(interface)
+        domain = host.add_server(10_000, 100_000, (1,))
+        other = host.add_server(10_000, 100_000, (2,))
+        host.machine.reset(domain.pid)
+        states = host.reader.read().states
+        self.assertIs(True, states[domain.name].drifted)
+        self.assertIs(False, states[other.name].drifted)
+
+    def test_files_that_are_not_the_roots_are_drift(self):
+        host = self.host()
+        domain = host.add_server(10_000, 100_000, (1,))
+        path = host.group_of(domain) / 'cpuset.cpus'
+        host.machine.own(path, 100_000)
+        self.assertIs(True, host.reader.read().states[domain.name].drifted)
+
+    def test_usage(self):
+        host = self.host()
+        domain = host.add_server(10_000, 100_000, (1,))
+        host.machine.use(host.group_of(domain), 1, 7, 3, 21_000)
+        usage = host.reader.read().states[domain.name].usage
+        self.assertEqual((7, 3), (usage[1].periods, usage[1].throttled))
+
+    def test_a_kernel_that_does_not_count(self):
+        host = self.host('v1-throttle')
+        domain = host.add_server(10_000, 100_000, (1,))
+        self.assertIsNone(host.reader.read().states[domain.name].usage)
+
+    def test_a_container_that_ended_since(self):
+        """It is missing, the others are not, and the reading says so."""
+        host = self.host()
+        domain = host.add_server(10_000, 100_000, (1,))
+        other = host.add_server(10_000, 100_000, (2,))
+        host.machine.remove_container(domain.pid)
+        found = host.reader.read()
+        self.assertEqual({Source.CONTAINERS}, found.failed)
+        self.assertEqual({other.name}, set(found.states))
+        domain.pid = None
+        self.assertEqual(frozenset(), self.failed(host))
+
+    def test_a_number_that_is_another_process_now(self):
+        host = self.host()
+        domain = host.add_server(10_000, 100_000, (1,))
+        domain.pid = host.machine.add_task(host.machine.root)
+        found = host.reader.read()
+        self.assertEqual({Source.CONTAINERS}, found.failed)
+        self.assertEqual({}, found.states)
+
+    def test_a_file_that_cannot_be_read_is_no_drift(self):
+        host = self.host()
+        domain = host.add_server(10_000, 100_000, (1,))
+        read = host.machine.files.read
+
+        def refuse(path):
+            if path.name == 'cpu.rt.effective' and 'instance' in str(path):
+                raise PermissionError(errno.EACCES, 'Permission denied')
+            return read(path)
+
+        host.machine.files.read = refuse
+        found = host.reader.read()
+        self.assertEqual({Source.CONTAINERS}, found.failed)
+        self.assertNotIn(domain.name, found.states)
+
+    def test_a_broken_record(self):
+        """What is free is unknown then; what it uses is not."""
+        host = self.host()
+        domain = host.add_server(10_000, 100_000, (1,))
+        domain.text = 'v=9'
+        found = host.reader.read()
+        self.assertEqual(frozenset(), found.failed)
+        self.assertIsNone(found.kernel.free)
+        self.assertIsNone(found.states[domain.name].drifted)
+        self.assertIn(1, found.states[domain.name].usage)
+
+    def test_libvirtd_is_down(self):
+        """Then nothing is said of servers, rather than what was."""
+        host = self.host()
+        host.add_server(10_000, 100_000, (1,))
+        host.reader.read()
+        host.libvirt.alive = False
+        host.libvirt.hook = self.fail
+        found = host.reader.read()
+        self.assertEqual({Source.LIBVIRT, Source.CONTAINERS}, found.failed)
+        self.assertIsNone(found.servers)
+        self.assertEqual({}, found.states)
+        self.assertIsNone(found.kernel.free)
+        self.assertEqual(900_000, found.kernel.offered.cpus[1])
+
+    def test_the_kernel_has_lost_its_files(self):
+        host = self.useFixture(exporter.RTHost('v2-rt-max-cpu'))
+        domain = host.add_server(10_000, 100_000, (1,))
+        for path in host.machine.root.glob('cpu.rt.*'):
+            path.unlink()
+        found = host.reader.read()
+        self.assertEqual({Source.KERNEL, Source.CONTAINERS}, found.failed)
+        self.assertIsNone(found.kernel)
+        self.assertEqual([domain.name], [each.uuid for each in found.servers])
+
+    @ddt.data(*INTERFACES)
+    def test_nothing_is_written(self, interface):
+        host = self.host(interface)
+        domain = host.add_server(10_000, 100_000, (1,))
+        host.machine.reset(domain.pid)
+        before = list(host.machine.writes)
+        host.reader.read()
+        self.assertEqual(before, host.machine.writes)
+
+    def test_counters(self):
+        host = self.host()
+        host.count(counts.Counts({'repaired': 3}))
+        os.utime(host.counters, (0, 12_345))
+        found = host.reader.read().counted
+        self.assertEqual((3, 12_345), (found.counts.by_kind['repaired'],
+                                       found.at))  # fmt: skip
+
+    @ddt.data(b'', b'{', b'\xff\xfe', b'{"v":1,' + b' ' * 2_000_000)
+    def test_broken_counters(self, text):
+        host = self.host()
+        host.counters.write_bytes(text)
+        found = host.reader.read()
+        self.assertEqual({Source.COMPUTE}, found.failed)
+        self.assertIsNone(found.counted)
+
+    def test_no_counters(self):
+        host = self.host()
+        host.counters.unlink()
+        self.assertEqual({Source.COMPUTE}, self.failed(host))
+
+    def test_what_fails_is_logged_once(self):
+        host = self.host()
+        host.counters.unlink()
+        with self.assertLogs('nova_rt.exporter.reading') as logs:
+            for _ in range(3):
+                host.reader.read()
+            host.count(counts.Counts())
+            for _ in range(3):
+                host.reader.read()
+        self.assertEqual(2, len(logs.output), logs.output)
