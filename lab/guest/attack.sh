@@ -18,9 +18,9 @@
 #
 # Nothing is changed if an attempt succeeds: files are written what they hold.
 #
-# A container's root may: make groups in its own group of cgroup v2, which
-# divide what it has; move its own tasks between them; make namespaces of its
-# own, and mount there what a user namespace may mount; lower its own priority.
+# A container's root may make namespaces of its own, mount there what a user
+# namespace may mount, and lower its own priority. It may change no group, not
+# even its own: the roots of all containers are the same user of the host.
 
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin LC_ALL=C
 other_pid=${1:-}
@@ -98,17 +98,6 @@ groups() {
     find "$1" -maxdepth 5 -type d ! -path '*/attack-*' 2>/dev/null | head -n 60
 }
 
-# Whether a group is the container's own, or one in it: a process of ours is
-# in it, or in the one above.
-is_own() {
-    path=$1
-    while [ "${#path}" -gt "${#2}" ]; do
-        grep -qx "$$" "$path/cgroup.procs" 2>/dev/null && return 0
-        path=${path%/*}
-    done
-    return 1
-}
-
 attack_groups() {
     where=$1
     for mount in $(cgroup_mounts); do
@@ -123,12 +112,8 @@ attack_groups() {
                 esac
                 breach "$where: write $file" rewrite "$file"
             done
-            if is_own "$group" "$mount"; then
-                way "$where: mkdir in $group" mkdir "$group/attack-$$" &&
-                    rmdir "$group/attack-$$"
-                continue
-            fi
-            for file in cgroup.subtree_control cpu.max cpu.shares; do
+            for file in cgroup.subtree_control cgroup.freeze cpu.max \
+                cpu.shares; do
                 [ -e "$group/$file" ] && breach \
                     "$where: write $group/$file" rewrite "$group/$file"
             done

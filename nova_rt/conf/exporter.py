@@ -100,12 +100,6 @@ STATE_PATH = cfg.StrOpt(
 )
 
 
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register these options on a configuration that has Nova's."""
-    conf.register_group(GROUP)
-    conf.register_opts(OPTS, group=GROUP)
-
-
 def register_state_path(conf: cfg.ConfigOpts) -> None:
     """Register Nova's ``state_path`` on a configuration without Nova's."""
     conf.register_opt(STATE_PATH)

@@ -100,7 +100,7 @@ class Files:
         self._call('remove_probe', str(path))
 
     def take_files(self, group: pathlib.Path) -> None:
-        """Make the files of a group's reservation the host's root's.
+        """Make a group and all its files the host's root's.
 
         :raises OSError: with the kernel's errno
         """

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose the files are that a container's reservation consists of.
+"""Whose the groups of a container are that hold its reservation.
 
 They are the host's root's, and nobody else writes to them. libvirt leaves
-them so on cgroup v1. On cgroup v2 it gives all files of the container's group
-to the container's root (src/util/vircgroupv2.c, virCgroupV2SetOwner()), and
-the kernel then lets that root change its CPUs, or give up its reservation.
+them so on cgroup v1. On cgroup v2 it gives the container's group with all its
+files to the container's root (src/util/vircgroupv2.c, virCgroupV2SetOwner()),
+and the kernel then lets that root change its CPUs, or give up its
+reservation. The roots of all containers are the same user of the host: each
+could also do it to the others, and stop all their tasks (``cgroup.freeze``,
+``cgroup.kill``, ``cpu.max``).
 """
 
 import os
@@ -13,13 +16,12 @@ import pathlib
 from nova_rt import exception
 from nova_rt.host.cgroup import Container, Hierarchy
 from nova_rt.host.files import Files
-import nova_rt.privsep.cgroup
 
 _OTHERS_WRITE = 0o022
 
 
 def find_difference(hierarchy: Hierarchy, container: Container) -> str | None:
-    """Find a file of a reservation that is not the host's root's alone.
+    """Find a group or a file in it that is not the host's root's alone.
 
     :returns: None if there is none, else a sentence
     :raises OSError: with the kernel's errno
@@ -32,7 +34,7 @@ def find_difference(hierarchy: Hierarchy, container: Container) -> str | None:
 
 
 def take(hierarchy: Hierarchy, container: Container) -> None:
-    """Make these files the host's root's.
+    """Make these groups and files the host's root's.
 
     :raises OSError: with the kernel's errno
     """
@@ -62,13 +64,13 @@ def check_delegation(files: Files) -> None:
 
 
 def _look(files: Files, group: pathlib.Path) -> str | None:
-    for name in sorted(os.listdir(group)):
-        if not nova_rt.privsep.cgroup.is_reservation(name):
-            continue
-        user, mode = files.read_owner(group / name)
+    with os.scandir(group) as found:
+        names = [each.name for each in found if not each.is_dir()]
+    for path in (group, *(group / name for name in sorted(names))):
+        user, mode = files.read_owner(path)
         if user or mode & _OTHERS_WRITE:
             return (
-                f'{group / name} was to be writable for root alone, and '
-                f'belongs to user {user}, with permissions {mode:o}'
+                f'{path} was to be writable for root alone, and belongs to '
+                f'user {user}, with permissions {mode:o}'
             )
     return None

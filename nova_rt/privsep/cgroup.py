@@ -28,9 +28,6 @@ _CPUS = 'cpuset.cpus'
 _ENABLES = ('cgroup.subtree_control', '+cpu')
 _PROBE = re.compile('nova-rt-probe-[0-9]{1,10}')
 
-#: The files of a group that its reservation consists of, on every interface.
-_RESERVATION = re.compile(r'cpu\.rt[._].+|cpuset\..+')
-
 _REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 
 #: Times that a write is tried while tasks become real-time.
@@ -103,14 +100,16 @@ class Guard:
             self._kernel.remove_group(directory, name)
 
     def take_files(self, path: str) -> None:
-        """Make the files of a container's reservation the host's root's.
+        """Make a container's group and all its files the host's root's.
 
         :param path: of a group
         """
         group = self._inside(path)
         with paths.opened(self._kernel, group) as directory:
+            # First, so that nothing is made in it meanwhile.
+            self._kernel.take(directory)
             for name in sorted(os.listdir(directory)):
-                if is_reservation(name) and _is_file(directory, name):
+                if _is_file(directory, name):
                     self._kernel.take_file(directory, name)
 
     def gather(self, path: str) -> None:
@@ -171,14 +170,6 @@ class Guard:
 
     def _refuse(self, path: str) -> NoReturn:
         raise paths.refuse(path, self._kernel.partition)
-
-
-def is_reservation(name: str) -> bool:
-    """Tell whether a group's reservation is in a file of this name.
-
-    :returns: whether it is one for bandwidth or CPUs
-    """
-    return bool(_RESERVATION.fullmatch(name))
 
 
 def _may_write(group: Group, name: str, text: str) -> bool:

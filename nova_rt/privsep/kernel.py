@@ -85,12 +85,16 @@ class Kernel:
             dir_fd=directory,
         )
         try:
-            os.fchown(descriptor, 0, 0)
-            mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-            if mode & 0o022:
-                os.fchmod(descriptor, mode & ~0o022)
+            self.take(descriptor)
         finally:
             os.close(descriptor)
+
+    def take(self, descriptor: int) -> None:
+        """Make what is open root's, and writable for no other."""
+        os.fchown(descriptor, 0, 0)
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if mode & 0o022:
+            os.fchmod(descriptor, mode & ~0o022)
 
     def get_policy(self, tid: int) -> tuple[int, int]:
         """Read a task's policy, SCHED_RESET_ON_FORK included, and priority.

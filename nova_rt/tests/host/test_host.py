@@ -253,7 +253,7 @@ class EveryMachine:
             str(path)
             for group in groups
             for path in group.iterdir()
-            if path.name.startswith(('cpu.rt', 'cpuset.'))
+            if path.is_file() and path.stat().st_mode & 0o222
         ]
         mapped = os.path.exists('/proc/self/uid_map')
         child = subprocess.Popen(

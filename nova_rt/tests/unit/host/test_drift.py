@@ -126,17 +126,18 @@ class EveryInterface:
         )
         seen = set()
         for group in groups:
-            for path in group.iterdir():
-                if path.name.startswith(('cpu.rt', 'cpuset.')):
-                    seen.add(path.name)
-                    self.assertEqual(0, self.kernel.owner_of(path)[0])
-        self.assertLessEqual({*self.FILES}, seen)
+            for path in (group, *group.iterdir()):
+                seen.add(path.name)
+                self.assertEqual(0, self.kernel.owner_of(path)[0])
+        self.assertLessEqual({*self.FILES, self.kernel.TASKS_FILE}, seen)
 
-    def test_tasks_of_the_container_stay_its_own(self):
-        """Its root may divide what it has, and move its tasks."""
+    def test_other_files_and_the_group(self):
+        """The roots of other containers are the same user."""
         self._start(1)
-        path = self.group / self.kernel.TASKS_FILE
-        self.assertEqual(self.kernel.OWNER, self.kernel.owner_of(path)[0])
+        for path in (self.group, self.group / self.kernel.TASKS_FILE):
+            self.kernel.own(path, 100_000, 0o755)
+            self._differs(f'{path} was to be writable for root alone')
+            self._repair()
 
     def test_file_of_another(self):
         self._start(1, nested=('libvirt',))

@@ -90,6 +90,9 @@ class Tree(kernel.Kernel):
             self.unified or path != self.cgroup
         )
 
+    def take(self, descriptor):
+        self.taken.append(os.readlink(f'/proc/self/fd/{descriptor}'))
+
     def take_file(self, directory, name):
         path = os.readlink(f'/proc/self/fd/{directory}')
         self.taken.append(os.path.join(path, name))
@@ -526,16 +529,14 @@ class GroupTest(TreeTestCase):
 
 
 class TakeFilesTest(TreeTestCase):
-    def test_those_of_a_reservation(self):
+    def test_the_group_first_and_all_files(self):
+        files = sorted(path for path in self.group.iterdir() if path.is_file())
         (self.group / 'cpu.rt.link').symlink_to('/etc/passwd')
         (self.group / 'cpu.rt.directory').mkdir()
         self.guard.take_files(str(self.group))
         self.assertEqual(
-            [str(self.group / name) for name in (
-                'cpu.rt.max', 'cpu.rt_period_us', 'cpu.rt_runtime_us',
-                'cpuset.cpus', 'cpuset.mems')],
-            self.kernel.taken,
-        )  # fmt: skip
+            [str(path) for path in (self.group, *files)], self.kernel.taken
+        )
 
     def test_real_file(self):
         if os.geteuid() != 0:
