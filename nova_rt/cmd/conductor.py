@@ -12,7 +12,6 @@ import sys  # noqa: E402
 import tempfile  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
-from oslo_db import exception as db_exception  # noqa: E402
 from oslo_log import log as logging  # noqa: E402
 from oslo_service import service  # noqa: E402
 
@@ -39,7 +38,7 @@ def _check_database(conf: cfg.ConfigOpts) -> str | None:
                 f'program needs {migration.get_newest()}: run '
                 'nova-rt-manage db sync'
             )
-    except db_exception.DBError as err:
+    except api.ERRORS as err:
         return f'the database does not answer: {err}'
     # Not across the fork.
     session.get_engine().dispose()

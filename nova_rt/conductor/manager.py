@@ -13,7 +13,6 @@ import datetime
 import threading
 from typing import Any
 
-from oslo_db import exception as db_exception
 from oslo_log import log as logging
 import oslo_messaging
 
@@ -119,7 +118,7 @@ class Manager:
         except exception.InvalidReport as err:
             metrics.REFUSED.labels(method).inc()
             self._log_refusal(host, method, str(err))
-        except db_exception.DBError as err:
+        except api.ERRORS as err:
             metrics.FAILED.labels(method).inc()
             self._log_failure(err)
         else:
@@ -179,7 +178,7 @@ class Upkeep:
         """
         try:
             self._run(stopping)
-        except db_exception.DBError as err:
+        except api.ERRORS as err:
             metrics.UPKEEP_FAILED.inc()
             if not self._failing:
                 LOG.error('Could not sum up or delete samples: %s. The next '

@@ -35,6 +35,9 @@ _MAX_SERVERS = 8192
 _MAX_SAMPLES = 100_000
 # Times until the year 2286.
 _MAX_TIME_US = 10**16
+_MAX_CPU = 10**6
+# A day on ten CPUs, in microseconds.
+_MAX_SAMPLE = 10**12
 _MAX = 2**62
 _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 _WORD = re.compile('[ -~]{0,64}')
@@ -280,31 +283,23 @@ def read_samples(
 
 
 def _read_sample(row: Any) -> Sample:
-    at_us, cpu, span_us, reserved_us, used_us, periods, throttled = _integers(
-        'sample', row, 7, may_lack=(4, 5, 6)
-    )
-    return Sample(
-        _read_time(at_us), _read_cpu_number(cpu), span_us, reserved_us,
-        used_us, periods, throttled,
-    )  # fmt: skip
+    at_us, cpu, *values = _read_row(row, 7, may_lack=(4, 5, 6))
+    return Sample(from_us(at_us), cpu, *values)
 
 
 def _read_host_sample(row: Any) -> HostSample:
-    at_us, cpu, span_us, capacity_us, reserved_us, used_us = _integers(
-        'sample', row, 6, may_lack=(5,)
-    )
-    return HostSample(
-        _read_time(at_us), _read_cpu_number(cpu), span_us, capacity_us,
-        reserved_us, used_us,
-    )  # fmt: skip
+    at_us, cpu, *values = _read_row(row, 6, may_lack=(5,))
+    return HostSample(from_us(at_us), cpu, *values)
 
 
-def _read_time(at_us: Any) -> Any:
-    return from_us(_integer('at', at_us, high=_MAX_TIME_US))
-
-
-def _read_cpu_number(cpu: Any) -> int:
-    return _integer('CPU', cpu, high=10**6)
+def _read_row(row: Any, count: int, may_lack: Sequence[int]) -> list[Any]:
+    at_us, cpu, *values = _integers('sample', row, count, may_lack)
+    _integer('at', at_us, high=_MAX_TIME_US)
+    _integer('CPU', cpu, high=_MAX_CPU)
+    for value in values:
+        # Or sums of them would overflow.
+        _integer('sample', value or 0, high=_MAX_SAMPLE)
+    return [at_us, cpu, *values]
 
 
 def _open(message: Any) -> dict[str, Any]:

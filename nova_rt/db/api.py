@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs ask of the database, and what the conductors put into it.
 
-Values go in and out (:mod:`nova_rt.db.objects`), never rows of the ORM. An
-error of the database is one of ``oslo_db.exception``.
+Values go in and out (:mod:`nova_rt.db.objects`), never rows of the ORM. What
+the database itself raises is one of :data:`ERRORS`.
 """
 
 import sqlalchemy as sa
@@ -32,9 +32,10 @@ from nova_rt.db.samples import (
     record_samples,
     sum_up,
 )
-from nova_rt.db.session import configure
+from nova_rt.db.session import ERRORS, configure
 
 __all__ = [
+    'ERRORS',
     'HistoryEntry',
     'Host',
     'HostCPU',

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from oslo_config import cfg
 from oslo_db import api as oslo_db_api
+from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import enginefacade
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -15,6 +16,10 @@ from sqlalchemy.dialects import mysql, postgresql, sqlite
 GROUP = 'nova_rt_database'
 #: Rows of one statement.
 CHUNK = 500
+
+#: What may go wrong with a database. oslo.db leaves some errors of SQLAlchemy
+#: as they are: of a disk that is full, or a server that is read-only.
+ERRORS = (db_exception.DBError, sa.exc.SQLAlchemyError)
 
 _F = TypeVar('_F', bound=Callable[..., Any])
 

@@ -9,7 +9,6 @@ from typing import Any
 from cliff import command, show
 
 from nova_rt import exception
-from nova_rt.db import api, migration, retention
 
 
 class _DatabaseNotReady(exception.NovaRTError):
@@ -17,11 +16,15 @@ class _DatabaseNotReady(exception.NovaRTError):
 
 
 def _configure(app: Any) -> None:
+    # Not above: a list of commands imports this module, too.
+    from nova_rt.db import session
+
     if not app.conf.nova_rt_database.connection:
         raise _DatabaseNotReady(
-            '[nova_rt_database] connection is not set in the configuration'
+            '[nova_rt_database] connection is not set: run this where '
+            'nova-rt-conductor has its configuration'
         )
-    api.configure(app.conf)
+    session.configure(app.conf)
 
 
 class Sync(command.Command):
@@ -33,6 +36,8 @@ class Sync(command.Command):
 
     def take_action(self, parsed_args: Any) -> None:
         """Run the migrations."""
+        from nova_rt.db import migration
+
         _configure(self.app)
         migration.sync()
 
@@ -42,6 +47,8 @@ class Version(show.ShowOne):
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         """Read both."""
+        from nova_rt.db import migration
+
         _configure(self.app)
         return (
             ('revision', 'needed'),
@@ -57,6 +64,8 @@ class Check(command.Command):
 
     def take_action(self, parsed_args: Any) -> int:
         """Print what differs."""
+        from nova_rt.db import migration
+
         _configure(self.app)
         if migration.is_behind():
             print(
@@ -92,8 +101,11 @@ class Purge(show.ShowOne):
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         """Delete, and say how much."""
+        from nova_rt.db import api, retention
+
         _configure(self.app)
-        keep = retention.from_options(self.app.conf)
+        app: Any = self.app
+        keep = retention.from_options(app.conf)
         now = datetime.datetime.now(datetime.UTC)
         begin_s = time.monotonic()
         api.sum_up(now, keep.samples)

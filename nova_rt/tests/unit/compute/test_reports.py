@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.compute.reports, with conductors and a database."""
+
+import dataclasses
+import datetime
+import threading
+import time
+
+import fixtures
+import oslo_messaging
+from oslotest import base as test_base
+
+from nova_rt import admission, events
+from nova_rt.compute import reports
+from nova_rt.conductor import rpcapi
+from nova_rt.db import api
+from nova_rt.db.objects import Position, ServerState
+from nova_rt.extra_specs import Enforcement
+from nova_rt.host.interface import Usage
+from nova_rt.record import Record
+from nova_rt.tests.fixtures import conductor
+from nova_rt.tests.fixtures.reports import MINUTE, NOW, RECORD, UUID, make_uuid
+from nova_rt.tests.unit.db import base
+
+OTHER = make_uuid(2)
+ALL = NOW - datetime.timedelta(3650), NOW + datetime.timedelta(3650)
+
+
+@dataclasses.dataclass
+class Capability:
+    name: str = 'v2-rt-max-cpu'
+    enforcement: Enforcement = Enforcement.GUARANTEE
+    scope: admission.Scope = admission.Scope.CPU
+
+
+class Source:
+    """A host with CPUs 3 and 4, and what its servers hold."""
+
+    def __init__(self):
+        self.adopted = True
+        self.capability = Capability()
+        self.records = {}
+        self.running = set()
+        self.usages = {}
+        self.host_ppm = None
+        self.seam = events.Seam()
+
+    def capacity(self):
+        cpus = {3: 950_000, 4: 950_000}
+        return admission.Capacity(cpus, self.host_ppm)
+
+    def list_records(self):
+        return dict(self.records)
+
+    def list_running(self):
+        return set(self.running)
+
+    def read_usage(self, uuid):
+        usage = self.usages[uuid]
+        if isinstance(usage, Exception):
+            raise usage
+        return usage
+
+    # What happens on the host
+
+    def claim(self, uuid=UUID, rec=RECORD):
+        self.records[uuid] = rec
+        self.seam.emit(events.Claimed(uuid, rec))
+
+    def run(self, uuid=UUID):
+        self.running.add(uuid)
+        self.usages[uuid] = None
+        self.seam.emit(events.Applied(uuid, self.records[uuid]))
+
+    def release(self, uuid=UUID):
+        self.running.discard(uuid)
+        self.seam.emit(events.Released(uuid, self.records.pop(uuid)))
+
+
+class Silence:
+    """A conductor that keeps what is sent to it."""
+
+    def __init__(self):
+        self.position = Position(0, 0)
+        self.sent = []
+
+    def get_position(self, epoch):
+        if isinstance(self.position, Exception):
+            raise self.position
+        return self.position
+
+    def __getattr__(self, method):
+        return lambda *args: self.sent.append((method, *args))
+
+    def of(self, method):
+        return [args for name, *args in self.sent if name == method]
+
+
+class BacklogTest(test_base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.backlog = reports.Backlog(lambda: NOW)
+
+    def test_every_event_has_a_kind_and_a_sentence(self):
+        for number, event in enumerate((
+            events.Claimed(UUID, RECORD),
+            events.Applied(UUID, RECORD),
+            events.Drifted(UUID, RECORD, 'less'),
+            events.Repaired(UUID, RECORD, 'less'),
+            events.Stopped(UUID, 'gone'),
+            events.Refused(UUID, events.Action.CLAIM, 'too much'),
+            events.Released(UUID, RECORD),
+        ), 1):  # fmt: skip
+            self.backlog(event)
+            (new,) = self.backlog.list_after(number - 1)
+            self.assertEqual(type(event).__name__.lower(), new.kind)
+            self.assertNotEqual('', new.details)
+            self.assertEqual((number, NOW), (new.seq, new.at))
+        kinds = {each.__name__ for each in events.Event.__subclasses__()}
+        self.assertEqual(
+            {each.kind for each in self.backlog.list_after(0)},
+            {each.lower() for each in kinds},
+        )
+        found = self.backlog.list_after(0)
+        self.assertIn('1400/2000 us (700000 ppm) on CPU 3-4', found[0].details)
+        self.assertIsNone(found[5].state)
+        self.assertEqual('claim: too much', found[5].details)
+
+    def test_is_bounded(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.compute.reports.BACKLOG', 3)
+        )
+        for _ in range(10):
+            self.backlog(events.Stopped(UUID, 'x'))
+        kept = [each.seq for each in self.backlog.list_after(0)]
+        self.assertEqual([8, 9, 10], kept)
+        self.assertEqual(7, self.backlog.dropped_seq)
+        self.assertEqual(1, log.output.count('dropped'))
+
+    def test_numbers_of_many_threads(self):
+        def emit():
+            for _ in range(200):
+                self.backlog(events.Stopped(UUID, 'x'))
+
+        threads = [threading.Thread(target=emit) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found = [each.seq for each in self.backlog.list_after(0)]
+        self.assertEqual(list(range(1, 1601)), found)
+
+    def test_forgets_what_has_come(self):
+        for _ in range(5):
+            self.backlog(events.Claimed(UUID, RECORD))
+        self.backlog.acknowledge(3)
+        self.assertEqual([4, 5], [e.seq for e in self.backlog.list_after(0)])
+        self.assertIn(UUID, self.backlog.find_changes())
+        self.backlog(events.Released(UUID, RECORD))
+        self.assertEqual({}, self.backlog.find_changes())
+
+
+class EpochTest(test_base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        top = self.useFixture(fixtures.TempDir()).path
+        self.path = reports.epoch_path(top, 'a/../b')
+        self.assertEqual('epoch-a%2F..%2Fb', self.path.name)
+
+    def _at(self, second):
+        self.useFixture(fixtures.MonkeyPatch('time.time', lambda: second))
+        return reports.Epoch(self.path).number
+
+    def test_grows_whatever_the_clock_says(self):
+        found = [self._at(second) for second in (100, 100, 50, 900, 0)]
+        self.assertEqual([100, 101, 102, 900, 901], found)
+
+    def test_a_file_that_is_broken_or_cannot_be_written(self):
+        self._at(100)
+        self.path.write_text('x')
+        self.assertEqual(70, self._at(70))
+        self.path.unlink()
+        self.path.mkdir()
+        log = self.useFixture(fixtures.FakeLogger())
+        self.assertEqual(80, self._at(80))
+        self.assertIn('Cannot write', log.output)
+
+
+class SamplerTest(test_base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.source = Source()
+        self.source.records = {UUID: RECORD}
+        self.source.running = {UUID}
+        self.sampler = reports.Sampler(self.source)
+
+    def _take(self, now_s, usage):
+        self.source.usages[UUID] = usage
+        now = NOW + datetime.timedelta(seconds=now_s)
+        return self.sampler.take(now, 1000.0 + now_s)
+
+    def test_differences(self):
+        first = {3: Usage(10, 5, 9_000), 4: Usage(10, 0, 100)}
+        self.assertEqual(({}, []), self._take(0, first))
+        then = {3: Usage(30, 9, 19_000), 4: Usage(30, 0, 100)}
+        found, host = self._take(60, then)
+        three, four = found[UUID]
+        self.assertEqual(
+            (NOW, 3, 60_000_000, 42_000_000, 10_000, 20, 4),
+            dataclasses.astuple(three),
+        )
+        self.assertEqual(
+            (4, 0, 20, 0),
+            (four.cpu, four.used_us, four.periods, four.throttled),
+        )
+        self.assertEqual(
+            (NOW, 3, 60_000_000, 57_000_000, 42_000_000, 10_000),
+            dataclasses.astuple(host[0]),
+        )
+
+    def test_a_container_that_was_started_anew(self):
+        self._take(0, {3: Usage(1000, 5, 9_000), 4: Usage(1000, 5, 9_000)})
+        found, _ = self._take(60, {3: Usage(7, 1, 50), 4: Usage(7, 1, 50)})
+        self.assertEqual(50, found[UUID][0].used_us)
+        self.assertEqual(7, found[UUID][0].periods)
+
+    def test_where_the_kernel_does_not_count(self):
+        self._take(0, None)
+        found, host = self._take(60, None)
+        self.assertEqual(
+            (42_000_000, None, None, None),
+            dataclasses.astuple(found[UUID][0])[3:],
+        )
+        self.assertIsNone(host[0].used_us)
+
+    def test_one_that_ends_does_not_hide_others(self):
+        self.source.records[OTHER] = RECORD
+        self.source.running.add(OTHER)
+        self.source.usages[OTHER] = OSError(2, 'gone')
+        self._take(0, {3: Usage(1, 0, 0), 4: Usage(1, 0, 0)})
+        found, _ = self._take(60, {3: Usage(2, 0, 5), 4: Usage(2, 0, 5)})
+        self.assertEqual({UUID}, found.keys())
+
+    def test_one_that_stands_still_has_none(self):
+        self._take(0, {3: Usage(1, 0, 0)})
+        self.source.running = set()
+        found, host = self._take(60, {3: Usage(1, 0, 0)})
+        self.assertEqual({}, found)
+        # It holds its bandwidth all the same.
+        self.assertEqual(
+            (42_000_000, 0), (host[0].reserved_us, host[0].used_us)
+        )
+
+
+class ReporterTest(test_base.BaseTestCase):
+    """What is sent when, without a bus."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.source = Source()
+        self.backlog = reports.Backlog()
+        self.source.seam.subscribe(self.backlog)
+        self.conductor = Silence()
+        top = self.useFixture(fixtures.TempDir()).path
+        self.epoch = reports.Epoch(reports.epoch_path(top, 'one'))
+        self.reporter = reports.Reporter(
+            self.conductor, self.source, self.backlog, self.epoch, '1.0', 60
+        )
+
+    def _states(self):
+        made = self.reporter.make_state()
+        return {each.uuid: each.state for each in made.servers}
+
+    def test_nothing_while_none_answers(self):
+        self.conductor.position = oslo_messaging.MessagingTimeout()
+        self.source.claim()
+        for _ in range(3):
+            self.reporter._safely(self.reporter.report)
+            self.reporter._safely(self.reporter.report_news)
+            self.reporter._safely(self.reporter.report_samples)
+        self.assertEqual([], self.conductor.sent)
+        self.assertEqual(1, self.log.output.count('Cannot report'))
+        self.conductor.position = Position(0, 0)
+        self.reporter.report()
+        self.assertEqual(1, self.log.output.count('again'))
+        self.assertEqual(1, len(self.conductor.of('report_events')))
+        self.assertEqual(1, len(self.conductor.of('report_state')))
+
+    def test_nothing_while_the_database_takes_nothing(self):
+        self.conductor.position = None
+        self.source.claim()
+        self.reporter.report()
+        self.reporter.report_news()
+        self.assertEqual([], self.conductor.sent)
+
+    def test_no_picture_before_servers_are_known(self):
+        self.source.adopted = False
+        self.reporter.report()
+        self.reporter.report_samples()
+        self.assertEqual([], self.conductor.sent)
+
+    def test_each_event_once_until_it_is_missed(self):
+        self.reporter.report()
+        self.source.claim()
+        self.reporter.report_news()
+        self.reporter.report_news()
+        self.assertEqual(1, len(self.conductor.of('report_events')))
+        # It did not come.
+        self.reporter.report()
+        self.assertEqual(2, len(self.conductor.of('report_events')))
+        self.conductor.position = Position(self.epoch.number, 1)
+        self.reporter.report()
+        self.assertEqual(2, len(self.conductor.of('report_events')))
+        self.assertEqual([], self.backlog.list_after(0))
+
+    def test_many_events_in_parts(self):
+        self.reporter.report()
+        for _ in range(1201):
+            self.source.seam.emit(events.Stopped(UUID, 'x'))
+        self.reporter.report_news()
+        sizes = [
+            len(message['events'])
+            for _, message in self.conductor.of('report_events')
+        ]
+        self.assertEqual([500, 500, 201], sizes)
+
+    def test_the_conductor_knows_a_higher_epoch(self):
+        """Our file was lost, and the clock is behind."""
+        self.source.claim()
+        self.conductor.position = Position(self.epoch.number + 1000, 0)
+        before = self.epoch.number
+        self.reporter.report()
+        self.assertEqual(before + 1001, self.epoch.number)
+        ((epoch, message),) = self.conductor.of('report_events')
+        self.assertEqual(
+            (before + 1001, 1), (epoch, message['events'][0]['seq'])
+        )
+
+    def test_what_servers_do(self):
+        self.source.claim()
+        self.assertEqual({UUID: ServerState.CLAIMED}, self._states())
+        self.source.run()
+        self.assertEqual({UUID: ServerState.APPLIED}, self._states())
+        self.source.seam.emit(events.Drifted(UUID, RECORD, 'x'))
+        self.assertEqual({UUID: ServerState.DRIFTED}, self._states())
+        self.source.seam.emit(events.Repaired(UUID, RECORD, 'x'))
+        self.assertEqual({UUID: ServerState.APPLIED}, self._states())
+        self.source.seam.emit(events.Stopped(UUID, 'x'))
+        self.source.running.clear()
+        self.assertEqual({UUID: ServerState.STOPPED}, self._states())
+        self.source.run()
+        # Its user stops it, which is no event.
+        self.source.running.clear()
+        self.assertEqual({UUID: ServerState.CLAIMED}, self._states())
+        self.source.release()
+        self.assertEqual({}, self._states())
+
+    def test_servers_of_before_this_start(self):
+        self.source.records = {UUID: RECORD, OTHER: RECORD}
+        self.source.running = {UUID}
+        self.assertEqual(
+            {UUID: ServerState.APPLIED, OTHER: ServerState.CLAIMED},
+            self._states(),
+        )
+
+    def test_sums(self):
+        self.source.claim()
+        self.source.claim(
+            OTHER,
+            Record.decode('v=1;q=100;p=1000;n=1;e=limit;s=rr;r=1;c=3'),
+        )
+        self.source.host_ppm = 950_000
+        made = self.reporter.make_state()
+        self.assertEqual(800_000, made.cpus[3].reserved_ppm)
+        self.assertEqual(700_000, made.cpus[4].reserved_ppm)
+        self.assertEqual(1_500_000, made.host_cpu.reserved_ppm)
+
+    def test_a_listener_never_waits(self):
+        """Not even while a report hangs in the bus."""
+        begun, go = threading.Event(), threading.Event()
+        self.addCleanup(go.set)
+
+        def hang(epoch):
+            begun.set()
+            go.wait(30)
+
+        self.conductor.get_position = hang
+        self.reporter.start()
+        self.addCleanup(self.reporter.stop)
+        self.assertTrue(begun.wait(10))
+        before = time.monotonic()
+        for _ in range(1000):
+            self.source.seam.emit(events.Stopped(UUID, 'x'))
+        self.assertLess(time.monotonic() - before, 1)
+        self.assertEqual(0, self.source.seam.failures)
+
+
+class BusTest(base.DatabaseTest):
+    """The whole way: host, bus, conductors, database."""
+
+    def setUp(self):
+        super().setUp()
+        self.bus = self.useFixture(conductor.Bus())
+        self.source = Source()
+        self.top = self.useFixture(fixtures.TempDir()).path
+        self._start()
+
+    def _start(self):
+        """Start the compute service."""
+        backlog = reports.Backlog()
+        self.source.seam = events.Seam()
+        self.source.seam.subscribe(backlog)
+        self.reporter = reports.Reporter(
+            rpcapi.ConductorAPI(self.bus.transport, 'one', timeout_s=1),
+            self.source,
+            backlog,
+            reports.Epoch(reports.epoch_path(self.top, 'one')),
+            '1.0',
+            1,
+        )
+
+    def _settle(self, states, kinds=None):
+        """Wait until the database says this."""
+        deadline = time.monotonic() + 20
+        while True:
+            found = {
+                each.uuid: each.state
+                for each in api.list_servers(include_released=True)
+            }
+            kinds_found = self._kinds() if found and kinds else None
+            if found == states and kinds_found == kinds:
+                break
+            if time.monotonic() > deadline:
+                self.assertEqual((states, kinds), (found, kinds_found))
+            time.sleep(0.05)
+
+    def _kinds(self):
+        return [each.kind for each in reversed(api.get_history(UUID))]
+
+    def test_a_story(self):
+        self.bus.start()
+        self.reporter.start()
+        self.addCleanup(self.reporter.stop)
+        self.source.claim()
+        self.source.run()
+        self._settle({UUID: 'applied'})
+        self.source.release()
+        self._settle({UUID: 'released'}, ['claimed', 'applied', 'released'])
+        # Asked for, and sent, when the thread started.
+        self.assertEqual('1.0', api.get_host('one').version)
+
+    def test_no_conductor_for_a_while(self):
+        self.source.claim()
+        self.source.run()
+        self.reporter._safely(self.reporter.report)
+        self.bus.start()
+        self.reporter.report()
+        self._settle({UUID: 'applied'}, ['claimed', 'applied'])
+        self.bus.stop()
+        self.source.release()
+        self.reporter._safely(self.reporter.report)
+        self.bus.start()
+        self.reporter.report()
+        self._settle({UUID: 'released'}, ['claimed', 'applied', 'released'])
+
+    def test_the_service_is_started_anew(self):
+        self.bus.start()
+        self.source.claim()
+        self.source.run()
+        self.reporter.report()
+        self._settle({UUID: 'applied'})
+        self._start()
+        self.source.release()
+        self.reporter.report()
+        self._settle({UUID: 'released'}, ['claimed', 'applied', 'released'])
+
+    def test_samples(self):
+        self.bus.start()
+        self.source.claim()
+        self.source.run()
+        self.reporter.report()
+        self._settle({UUID: 'applied'})
+        self.source.usages[UUID] = {3: Usage(1, 0, 5), 4: Usage(1, 0, 5)}
+        self.reporter.report_samples()
+        self.source.usages[UUID] = {3: Usage(9, 2, 95), 4: Usage(9, 2, 95)}
+        self.reporter.report_samples()
+        deadline = time.monotonic() + 10
+        now = datetime.datetime.now(datetime.UTC)
+        span = (now - 5 * MINUTE, now + 5 * MINUTE, 'raw')
+        while (
+            not api.read_host_samples('one', *span)
+            and time.monotonic() < deadline
+        ):
+            time.sleep(0.05)
+        found = api.read_samples(UUID, *span)
+        self.assertEqual([(3, 90, 8, 2), (4, 90, 8, 2)], [
+            (each.cpu, each.used_us, each.periods, each.throttled)
+            for each in found
+        ])  # fmt: skip
+        self.assertEqual(2, len(api.read_host_samples('one', *span)))
