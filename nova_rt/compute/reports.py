@@ -103,6 +103,7 @@ class Backlog:
         self._lock = threading.Lock()
         self._kept: collections.deque[NewEvent] = collections.deque()
         self._changes: dict[str, NewEvent] = {}
+        self._full = False
         self.dropped_seq = 0
         self.seq = 0
         self.news = threading.Event()
@@ -127,7 +128,8 @@ class Backlog:
                 self._changes[event.uuid] = new
             if len(self._kept) > BACKLOG:
                 self.dropped_seq = self._kept.popleft().seq
-                first = self.dropped_seq == 1
+                first = not self._full
+                self._full = True
             else:
                 first = False
         if first:
@@ -138,10 +140,15 @@ class Backlog:
         self.news.set()
 
     def acknowledge(self, seq: int) -> None:
-        """Forget the events up to this one."""
+        """Forget the events up to this one.
+
+        They are gone, should a database that was restored ask for them.
+        """
         with self._lock:
             while self._kept and self._kept[0].seq <= seq:
                 self._kept.popleft()
+            self.dropped_seq = max(self.dropped_seq, seq)
+            self._full = self._full and len(self._kept) >= BACKLOG
 
     def list_after(self, seq: int) -> list[NewEvent]:
         """List the events that are kept, without those up to this one."""
@@ -159,7 +166,6 @@ class Backlog:
     def renumber(self) -> None:
         """Number what is kept from 1, for a new epoch."""
         with self._lock:
-            lost = self.dropped_seq
             kept = [
                 NewEvent(number, *_rest(each))
                 for number, each in enumerate(self._kept, 1)
@@ -167,8 +173,6 @@ class Backlog:
             self._kept = collections.deque(kept)
             self.seq = len(kept)
             self.dropped_seq = 0
-        if lost:
-            LOG.warning('%d events were never reported', lost)
 
 
 def _rest(event: NewEvent) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ once until the database takes something again, and counted.
 from collections.abc import Callable, Iterator
 import contextlib
 import datetime
+import logging as stdlib_logging
 import threading
 from typing import Any
 
@@ -32,8 +33,20 @@ _LEASE = datetime.timedelta(minutes=30)
 _JOB = 'upkeep'
 
 
+def quieten() -> None:
+    """Keep oslo.db from logging each error that we log once."""
+    stdlib_logging.getLogger('oslo_db.sqlalchemy.exc_filters').setLevel(
+        stdlib_logging.CRITICAL
+    )
+
+
 def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
+
+
+def _first_line(err: Exception) -> str:
+    """What went wrong, without the statement."""
+    return str(err).partition('\n')[0]
 
 
 class Manager:
@@ -144,7 +157,8 @@ class Manager:
             self._database_up = False
         LOG.error(
             'The database takes no reports: %s. Computes keep events and '
-            'send them again; samples are lost until it does.', err,
+            'send them again; samples are lost until it does.',
+            _first_line(err),
         )  # fmt: skip
 
     def _log_recovery(self) -> None:
@@ -182,7 +196,7 @@ class Upkeep:
             metrics.UPKEEP_FAILED.inc()
             if not self._failing:
                 LOG.error('Could not sum up or delete samples: %s. The next '
-                          'run goes on.', err)  # fmt: skip
+                          'run goes on.', _first_line(err))  # fmt: skip
             self._failing = True
         else:
             self._failing = False

@@ -33,6 +33,7 @@ class Worker(service.Service):
     def start(self) -> None:
         """Connect: each worker by itself, after the fork."""
         super().start()
+        manager.quieten()
         api.configure(self._conf)
         transport = oslo_messaging.get_rpc_transport(self._conf)
         self._server = oslo_messaging.get_rpc_server(

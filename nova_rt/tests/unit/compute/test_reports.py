@@ -326,6 +326,21 @@ class ReporterTest(test_base.BaseTestCase):
         ]
         self.assertEqual([500, 500, 201], sizes)
 
+    def test_a_database_that_was_restored(self):
+        """It asks for events that had come and are gone here."""
+        self.reporter.report()
+        for _ in range(4):
+            self.source.claim()
+        self.reporter.report_news()
+        self.conductor.position = Position(self.epoch.number, 4)
+        self.reporter.report()
+        self.conductor.position = Position(self.epoch.number, 2)
+        self.source.run()
+        self.reporter.report()
+        _, message = self.conductor.of('report_events')[-1]
+        self.assertEqual(4, message['dropped'])
+        self.assertEqual([5], [each['seq'] for each in message['events']])
+
     def test_the_conductor_knows_a_higher_epoch(self):
         """Our file was lost, and the clock is behind."""
         self.source.claim()

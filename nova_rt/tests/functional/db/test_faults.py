@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Databases that are slow, full, read-only or gone, and reports in crowds."""
+
+import concurrent.futures
+import logging
+import signal
+import threading
+import time
+
+import fixtures
+import sqlalchemy as sa
+
+from nova_rt.conductor import manager, messages, metrics
+from nova_rt.db import api, retention, session
+from nova_rt.db import reports as db_reports
+from nova_rt.db.objects import Resolution, Retention
+from nova_rt.tests.fixtures import database
+from nova_rt.tests.fixtures.reports import (
+    MINUTE,
+    NOW,
+    UUID,
+    event,
+    held,
+    host_sample,
+    make_uuid,
+    sample,
+    state,
+)
+from nova_rt.tests.unit.db import base
+
+DAY = 24 * 60 * MINUTE
+KEEP = {
+    Resolution.RAW: 2 * DAY,
+    Resolution.FIVE_MINUTES: 30 * DAY,
+    Resolution.HOUR: 400 * DAY,
+}
+EVENTS = [
+    event(1, 'claimed'), event(2, 'applied'), event(3, 'drifted'),
+    event(4, 'repaired'),
+]  # fmt: skip
+
+
+def in_crowd(*tasks):
+    """Run functions at once, each in a thread; raises what they raise."""
+    barrier = threading.Barrier(len(tasks))
+
+    def run(task):
+        barrier.wait(30)
+        return task()
+
+    with concurrent.futures.ThreadPoolExecutor(len(tasks)) as pool:
+        return list(pool.map(run, tasks))
+
+
+class CrowdTests:
+    """Several conductors at once; each class below is a kind of server."""
+
+    def test_reports_of_one_host(self):
+        """Everything at once, by several, in no order, more than once."""
+        tasks = []
+        for _ in range(3):
+            for last in 1, 3, 4:
+                tasks.append(
+                    lambda last=last: api.record_events(
+                        'one', 1, EVENTS[:last], NOW
+                    )
+                )
+            tasks.append(
+                lambda: api.record_state(
+                    'one', state(held(), event_seq=4), NOW
+                )
+            )
+            tasks.append(
+                lambda: api.record_samples(
+                    'one',
+                    {UUID: [sample(n) for n in range(9)]},
+                    [host_sample(n) for n in range(9)],
+                )
+            )
+        in_crowd(*tasks)
+        api.record_events('one', 1, EVENTS, NOW)
+        self.assertEqual(
+            ['claimed', 'applied', 'drifted', 'repaired'],
+            [each.kind for each in reversed(api.get_history(UUID))],
+        )
+        self.assertEqual('applied', api.get_server(UUID).state)
+        self.assertEqual(1, api.get_host('one').repairs)
+        self.assertEqual(
+            9, len(api.read_samples(UUID, NOW - DAY, NOW + DAY, 'raw'))
+        )
+
+    def test_reports_of_many_hosts(self):
+        """Whose servers are new to all: each gets one number."""
+        uuids = [make_uuid(number) for number in range(40)]
+
+        def report(number):
+            host = f'host{number}'
+            order = uuids if number % 2 else uuids[::-1]
+            servers = [held(uuid=uuid) for uuid in order]
+            api.record_state(host, state(*servers), NOW)
+            api.record_samples(host, {uuid: [sample(number)]
+                                      for uuid in order})  # fmt: skip
+
+        in_crowd(*(lambda n=n: report(n) for n in range(8)))
+        self.assertEqual(8 * 40, len(api.list_servers()))
+        for uuid in uuids:
+            found = api.read_samples(uuid, NOW - DAY, NOW + DAY, 'raw')
+            self.assertEqual(8, len(found))
+
+    def test_upkeep_beside_reports(self):
+        """Summing up and purging twice at once, while samples come."""
+        uuids = [make_uuid(number) for number in range(30)]
+        api.record_state('one', state(), NOW)
+        for hour in range(4):
+            api.record_samples('one', {
+                uuid: [sample(60 * hour + n) for n in range(60)]
+                for uuid in uuids
+            })  # fmt: skip
+        later = NOW + 2 * DAY + 2 * 60 * MINUTE
+        stop = threading.Event()
+
+        def keep_up():
+            api.sum_up(later - DAY, KEEP)
+            list(api.purge(later, Retention(KEEP, DAY)))
+
+        def report():
+            minute = 2 * 24 * 60
+            while not stop.is_set():
+                minute += 1
+                api.record_samples(
+                    'one', {uuid: [sample(minute)] for uuid in uuids}
+                )
+
+        writer = threading.Thread(target=report)
+        writer.start()
+        try:
+            in_crowd(keep_up, keep_up, keep_up)
+        finally:
+            stop.set()
+            writer.join()
+        for uuid in uuids:
+            hours = api.read_samples(uuid, NOW - DAY, NOW + DAY, 'hour')
+            self.assertEqual(
+                240 * 60_000_000, sum(each.span_us for each in hours)
+            )
+            raw = api.read_samples(uuid, NOW - DAY, NOW + DAY, 'raw')
+            self.assertEqual(120, len(raw))
+
+    def test_lease(self):
+        taken = in_crowd(*[lambda: api.take_lease('job', NOW, MINUTE)] * 6)
+        self.assertEqual(1, taken.count(True))
+        api.end_lease('job')
+        self.assertTrue(api.take_lease('job', NOW, MINUTE))
+
+    def test_deadlocks_are_retried(self):
+        """Two transactions that want each other's rows: both succeed."""
+        api.record_events('one', 1, [event(1, 'claimed')], NOW)
+        api.record_events('two', 1, [event(1, 'claimed')], NOW)
+        met = threading.Barrier(2)
+        tries = []
+
+        @session.retried
+        def lock_both(first, second):
+            tries.append(first)
+            with session.writer() as writer:
+                db_reports._lock_host(writer, first).repairs += 1
+                writer.flush()
+                if len(tries) <= 2:
+                    met.wait(30)
+                db_reports._lock_host(writer, second).repairs += 1
+
+        in_crowd(
+            lambda: lock_both('one', 'two'), lambda: lock_both('two', 'one')
+        )
+        self.assertGreater(len(tries), 2)
+        api.record_state('one', state(), NOW)
+        self.assertEqual(2, api.get_host('one').repairs)
+
+
+class MariaDBCrowdTest(CrowdTests, base.DatabaseTest):
+    server_class = database.MariaDB
+
+
+class PostgreSQLCrowdTest(CrowdTests, base.DatabaseTest):
+    server_class = database.PostgreSQL
+
+
+class FaultTests:
+    """A conductor whose database fails."""
+
+    STATE = messages.write_state(state(held(), event_seq=4))
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        quiet = logging.getLogger('oslo_db.sqlalchemy.exc_filters')
+        self.addCleanup(quiet.setLevel, quiet.level)
+        manager.quieten()
+        self.manager = manager.Manager(lambda: NOW)
+        self.manager.report_events({}, 'one', 1, self._events(2))
+        self.samples = messages.write_samples({UUID: [sample(-1)]})
+
+    def _events(self, last):
+        return messages.write_events(EVENTS[:last])
+
+    def _fail(self):
+        """Report while the database takes nothing."""
+        failed = metrics.FAILED.labels('report_events')._value
+        before = failed.get()
+        for _ in range(3):
+            self.manager.report_events({}, 'one', 1, self._events(4))
+            self.manager.report_state({}, 'one', 1, 1, self.STATE)
+            self.manager.report_samples({}, 'one', self.samples)
+        self.assertEqual(3, failed.get() - before)
+        self.assertEqual(1, self.log.output.count('takes no reports'))
+
+    def _recover(self):
+        """What the compute does a minute later; nothing is lost."""
+        deadline = time.monotonic() + 60
+        while self.manager.get_position({}, 'one', 1) is None:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+        self.assertEqual(
+            {'epoch': 1, 'event_seq': 2},
+            self.manager.get_position({}, 'one', 1),
+        )
+        self.manager.report_events({}, 'one', 1, self._events(4))
+        self.manager.report_state({}, 'one', 1, 2, self.STATE)
+        self.assertEqual(
+            ['claimed', 'applied', 'drifted', 'repaired'],
+            [each.kind for each in reversed(api.get_history(UUID))],
+        )
+        self.assertEqual('applied', api.get_server(UUID).state)
+        self.assertEqual(1, self.log.output.count('takes reports again'))
+        self.assertNotIn('Traceback', self.log.output)
+
+    def test_restarted(self):
+        self.server.stop()
+        self._fail()
+        self.server.start()
+        self._recover()
+
+    def test_gone_in_the_middle_of_a_transaction(self):
+        """The half that was written is not there afterwards."""
+        find_servers = db_reports.find_servers
+
+        def find_and_die(*args):
+            found = find_servers(*args)
+            if self.server.process.poll() is None:
+                self.server.stop()
+            return found
+
+        patch = fixtures.MonkeyPatch(
+            'nova_rt.db.reports.find_servers', find_and_die
+        )
+        with patch:
+            self._fail()
+        self.server.start()
+        self._recover()
+
+    def test_a_purge_that_loses_its_database(self):
+        self.useFixture(fixtures.MonkeyPatch('nova_rt.db.retention.STEP', 9))
+        api.record_samples('one', {UUID: [sample(n) for n in range(-60, 0)]})
+        upkeep = manager.Upkeep(Retention(KEEP, DAY), lambda: NOW + 3 * DAY)
+        delete = retention._delete_samples
+        steps = []
+
+        def delete_and_die(*args):
+            steps.append(delete(*args))
+            if len(steps) == 3:
+                self.server.stop(signal.SIGKILL if self.can_be_killed
+                                 else signal.SIGQUIT)  # fmt: skip
+            return steps[-1]
+
+        api.sum_up(NOW + DAY, KEEP)
+        five = api.read_samples(UUID, NOW - DAY, NOW, '5min')
+        patch = fixtures.MonkeyPatch(
+            'nova_rt.db.retention._delete_samples', delete_and_die
+        )
+        with patch:
+            upkeep.run()
+        self.assertEqual([9, 9, 9], steps)
+        self.assertEqual(1, self.log.output.count('Could not sum up'))
+        self.server.start()
+        self._wait()
+        left = len(api.read_samples(UUID, NOW - DAY, NOW, 'raw'))
+        self.assertLess(left, 60)
+        # It is nobody's, once the lease has ended.
+        api.end_lease('upkeep')
+        upkeep.run()
+        self.assertEqual([], api.read_samples(UUID, NOW - DAY, NOW, 'raw'))
+        self.assertEqual(five, api.read_samples(UUID, NOW - DAY, NOW, '5min'))
+
+    def _wait(self):
+        """Wait until the pool has noticed."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                api.list_hosts()
+                return
+            except api.ERRORS:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def test_slow(self):
+        """A report waits, others go on, and none is lost."""
+        begun, go = threading.Event(), threading.Event()
+
+        def hold():
+            with session.writer() as writer:
+                db_reports._lock_host(writer, 'one')
+                begun.set()
+                go.wait(30)
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        begun.wait(30)
+        late = threading.Thread(
+            target=self.manager.report_events,
+            args=({}, 'one', 1, self._events(4)),
+        )
+        late.start()
+        self.manager.report_state({}, 'two', 1, 1, self.STATE)
+        self.assertEqual(['two'], [each.name for each in api.list_hosts()])
+        self.assertTrue(late.is_alive())
+        go.set()
+        holder.join()
+        late.join(30)
+        self.assertEqual(4, len(api.get_history(UUID)))
+
+
+class MariaDBFaultTest(FaultTests, base.DatabaseTest):
+    server_class = database.MariaDB
+    can_be_killed = True
+
+    def test_read_only(self):
+        # Of an account like a service's: SUPER may write all the same.
+        self.server.execute('CREATE USER IF NOT EXISTS service')
+        self.server.execute('GRANT ALL ON `test%`.* TO service')
+        session.configure(database.make_conf(
+            self.database.url.replace('root@', 'service@')
+        ))  # fmt: skip
+        self.server.execute('SET GLOBAL read_only = 1')
+        self.addCleanup(self.server.execute, 'SET GLOBAL read_only = 0')
+        self._fail()
+        self.server.execute('SET GLOBAL read_only = 0')
+        self._recover()
+
+    def test_full(self):
+        """A table that has reached its size, as on a full disk."""
+        full = sa.exc.OperationalError(
+            'INSERT', {}, Exception(1114, 'The table is full')
+        )
+
+        def fail(connection, cursor, statement, *args):
+            if statement.startswith(('INSERT', 'UPDATE', 'DELETE')):
+                raise full
+
+        engine = session.get_engine()
+        sa.event.listen(engine, 'before_cursor_execute', fail)
+        try:
+            self._fail()
+        finally:
+            sa.event.remove(engine, 'before_cursor_execute', fail)
+        self._recover()
+
+
+class PostgreSQLFaultTest(FaultTests, base.DatabaseTest):
+    server_class = database.PostgreSQL
+    can_be_killed = False
+
+    def test_read_only(self):
+        self.server.execute(
+            'ALTER SYSTEM SET default_transaction_read_only = on'
+        )
+        self.server.execute('SELECT pg_reload_conf()')
+        self.addCleanup(self._allow)
+        time.sleep(0.5)
+        self._fail()
+        self._allow()
+        self._recover()
+
+    def _allow(self):
+        for text in (
+            'SET default_transaction_read_only = off',
+            'ALTER SYSTEM RESET default_transaction_read_only',
+            'SELECT pg_reload_conf()',
+        ):
+            self.server.execute(text)
+        time.sleep(0.5)
