@@ -29,6 +29,7 @@ class Worker(service.Service):
         self._conf = conf
         self._host = host
         self._stop = threading.Event()
+        self._server: Any = None
 
     def start(self) -> None:
         """Connect: each worker by itself, after the fork."""
@@ -36,14 +37,15 @@ class Worker(service.Service):
         manager.quieten()
         api.configure(self._conf)
         transport = oslo_messaging.get_rpc_transport(self._conf)
-        self._server = oslo_messaging.get_rpc_server(
+        server = oslo_messaging.get_rpc_server(
             transport,
             rpcapi.make_target(server=self._host),
             [manager.Manager()],
             executor='threading',
             access_policy=oslo_messaging.DefaultRPCAccessPolicy,
         )
-        self._server.start(override_pool_size=THREADS)
+        server.start(override_pool_size=THREADS)
+        self._server = server
         self._upkeep = threading.Thread(
             target=self._keep_up, name='upkeep', daemon=True
         )
@@ -58,8 +60,10 @@ class Worker(service.Service):
     def stop(self, graceful: bool = False) -> None:
         """Take no more reports; finish those that have come."""
         self._stop.set()
-        self._server.stop()
-        self._server.wait()
+        # None if it is stopped while it starts: the process ends then.
+        if self._server is not None:
+            self._server.stop()
+            self._server.wait()
         super().stop(graceful)
 
     def wait(self) -> None:
@@ -78,13 +82,14 @@ class Metrics(service.Service):
         super().__init__()
         self._conf = conf
         self._stop = threading.Event()
+        self._server: Any = None
 
     def start(self) -> None:
         """Listen."""
         super().start()
         api.configure(self._conf)
         options = self._conf.nova_rt_conductor
-        self._server: Any = prometheus_client.start_http_server(
+        self._server = prometheus_client.start_http_server(
             options.metrics_port,
             options.metrics_host,
             metrics.make_registry(api.list_hosts),
@@ -93,7 +98,8 @@ class Metrics(service.Service):
     def stop(self, graceful: bool = False) -> None:
         """Listen no more."""
         self._stop.set()
-        self._server.shutdown()
+        if self._server is not None:
+            self._server.shutdown()
         super().stop(graceful)
 
     def wait(self) -> None:

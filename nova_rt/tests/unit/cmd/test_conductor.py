@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova-rt-conductor, as a process."""
+
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import fixtures
+from oslotest import base
+
+from nova_rt.db import api
+from nova_rt.tests.fixtures import database
+from nova_rt.tests.fixtures.reports import NOW, state
+
+TOP = pathlib.Path(__file__).parents[4]
+
+
+class ConductorTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+
+    def _start(self, url, **options):
+        lines = ['[DEFAULT]', 'transport_url = fake:/',
+                 '[nova_rt_conductor]']  # fmt: skip
+        lines += [f'{name} = {options[name]}' for name in options]
+        lines += ['[nova_rt_database]', 'max_retries = 1']
+        lines += [f'connection = {url}'] if url else []
+        (self.top / 'conf').write_text('\n'.join(lines))
+        with (self.top / 'log').open('w') as log:
+            process = subprocess.Popen(
+                [sys.executable, '-m', 'nova_rt.cmd.conductor',
+                 '--config-file', self.top / 'conf'],
+                env={**os.environ, 'PYTHONPATH': str(TOP),
+                     'TMPDIR': str(self.top)},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.top,
+            )  # fmt: skip
+        self.addCleanup(process.wait, 30)
+        self.addCleanup(process.kill)
+        return process
+
+    def _log(self):
+        return (self.top / 'log').read_text()
+
+    def test_starts_and_stops(self):
+        made = self.useFixture(database.Database())
+        api.record_state('one', state(), NOW)
+        with socket.socket() as found:
+            found.bind(('127.0.0.1', 0))
+            port = found.getsockname()[1]
+        process = self._start(made.url, metrics_port=port, workers=2)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                page = urllib.request.urlopen(
+                    f'http://127.0.0.1:{port}/metrics', timeout=5
+                )
+                break
+            except OSError:
+                self.assertIsNone(process.poll(), self._log())
+                self.assertLess(time.monotonic(), deadline, self._log())
+                time.sleep(0.2)
+        text = page.read().decode()
+        self.assertIn('nova_rt_conductor_database_up 1.0', text)
+        self.assertIn('nova_rt_conductor_report_age_seconds{host="one"}',
+                      text)  # fmt: skip
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(0, process.wait(30), self._log())
+        self.assertNotIn('Traceback', self._log())
+        self.assertEqual([], list(self.top.glob('nova-rt-conductor*')))
+
+    def test_does_not_start_without_tables(self):
+        made = self.useFixture(database.Database(synced=False))
+        self.assertEqual(1, self._start(made.url).wait(60))
+        self.assertIn('nova-rt-manage db sync', self._log())
+
+    def test_does_not_start_without_a_database(self):
+        self.assertEqual(1, self._start(None).wait(60))
+        self.assertIn('connection is not set', self._log())
+        self.assertEqual(
+            1, self._start(f'sqlite:///{self.top}/no/db').wait(60)
+        )
+        self.assertIn('the database does not answer', self._log())
