@@ -38,6 +38,7 @@ class RTComputeManager(manager.ComputeManager):
 
     def __init__(self, compute_driver=None, *args, **kwargs):
         super().__init__(compute_driver, *args, **kwargs)
+        self._rt_reporter = None
         self._rt_bounds = bounds.Bounds.from_options(CONF.nova_rt)
         ours = isinstance(self.driver, driver.RTLibvirtDriver)
         self.rt = resource_tracker.RTResourceTracker(
@@ -62,10 +63,11 @@ class RTComputeManager(manager.ComputeManager):
         notifications.subscribe(seam, self.host)
         seam.subscribe(self._rt_counters)
         self._rt_counters.start()
-        reporter = self._rt_make_reporter() if CONF.nova_rt.report else None
+        if CONF.nova_rt.report:
+            self._rt_reporter = self._rt_make_reporter()
         super().init_host(service_ref)
-        if reporter is not None:
-            reporter.start()
+        if self._rt_reporter is not None:
+            self._rt_reporter.start()
 
     def _rt_make_reporter(self) -> reports.Reporter:
         """Listen from now on; what is sent waits until servers are known."""
@@ -82,6 +84,8 @@ class RTComputeManager(manager.ComputeManager):
 
     def cleanup_host(self):
         """End what init_host() has started."""
+        if self._rt_reporter is not None:
+            self._rt_reporter.stop()
         super().cleanup_host()
         self._rt_counters.stop()
 
