@@ -32,7 +32,7 @@ GRACE = datetime.timedelta(minutes=2)
 #: Servers or hosts of one statement.
 OWNERS = 50
 #: What is summed up in one go.
-_STRIDE_US = 6 * 3600 * 1_000_000
+_STRIDE_US = 3600 * 1_000_000
 _SUMS = ((Resolution.RAW, Resolution.FIVE_MINUTES),
          (Resolution.FIVE_MINUTES, Resolution.HOUR))  # fmt: skip
 
