@@ -243,7 +243,7 @@ class Conductor:
 
     def look(self) -> Figures:
         """Memory and CPU time of its processes."""
-        pids = [self._process.pid, *_children(self._process.pid)]
+        pids = _family(self._process.pid)
         return {
             'rss_mb': sum(map(_rss_mb, pids)),
             'cpu_s': round(sum(map(_cpu_s, pids)), 1),
@@ -266,6 +266,14 @@ def _children(pid: int) -> list[int]:
         int(word)
         for path in pathlib.Path(f'/proc/{pid}/task').glob('*/children')
         for word in path.read_text().split()
+    ]
+
+
+def _family(pid: int) -> list[int]:
+    """A process, and all that it has started."""
+    return [
+        pid,
+        *(each for child in _children(pid) for each in _family(child)),
     ]
 
 
@@ -393,7 +401,7 @@ def _measure(
         'hosts_seen': len(api.list_hosts()),
         'servers_seen': len(api.list_servers()),
         'conductor': [each.look() for each in conductors],
-        'other_rss_mb': [_rss_mb(pid) for pid in pids],
+        'other_rss_mb': [sum(map(_rss_mb, _family(pid))) for pid in pids],
     }
 
 

@@ -142,7 +142,7 @@ def record_samples(
 def _make_row(
     series: Series, owner: int, sample: Sample | HostSample
 ) -> dict[str, Any]:
-    values = dataclasses.asdict(sample)
+    values = dict(vars(sample))
     return {
         series.owner.name: owner,
         'resolution_s': 0,
