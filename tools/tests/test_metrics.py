@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Alerts and dashboards, on Prometheus itself."""
+
+import contextlib
+import pathlib
+import re
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import yaml
+
+from lab import paths
+from nova_rt.cmd import exporter
+from nova_rt.exporter import server
+from nova_rt.tests.fixtures import exporter as exporter_fixture
+from nova_rt.tests.fixtures import prometheus
+from tools import dashboards
+
+ETC = paths.CHECKOUT / 'etc' / 'nova_rt'
+RULES = ETC / 'prometheus' / 'rules.yaml'
+NAMES = sorted(path.stem for path in dashboards.DASHBOARDS.glob('*.json'))
+
+
+def _rules():
+    groups = yaml.safe_load(RULES.read_text())['groups']
+    return [rule for group in groups for rule in group['rules']]
+
+
+@unittest.skipUnless(prometheus.find(), 'no prometheus')
+class RulesTest(unittest.TestCase):
+    """What promtool says of them."""
+
+    def _promtool(self, *words):
+        answer = subprocess.run(
+            [prometheus.find()[1], *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(0, answer.returncode, answer.stdout + answer.stderr)
+        return answer.stdout
+
+    def test_rules(self):
+        self._promtool('check', 'rules', '--lint-fatal', RULES)
+
+    def test_example(self):
+        self._promtool('check', 'config', ETC / 'prometheus/prometheus.yml')
+
+    def test_each_alert_fires_when_it_should(self):
+        for path in (ETC / 'prometheus' / 'tests').iterdir():
+            self._promtool('test', 'rules', path)
+
+    def test_each_alert_is_tested(self):
+        (path,) = (ETC / 'prometheus' / 'tests').iterdir()
+        text = path.read_text()
+        for rule in _rules():
+            name = rule.get('alert') or rule['record']
+            if name.startswith('server_cpu:'):
+                continue  # The one of a host, by server.
+            self.assertIn(name, text)
+
+    def test_each_alert_is_explained(self):
+        """In the manual, by its name."""
+        page = paths.CHECKOUT / 'doc/source/admin/metrics.rst'
+        text = page.read_text()
+        for rule in _rules():
+            if 'alert' in rule:
+                self.assertIn(f'``{rule["alert"]}``', text)
+
+
+@unittest.skipUnless(prometheus.find(), 'no prometheus')
+class QueriesTest(unittest.TestCase):
+    """Every query gives data, on what the exporter says."""
+
+    @classmethod
+    def setUpClass(cls):
+        stack = contextlib.ExitStack()
+        cls.addClassCleanup(stack.close)
+        cls.end = int(time.time()) // 15 * 15 - 300
+        cls.start = cls.end - 3600
+        cls.story = stack.enter_context(prometheus.Story(cls.end))
+        running = stack.enter_context(
+            prometheus.Prometheus(cls.story.openmetrics)
+        )
+        cls.source = dashboards.Prometheus(running.url)
+
+    def ask(self, query):
+        return self.source.range(query, self.start, self.end, 15)
+
+    def choose(self, name, **given):
+        return dashboards.choose(
+            dashboards.load(name), self.source, given, self.start, self.end
+        )
+
+    def test_dashboards(self):
+        self.assertEqual(['cloud', 'host', 'server'], NAMES)
+        given = {
+            'instance': self.story.FIRST,
+            'server': self.story.server,
+        }
+        for name in NAMES:
+            chosen = self.choose(name, **given)
+            asked = 0
+            for panel, _ in dashboards.panels(dashboards.load(name), chosen):
+                for query, legend in panel.queries:
+                    with self.subTest(name, panel=panel.title, query=query):
+                        found = self.ask(query)
+                        self.assertTrue(found)
+                        names = [dashboards.name_of(legend, each)
+                                 for each in found]  # fmt: skip
+                        self.assertEqual(len(names), len(set(names)), names)
+                        asked += 1
+            self.assertLess(5, asked)
+
+    def test_variables(self):
+        self.assertEqual(['0', '1', '2'], self.choose('host')['cpu'])
+        self.assertEqual([self.story.FIRST], self.choose('host')['instance'])
+
+    def test_one_row_for_each_cpu(self):
+        found = dashboards.panels(dashboards.load('host'), self.choose('host'))
+        rows = [panel.title for panel, _ in found
+                if panel.spec['type'] == 'row']  # fmt: skip
+        self.assertEqual(['CPU 0', 'CPU 1', 'CPU 2'], rows)
+
+    def test_alerts(self):
+        """Each is a query, and each metric in it is one that there is."""
+        recorded = {rule['record'] for rule in _rules() if 'record' in rule}
+        for rule in _rules():
+            with self.subTest(rule.get('alert') or rule['record']):
+                self.ask(rule['expr'])
+                bare = re.sub('"[^"]*"', '', rule['expr'])
+                names = set(re.findall(r'\bup\b|[\w:]*nova_rt[\w:]*', bare))
+                self.assertTrue(names)
+                for name in names - recorded:
+                    self.assertTrue(self.ask(name), name)
+
+    def test_the_story_is_told(self):
+        (drift,) = self.ask(
+            f'max(nova_rt_server_drifted{{instance="{self.story.FIRST}"}})'
+        )
+        seconds = sum(15 for _, value in drift.values if value)
+        self.assertEqual(180, seconds)
+        busy = f'{{server="{self.story.server}"}}'
+        (used,) = self.ask(
+            f'sum(rate(nova_rt_server_cpu_used_seconds_total{busy}[1m]))'
+        )
+        self.assertAlmostEqual(0.57, used.values[-1][1], 3)
+
+    def test_pictures(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for name in NAMES:
+                path = pathlib.Path(directory) / f'{name}.png'
+                dashboards.Drawing(
+                    dashboards.load(name), self.source, self.choose(name),
+                    self.start, self.end, 15,
+                ).save(path)  # fmt: skip
+                self.assertEqual(b'\x89PNG', path.read_bytes()[:4])
+
+
+@unittest.skipUnless(prometheus.find(), 'no prometheus')
+class ScrapeTest(unittest.TestCase):
+    """Prometheus takes what the exporter serves."""
+
+    def test_scrape(self):
+        with contextlib.ExitStack() as stack:
+            host = stack.enter_context(exporter_fixture.RTHost())
+            host.add_server(10_000, 100_000, (1,))
+            options = exporter.read_options(['--config-file', '/dev/null'])
+            options.set_override('port', 0, 'nova_rt_exporter')
+            serving = stack.enter_context(
+                exporter.make_server(options, exporter.Collector(host.reader))
+            )
+            self.assertIsInstance(serving, server.Server)
+            thread = threading.Thread(target=serving.serve_forever)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(serving.shutdown)
+            config = {
+                'global': {'scrape_interval': '1s', 'scrape_timeout': '1s'},
+                'scrape_configs': [
+                    {
+                        'job_name': 'nova_rt',
+                        'static_configs': [
+                            {
+                                'targets': [
+                                    f'127.0.0.1:{serving.server_address[1]}'
+                                ]
+                            }
+                        ],
+                    }
+                ],
+            }
+            running = stack.enter_context(
+                prometheus.Prometheus(config=yaml.safe_dump(config))
+            )
+            source = dashboards.Prometheus(running.url)
+            for _ in range(60):
+                now = time.time()
+                found = source.range(
+                    'nova_rt_server_drifted == 0 and on (job) up == 1',
+                    now - 30, now, 1,
+                )  # fmt: skip
+                if found:
+                    break
+                time.sleep(0.5)
+            self.assertTrue(found)
