@@ -26,7 +26,7 @@ import matplotlib
 
 matplotlib.use('Agg')
 
-from matplotlib import dates, figure, pyplot, ticker  # noqa: E402
+from matplotlib import dates, figure, pyplot, ticker
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DASHBOARDS = ROOT / 'etc' / 'nova_rt' / 'grafana'
@@ -211,8 +211,8 @@ def name_of(legend: str, series: Series) -> str:
         lambda found: series.labels.get(found[1], ''),
         legend,
     )
-    return re.sub(r'\b([0-9a-f]{8})(-[0-9a-f]{4}){3}-([0-9a-f]{12})\b',
-                  r'\1...\3', text)  # fmt: skip
+    return re.sub(r'\b([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b',
+                  r'\1', text)  # fmt: skip
 
 
 def _render_value(value: float, unit: str) -> str:
@@ -338,19 +338,28 @@ class Drawing:
         custom = panel.spec['fieldConfig']['defaults']['custom']
         # A gap stays a gap.
         step = self._times[2]
-        at, values = [], []
+        at: list[float] = []
+        values: list[float] = []
         for moment, value in series.values:
             if at and moment - at[-1] > 1.5 * step:
                 at.append(at[-1] + step)
                 values.append(float('nan'))
             at.append(moment)
             values.append(value)
-        days = [dates.epoch2num(moment) if hasattr(dates, 'epoch2num')
-                else moment / 86400 for moment in at]  # fmt: skip
+        days = [moment / 86400 for moment in at]
         dashed = any(
             re.fullmatch(each['matcher']['options'], name)
             for each in panel.spec['fieldConfig']['overrides']
         )
+        if custom['drawStyle'] == 'bars':
+            axes.bar(
+                days, values, width=step / 86400, align='edge', label=name,
+                color=colour, alpha=0.6,
+                bottom=[stack.get(moment, 0.0) for moment in at],
+            )  # fmt: skip
+            for moment, value in zip(at, values, strict=True):
+                stack[moment] = stack.get(moment, 0.0) + value
+            return
         steps = custom['lineInterpolation'] == 'stepAfter'
         shape = 'steps-post' if steps else 'default'
         if dashed or custom['stacking']['mode'] == 'none':
@@ -370,11 +379,18 @@ class Drawing:
     def _finish(self, axes: Any, panel: Panel, number: int) -> None:
         start, end, _ = self._times
         axes.set_xlim(start / 86400, end / 86400)
-        axes.xaxis.set_major_locator(dates.AutoDateLocator(maxticks=6))
-        axes.xaxis.set_major_formatter(dates.DateFormatter('%H:%M'))
+        locator = dates.AutoDateLocator(  # type: ignore[no-untyped-call]
+            maxticks=6
+        )
+        axes.xaxis.set_major_locator(locator)
+        form = dates.DateFormatter('%H:%M')  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_formatter(form)
         limit = panel.spec['fieldConfig']['defaults'].get('max')
         top = max(axes.get_ylim()[1], 1e-9)
-        axes.set_ylim(0, limit * 1.03 if limit is not None else top)
+        if panel.unit != 'percentunit':
+            top = max(top, 1)
+            axes.yaxis.set_major_locator(ticker.MaxNLocator(5))
+        axes.set_ylim(0, limit * 1.04 if limit is not None else top * 1.08)
         if panel.unit == 'percentunit':
             axes.yaxis.set_major_formatter(ticker.PercentFormatter(1, 0))
         axes.tick_params(labelsize=7)
@@ -389,7 +405,8 @@ class Drawing:
             return
         axes.legend(
             loc='upper center', bbox_to_anchor=(0.5, -0.1), fontsize=7,
-            ncols=min(number, 4), frameon=False,
+            ncols=min(number, 5), columnspacing=1.2,
+            handlelength=1.5, frameon=False,
         )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ import nova_rt.privsep
 ETC = paths.CHECKOUT / 'etc' / 'nova_rt'
 SUDOERS = ETC / 'sudoers.d' / 'nova-rt'
 DROP_IN = ETC / 'systemd' / 'nova-compute.service.d' / 'nova-rt.conf'
+EXPORTER_UNIT = ETC / 'systemd' / 'nova-rt-exporter.service'
 STOCK_UNIT = paths.TEMPLATES / 'nova-compute.service'
 FILES = ['/etc/nova/nova.conf', '/etc/nova/nova-compute.conf']
 SOCKET = '/tmp/tmpab12_xyz/privsep.sock'
@@ -234,6 +235,73 @@ class UnitTest(unittest.TestCase):
             check=False,
         )
         self.assertEqual((0, ''), (answer.returncode, answer.stderr))
+
+
+class ExporterUnitTest(unittest.TestCase):
+    """The unit of nova-rt-exporter."""
+
+    def setUp(self):
+        # Directives may come twice: no parser of INI files.
+        self.found = {}
+        for line in EXPORTER_UNIT.read_text().splitlines():
+            name, equals, value = line.partition('=')
+            if equals and not line.startswith('#'):
+                self.found.setdefault(name, []).append(value)
+
+    def test_reads_what_nova_compute_reads(self):
+        drop_in = unit.read((STOCK_UNIT, DROP_IN)).command
+        files = list(drop_in[1 : drop_in.index('--log-file')])
+        (command,) = self.found['ExecStart']
+        self.assertEqual(
+            ['/usr/bin/nova-rt-exporter', *files], command.split()
+        )
+
+    def test_no_privileges(self):
+        for name, value in {
+            'CapabilityBoundingSet': '',
+            'AmbientCapabilities': '',
+            'NoNewPrivileges': 'yes',
+            'DynamicUser': 'yes',
+            'ProtectSystem': 'strict',
+        }.items():
+            self.assertEqual([value], self.found[name])
+        self.assertNotIn('User', self.found)
+
+    def test_nothing_that_hides_the_containers(self):
+        for name in ('ProtectProc', 'ProcSubset', 'PrivateUsers',
+                     'PrivateNetwork', 'InaccessiblePaths'):  # fmt: skip
+            self.assertNotIn(name, self.found)
+
+    def _systemd(self, *words):
+        if not shutil.which('systemd-analyze'):
+            self.skipTest('no systemd-analyze')
+        directory = paths.WORK / 'run' / 'exporter-unit-test'
+        shutil.rmtree(directory, ignore_errors=True)
+        self.addCleanup(shutil.rmtree, directory)
+        directory.mkdir(parents=True)
+        # The program is elsewhere, and systemd looks for it.
+        program = directory / 'nova-rt-exporter'
+        program.write_text('#!/bin/sh\n')
+        program.chmod(0o755)
+        copy = directory / EXPORTER_UNIT.name
+        copy.write_text(
+            EXPORTER_UNIT.read_text().replace('/usr/bin', str(directory))
+        )
+        return subprocess.run(
+            ['systemd-analyze', *words, copy],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def test_systemd_understands_it(self):
+        answer = self._systemd('verify', '--man=no')
+        self.assertEqual((0, ''), (answer.returncode, answer.stderr))
+
+    def test_systemd_finds_it_safe(self):
+        # Of 100: 10 is the best, 100 no protection at all.
+        answer = self._systemd('security', '--offline=yes', '--threshold=20')
+        self.assertEqual(0, answer.returncode, answer.stdout[-200:])
 
 
 class UnitReaderTest(unittest.TestCase):
