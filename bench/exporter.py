@@ -238,7 +238,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         thread.start()
         stack.callback(thread.join)
         stack.callback(serving.shutdown)
-        url = 'http://127.0.0.1:{}/metrics'.format(serving.server_address[1])
+        url = f'http://127.0.0.1:{serving.server_address[1]}/metrics'
         first = _scrape(url)[1]
         used = sum(line.startswith('nova_rt_server_drifted') for line in first)
         bad = [line for line in first if line.startswith('nova_rt_up')

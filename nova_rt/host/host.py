@@ -236,11 +236,16 @@ class Host:
         """
         try:
             container = self._find(pid)
-            tids = self._backend.read_tasks(container)
-            return self._find_difference(
-                container, rec
-            ) or tasks.find_missing_policy(
-                self._files, container, tids, rec.request
+            backend, wish = self._backend, rec.request.reservation
+            return (
+                backend.find_difference(container, wish, rec.cpus)
+                or ownership.find_difference(backend.hierarchy, container)
+                or tasks.find_missing_policy(
+                    self._files,
+                    container,
+                    backend.read_tasks(container),
+                    rec.request,
+                )
             )
         except OSError as err:
             return str(self._not_applied(err, rec))
@@ -248,24 +253,20 @@ class Host:
     def observe(
         self, pid: int, rec: record.Record
     ) -> tuple[str | None, Mapping[int, Usage] | None]:
-        """Read what a container has and did, at a cost that it cannot raise.
+        """Read what the kernel has for a container, and nothing else of it.
 
-        Tasks are left out: it has as many of them as it likes.
+        That costs the same whatever the container does. :meth:`check` also
+        looks at its tasks, of which it has as many as it likes.
 
-        :param rec: what it should hold
+        :param pid: the container's libvirt_lxc process, the domain's ID
         :returns: what differs, and :meth:`read_usage`
         :raises OSError: with the kernel's errno
         """
         container = self._find(pid)
-        differs = self._find_difference(container, rec)
-        return differs, self._backend.read_usage(container)
-
-    def _find_difference(
-        self, container: Container, rec: record.Record
-    ) -> str | None:
-        return self._backend.find_difference(
+        differs = self._backend.find_difference(
             container, rec.request.reservation, rec.cpus
-        ) or ownership.find_difference(self._backend.hierarchy, container)
+        )
+        return differs, self._backend.read_usage(container)
 
     def read_held(self, pid: int) -> tuple[Share, tuple[int, ...]]:
         """Read what the kernel holds for a container.

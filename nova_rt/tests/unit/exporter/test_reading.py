@@ -56,12 +56,24 @@ class ReadingTest(base.BaseTestCase):
         self.assertIs(True, states[domain.name].drifted)
         self.assertIs(False, states[other.name].drifted)
 
-    def test_files_that_are_not_the_roots_are_drift(self):
+    def test_what_a_container_makes_costs_nothing(self):
+        """Groups and tasks in a container are not looked at."""
         host = self.host()
         domain = host.add_server(10_000, 100_000, (1,))
-        path = host.group_of(domain) / 'cpuset.cpus'
-        host.machine.own(path, 100_000)
-        self.assertIs(True, host.reader.read().states[domain.name].drifted)
+        host.reader.read()
+        group = host.group_of(domain)
+        host.machine.enable(group)
+        seen = []
+        read = host.machine.files.read
+        host.machine.files.read = lambda path: seen.append(path) or read(path)
+        host.reader.read()
+        before = len(seen)
+        for number in range(10):
+            host.machine.make_group(group / str(number))
+            host.machine.add_task(group / str(number))
+        seen.clear()
+        host.reader.read()
+        self.assertEqual(before, len(seen))
 
     def test_usage(self):
         host = self.host()
