@@ -62,6 +62,18 @@ class RulesTest(unittest.TestCase):
                 continue  # The one of a host, by server.
             self.assertIn(name, text)
 
+    def test_each_metric_is_explained(self):
+        page = paths.CHECKOUT / 'doc/source/admin/metrics.rst'
+        words = set(re.findall(r'\bnova_rt_\w+', page.read_text()))
+        with exporter_fixture.RTHost() as host:
+            host.add_server(10_000, 100_000, (1,))
+            names = {
+                sample.name
+                for family in host.registry.collect()
+                for sample in family.samples
+            }
+        self.assertEqual(set(), names - words)
+
     def test_each_alert_is_explained(self):
         """In the manual, by its name."""
         page = paths.CHECKOUT / 'doc/source/admin/metrics.rst'
