@@ -12,7 +12,7 @@ from typing import Any
 from keystoneauth1 import exceptions as ks_exc
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova import objects
+from nova import objects, rpc
 from nova.compute import vm_states
 from nova.scheduler.client import report
 
@@ -97,6 +97,8 @@ class Cloud:
         """
         with _errors():
             self.context = nova_db.connect()
+            # Makes the option known that the URLs of cells may refer to.
+            rpc.get_transport_url()
             self._cells = [
                 cell
                 for cell in objects.CellMappingList.get_all(self.context)
