@@ -23,15 +23,21 @@ _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class _Escaping(logging.Formatter):
-    """Formats a message as text that is fit for a terminal."""
+    """Formats a message as one line that is fit for a terminal.
+
+    The message of an error may quote anything, line feeds included.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        # The message of an error may quote anything, line feeds included.
-        text = terminal.escape(record.getMessage())
-        if record.exc_info:
-            lines = self.formatException(record.exc_info).splitlines()
-            text = '\n'.join((text, *map(terminal.escape, lines)))
-        return text
+        escaped = logging.makeLogRecord(record.__dict__)
+        escaped.msg, escaped.args = terminal.escape(record.getMessage()), None
+        # Other handlers leave theirs there.
+        escaped.exc_text = None
+        return super().format(escaped)
+
+    def formatException(self, ei: Any) -> str:
+        lines = super().formatException(ei).splitlines()
+        return '\n'.join(map(terminal.escape, lines))
 
 
 class App(app.App):
@@ -105,13 +111,11 @@ class App(app.App):
         level = min(self.options.verbose_level, len(_LEVELS) - 1)
         console = logging.StreamHandler(self.stderr)
         console.setLevel(_LEVELS[level])
-        console.setFormatter(_Escaping())
+        console.setFormatter(_Escaping(self.CONSOLE_MESSAGE_FORMAT))
         handlers: list[logging.Handler] = [console]
         if self.options.log_file:
             handlers.append(logging.FileHandler(self.options.log_file))
-            handlers[-1].setFormatter(
-                logging.Formatter(self.LOG_FILE_MESSAGE_FORMAT)
-            )
+            handlers[-1].setFormatter(_Escaping(self.LOG_FILE_MESSAGE_FORMAT))
         root = logging.getLogger()
         for handler in handlers:
             root.addHandler(handler)

@@ -83,8 +83,8 @@ def sum_up(host: 'Host') -> tuple[int, int]:
 class Show(base.Lister):
     """List the CPUs of a host: capacity, reserved, free, used, servers.
 
-    What is used is the mean of the last ten minutes, and empty where the
-    kernel does not count it. Where the kernel sums over the whole host, the
+    What is used is the mean of the last ten minutes, None where the kernel
+    does not count it. Where the kernel sums over the whole host, the
     last row has the host.
     """
 

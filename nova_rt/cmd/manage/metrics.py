@@ -74,7 +74,7 @@ def _ms(microseconds: int | None) -> int | None:
 class Show(base.Lister):
     """List what a server reserved and used, CPU by CPU and span by span.
 
-    What the kernel does not count is empty: only a kernel that guarantees
+    What the kernel does not count is None: only a kernel that guarantees
     reservations counts what is used of them.
     """
 

@@ -608,6 +608,15 @@ class DatabaseTest(AuditTestBase):
         node.save()
         self.assert_found('tracker', None, f'CPU {cpu}: ')
 
+    def test_capacity_of_another_time(self):
+        """The last report came before the host was given other options."""
+        with fixtures.MonkeyPatch(
+            'nova_rt.tests.functional.base.RTServersTestBase.capacity',
+            lambda *args: dict.fromkeys(range(4), 123_000),
+        ):
+            self.report()
+        self.assert_clean()
+
     def test_does_not_answer(self):
         self.flags(
             connection='sqlite:////nowhere/nova_rt.db',

@@ -166,7 +166,7 @@ _HOLDERS = {
         '--repair removes all that it holds on this host',
     ),
     Holder.UNPLACED: (
-        'a server that never came to a host',
+        'a server that is on no host',
         '--repair removes all that it holds on this host',
     ),
     Holder.ELSEWHERE: (

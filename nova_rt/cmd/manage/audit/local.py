@@ -35,6 +35,8 @@ class Local:
         :returns: this host
         :raises Unreadable: if one of them does not answer
         """
+        # It would print each error to stderr as well.
+        libvirt.registerErrorHandler(lambda context, error: None, None)
         host = Host.from_options(conf.nova_rt)
         try:
             host.look()

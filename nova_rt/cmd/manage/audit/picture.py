@@ -36,7 +36,7 @@ class Holder(enum.Enum):
 
     #: Nova has no server or move with this UUID.
     GONE = 'gone'
-    #: A server that has failed before it came to a host.
+    #: A server that is on no host, such as one that could not be built.
     UNPLACED = 'unplaced'
     #: A server of another host.
     ELSEWHERE = 'elsewhere'

@@ -97,6 +97,9 @@ class Auditor:
                 self._local = Local.open(self._conf)
             containers = self._local.read(found.servers)
             capacity = self._local.read_capacity()
+        if capacity is not None and capacity.total_ppm != inventory_ppm:
+            # Of another time than what nova-rt-compute has published.
+            capacity = None
         return Picture(
             host=host,
             provider=node.uuid,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from cliff import commandmanager
+import fixtures
 from oslo_config import cfg
 from oslotest import base
 
@@ -94,6 +95,19 @@ class AppTest(base.BaseTestCase):
             self.assertEqual(1, result.err.count('\n'))
             self.assertIn(ESCAPED, result.err)
         result = self.run_one('fails')
+
+    def test_log_file(self):
+        """It may be read on a terminal, too."""
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'log')
+        self.run_one('--log-file', str(path), 'fails')
+        self.assert_clean(path.read_text())
+        self.assertIn(f'no: {ESCAPED}', path.read_text())
+
+    def test_traceback(self):
+        result = self.run_one('--debug', 'breaks')
+        self.assertEqual(1, result.code)
+        self.assert_clean(result.err)
+        self.assertIn('Traceback', result.err)
 
     def test_usage(self):
         for words in ((), ('nonsense',), ('one', '--nonsense')):
