@@ -71,6 +71,8 @@ class App(app.App):
             version=metadata.version('nova_rt'),
             command_manager=command_manager
             or commandmanager.CommandManager(COMMANDS),
+            # Otherwise --help behind a command would be ours, not its own.
+            deferred_help=True,
             **streams,
         )
 
@@ -129,6 +131,8 @@ class App(app.App):
 
         :param argv: the command and what follows it
         """
+        if self.options.deferred_help:
+            return
         if not argv:
             # Not cliff's own shell: no command here is for that.
             self.parser.print_usage(self.stderr)

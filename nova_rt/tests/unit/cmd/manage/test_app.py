@@ -115,6 +115,16 @@ class AppTest(base.BaseTestCase):
             self.assertEqual(2, result.code)
             self.assertNotIn('Traceback', result.out + result.err)
 
+    def test_help(self):
+        for words, text in (
+            (('--help',), 'Print hostile rows'),
+            (('rows', '--help'), '--sort-column'),
+            (('help', 'rows'), '--sort-column'),
+        ):
+            result = self.run_one(*words)
+            self.assertEqual((0, ''), (result.code or 0, result.err))
+            self.assertIn(text, result.out)
+
     def test_handlers_are_taken_away(self):
         before = list(logging.getLogger().handlers)
         self.run_one('one')
