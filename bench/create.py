@@ -5,6 +5,7 @@ Brings the lab up and measures on it:
 
 * the time from the request to ACTIVE, of a real-time and a plain server,
   in turn, each with a port, each deleted before the next is made;
+* the same of real-time servers with nova-rt-conductor and while it is stopped;
 * the resident memory of nova-rt-compute and of Nova's own nova-compute, each
   started anew and after the same servers.
 
@@ -37,12 +38,16 @@ from lab.console import LabError
 
 RT = 'rt.small'
 PLAIN = 'plain.small'
+CONDUCTOR = 'nova-rt-conductor'
 POLL_S = 0.02
 WARM_UP = 2
 # Servers that each nova-compute makes before its memory is read.
 MEMORY_SERVERS = 5
 SETTLE_S = 15
+# A service that has just started or ended takes CPU time for a while.
+CONDUCTOR_S = 4
 AIM_TIME = 1.03
+AIM_CONDUCTOR = 1.01
 AIM_MEMORY = 1.05
 
 
@@ -64,11 +69,12 @@ def _run(options: argparse.Namespace) -> None:
     connection = catalog.connect()
     _refuse_company(connection)
     times = _times(connection, options.pairs)
+    conductor = _conductor_times(connection, options.pairs)
     memory = {
         'stock': _memory(connection, stock=True),
         'nova_rt': _memory(connection, stock=False),
     }
-    result = _result(times, memory)
+    result = _result(times, conductor, memory)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(result, indent=2) + '\n')
     print(_table(result))
@@ -117,6 +123,34 @@ def _times(connection: Connection, pairs: int) -> dict[str, list[float]]:
             f'{PLAIN} {times[PLAIN][-1]:.2f} s',
             flush=True,
         )
+    return times
+
+
+def _conductor_times(
+    connection: Connection, pairs: int
+) -> dict[bool, list[float]]:
+    """Create with and without the conductor, in turn.
+
+    :return: whether it ran -> seconds until ACTIVE.
+    """
+    conductor = services.table()[CONDUCTOR]
+    times: dict[bool, list[float]] = {True: [], False: []}
+    try:
+        for number in range(pairs):
+            for runs in (True, False) if number % 2 else (False, True):
+                if runs:
+                    conductor.ensure()
+                else:
+                    conductor.stop()
+                time.sleep(CONDUCTOR_S)
+                times[runs].append(_create(connection, RT))
+            print(
+                f'pair {number + 1:>2} of {pairs}: with {CONDUCTOR} '
+                f'{times[True][-1]:.2f} s, without {times[False][-1]:.2f} s',
+                flush=True,
+            )
+    finally:
+        conductor.ensure()
     return times
 
 
@@ -175,27 +209,22 @@ def _memory(connection: Connection, stock: bool) -> dict[str, int]:
 
 
 def _result(
-    times: dict[str, list[float]], memory: dict[str, dict[str, int]]
+    times: dict[str, list[float]],
+    conductor: dict[bool, list[float]],
+    memory: dict[str, dict[str, int]],
 ) -> dict[str, Any]:
-    rt, plain = (statistics.median(times[name]) for name in (RT, PLAIN))
-    pairs = [
-        ours / theirs
-        for ours, theirs in zip(times[RT], times[PLAIN], strict=True)
-    ]
     return {
         'machine': {
             'cpus': os.cpu_count(),
             'kernel': platform.release(),
             'python': platform.python_version(),
         },
-        'create_to_active_s': {
-            'pairs': len(pairs),
-            'real_time': {'median': rt, 'all': times[RT]},
-            'plain': {'median': plain, 'all': times[PLAIN]},
-            'ratio_of_medians': rt / plain,
-            'median_of_ratios': statistics.median(pairs),
-            'aim': AIM_TIME,
-        },
+        'create_to_active_s': _compare(
+            'real_time', times[RT], 'plain', times[PLAIN], AIM_TIME
+        ),
+        'conductor_s': _compare(
+            'with', conductor[True], 'without', conductor[False], AIM_CONDUCTOR
+        ),
         'memory': memory
         | {
             'ratio': memory['nova_rt']['process_kb']
@@ -207,24 +236,33 @@ def _result(
     }
 
 
+def _compare(
+    name: str, ours: list[float], other: str, theirs: list[float], aim: float
+) -> dict[str, Any]:
+    one, two = statistics.median(ours), statistics.median(theirs)
+    return {
+        'pairs': len(ours),
+        name: {'median': one, 'all': ours},
+        other: {'median': two, 'all': theirs},
+        'ratio_of_medians': one / two,
+        'median_of_ratios': statistics.median(
+            a / b for a, b in zip(ours, theirs, strict=True)
+        ),
+        'aim': aim,
+    }
+
+
 def _table(result: dict[str, Any]) -> str:
-    times, memory = result['create_to_active_s'], result['memory']
+    memory = result['memory']
     rows = [
         ('', 'nova_rt', 'without', 'ratio', 'aim'),
-        (
-            f'create to ACTIVE, {times["pairs"]} pairs',
-            f'{times["real_time"]["median"]:.2f} s',
-            f'{times["plain"]["median"]:.2f} s',
-            f'{times["ratio_of_medians"]:.3f}',
-            f'{times["aim"]}',
+        *_rows(
+            'create to ACTIVE',
+            result['create_to_active_s'],
+            'real_time',
+            'plain',
         ),
-        (
-            '  each pair by itself',
-            '',
-            '',
-            f'{times["median_of_ratios"]:.3f}',
-            f'{times["aim"]}',
-        ),
+        *_rows('  the conductor', result['conductor_s'], 'with', 'without'),
         (
             'memory of nova-compute',
             f'{memory["nova_rt"]["process_kb"] / 1024:.0f} MiB',
@@ -244,6 +282,28 @@ def _table(result: dict[str, Any]) -> str:
         f'{row[0]:<32}' + ''.join(f'{text:>11}' for text in row[1:])
         for row in rows
     )
+
+
+def _rows(
+    text: str, times: dict[str, Any], name: str, other: str
+) -> list[tuple[str, ...]]:
+    aim = str(times['aim'])
+    return [
+        (
+            f'{text}, {times["pairs"]} pairs',
+            f'{times[name]["median"]:.2f} s',
+            f'{times[other]["median"]:.2f} s',
+            f'{times["ratio_of_medians"]:.3f}',
+            aim,
+        ),
+        (
+            '  each pair by itself',
+            '',
+            '',
+            f'{times["median_of_ratios"]:.3f}',
+            aim,
+        ),
+    ]
 
 
 if __name__ == '__main__':

@@ -21,7 +21,7 @@ STOCK = 'nova-compute-stock.conf'
 _BIN = f'{paths.VENV}/bin/'
 # Debian reserves the first for Nova; the other is for a machine without group
 # libvirt.
-_ID = 64060
+ID = 64060
 _LIBVIRT_ID = 64069
 
 # Debian's, without the machine's own rules. Its secure_path is where sudo
@@ -60,9 +60,9 @@ def own(unit: Unit) -> None:
     runtime = [pathlib.Path('/run') / name for name in unit.runtime]
     for directory in (HOME, HOME / 'instances', logs, *runtime):
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        os.chown(directory, _ID, _ID)
+        os.chown(directory, ID, ID)
     for name in ('nova.conf', 'nova-compute.conf', STOCK):
-        os.chown(paths.ETC / 'nova' / name, 0, _ID)
+        os.chown(paths.ETC / 'nova' / name, 0, ID)
 
 
 def with_user(passwd: str) -> str:
@@ -71,8 +71,8 @@ def with_user(passwd: str) -> str:
     :raises LabError: when somebody else has its id.
     """
     # Without a password, and so without a line in /etc/shadow.
-    line = f'{USER}:*:{_ID}:{_ID}::{HOME}:/bin/sh'
-    return '\n'.join([*_others(passwd, {USER: _ID}), line, ''])
+    line = f'{USER}:*:{ID}:{ID}::{HOME}:/bin/sh'
+    return '\n'.join([*_others(passwd, {USER: ID}), line, ''])
 
 
 def with_groups(group: str) -> str:
@@ -87,8 +87,8 @@ def with_groups(group: str) -> str:
     fields = libvirt.split(':')
     members = {*filter(None, fields[3].split(',')), USER}
     lines = [
-        *_others(group, {USER: _ID, 'libvirt': int(fields[2])}),
-        f'{USER}:x:{_ID}:',
+        *_others(group, {USER: ID, 'libvirt': int(fields[2])}),
+        f'{USER}:x:{ID}:',
         ':'.join([*fields[:3], ','.join(sorted(members))]),
     ]
     return '\n'.join([*lines, ''])

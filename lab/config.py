@@ -16,6 +16,7 @@ DATABASES = (
     'nova_api',
     'nova_cell0',
     'nova_cell1',
+    'nova_rt',
     'placement',
 )
 STOCK_COMPUTE = paths.ETC / 'nova' / 'stock_compute.py'
@@ -36,6 +37,7 @@ _FILES = {
     'nova-compute.conf': 'nova/nova-compute.conf',
     'nova-database.conf': 'nova/nova-database.conf',
     'nova-compute-stock.conf': 'nova/nova-compute-stock.conf',
+    'nova-rt-conductor.conf': 'nova/nova-rt-conductor.conf',
     'rabbitmq.conf': 'rabbitmq/rabbitmq.conf',
     'rabbitmq-advanced.config': 'rabbitmq/advanced.config',
     'libvirtd.conf': 'libvirt/libvirtd.conf',
@@ -136,6 +138,11 @@ def write() -> None:
         (paths.PROGRAMS / STOCK_COMPUTE.name).read_text(),
     )
     put(paths.ETC / 'rabbitmq' / 'enabled_plugins', '[].\n')
+    for name in ('prometheus.yml', 'rules.yaml'):
+        put(
+            paths.ETC / 'prometheus' / name,
+            (paths.CHECKOUT / 'etc/nova_rt/prometheus' / name).read_text(),
+        )
     put(
         paths.OPENRC,
         ''.join(

@@ -20,6 +20,7 @@ _NEUTRON = ETC / 'neutron'
 _NEUTRON_FILES = (_NEUTRON / 'neutron.conf', _NEUTRON / 'ml2_conf.ini')
 _NOVA = ETC / 'nova'
 _NOVA_FILES = (_NOVA / 'nova.conf', _NOVA / 'nova-database.conf')
+_RT_FILES = (_NOVA / 'nova.conf', _NOVA / 'nova-rt-conductor.conf')
 _COMPUTE_FILES = (_NOVA / 'nova.conf', _NOVA / 'nova-compute.conf')
 _STOCK_FILES = (_NOVA / 'nova.conf', _NOVA / accounts.STOCK)
 _COMPUTE_NEEDS = ('nova-conductor', 'placement', 'libvirtd', 'ovs-vswitchd')
@@ -210,6 +211,13 @@ _SERVICES = (
         needs=('nova-db', 'rabbitmq', 'catalog'),
         files=(*_NOVA_FILES, *_WHEEL),
     ),
+    Service(
+        'nova-rt-conductor',
+        (_SCRIPTS / 'nova-rt-conductor', *config_files(_RT_FILES)),
+        needs=('nova-rt-db', 'rabbitmq'),
+        ready=answers.by_http(9840),
+        files=(*_RT_FILES, *_WHEEL),
+    ),
     wsgi(
         'nova-api',
         'nova.wsgi.osapi_compute',
@@ -224,6 +232,40 @@ _SERVICES = (
                 'api-paste.ini;nova.conf;nova-database.conf',
             ),
         ),
+    ),
+)
+# As systemd's DynamicUser with SupplementaryGroups=nova: nobody, who may read
+# the configuration.
+_EXPORTER = Service(
+    'nova-rt-exporter',
+    (
+        'setpriv',
+        '--reuid=65534',
+        '--regid=65534',
+        f'--groups={accounts.ID}',
+        '--no-new-privs',
+        '--inh-caps=-all',
+        '--bounding-set=-all',
+        _SCRIPTS / 'nova-rt-exporter',
+        *config_files(_COMPUTE_FILES),
+    ),
+    needs=('libvirtd',),
+    ready=answers.by_http(9839),
+    files=(*_COMPUTE_FILES, *_WHEEL),
+)
+_PROMETHEUS = Service(
+    'prometheus',
+    (
+        'prometheus',
+        f'--config.file={ETC}/prometheus/prometheus.yml',
+        f'--storage.tsdb.path={VAR}/prometheus',
+        '--storage.tsdb.retention.time=1d',
+        '--web.listen-address=127.0.0.1:9090',
+        '--log.level=warn',
+    ),
+    ready=answers.by_http(9090),
+    files=tuple(
+        ETC / 'prometheus' / name for name in ('prometheus.yml', 'rules.yaml')
     ),
 )
 # nova-compute runs by the unit of a distribution with nova_rt's drop-in.
@@ -267,4 +309,5 @@ def table(stock_compute: bool = False) -> dict[str, Service]:
     :param stock_compute: run Nova's own nova-compute instead of ours.
     """
     compute = _STOCK_COMPUTE if stock_compute else _COMPUTE
-    return {service.name: service for service in (*_SERVICES, compute)}
+    services = (*_SERVICES, compute, _EXPORTER, _PROMETHEUS)
+    return {service.name: service for service in services}

@@ -162,6 +162,21 @@ def nova_db() -> None:
     _once('nova-db', _version('nova'), fill)
 
 
+def nova_rt_db() -> None:
+    """Fill the database of nova_rt, or bring it to this version."""
+    nova = paths.ETC / 'nova'
+    command = [
+        paths.VENV / 'bin' / 'nova-rt-manage',
+        f'--config-file={nova}/nova.conf',
+        f'--config-file={nova}/nova-rt-conductor.conf',
+        'db',
+        'sync',
+    ]
+    _once(
+        'nova-rt-db', _version('nova_rt'), lambda: run('nova-rt-db', command)
+    )
+
+
 def _nova_manage(step: str, arguments: list[str]) -> None:
     manage = paths.VENV / 'bin' / 'nova-manage'
     nova = paths.ETC / 'nova'
@@ -274,6 +289,7 @@ STEPS: dict[str, tuple[Callable[[], None], tuple[str, ...]]] = {
     'glance-db': (glance_db, ('databases',)),
     'neutron-db': (neutron_db, ('databases',)),
     'nova-db': (nova_db, ('databases',)),
+    'nova-rt-db': (nova_rt_db, ('databases',)),
     'ovs-databases': (ovs_databases, ()),
     'switch-settings': (switch_settings, ('ovsdb',)),
     'bridges': (bridges, ('ovs-vswitchd',)),

@@ -6,7 +6,6 @@ whether nova-compute runs or not. It needs no privileges.
 """
 
 import logging
-import pathlib
 import sys
 
 from oslo_config import cfg
@@ -80,7 +79,7 @@ def make_collector(
         Reader(
             Host.from_options(options.nova_rt, files),
             Domains(group.libvirt_uri, group.libvirt_timeout),
-            pathlib.Path(group.counters_file),
+            exporter_conf.find_counters(options),
         )
     )
 

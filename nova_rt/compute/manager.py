@@ -6,7 +6,6 @@ server's record, and has the reservations verified from time to time.
 """
 
 from importlib import metadata
-import pathlib
 from typing import Any, NoReturn
 
 from nova import exception as nova_exception
@@ -25,6 +24,7 @@ from nova_rt.compute import (
     stopped,
 )
 from nova_rt.conductor import rpcapi
+from nova_rt.conf import exporter
 from nova_rt.virt.libvirt import driver, faults, servers
 
 CONF = manager.CONF
@@ -47,9 +47,7 @@ class RTComputeManager(manager.ComputeManager):
             reportclient=self.reportclient,
             reservations=self.driver.reservations if ours else None,
         )
-        self._rt_counters = counters.Counters(
-            pathlib.Path(CONF.nova_rt_exporter.counters_file)
-        )
+        self._rt_counters = counters.Counters(exporter.find_counters(CONF))
 
     def init_host(self, service_ref):
         """Refuse to start with a driver that knows no reservations."""

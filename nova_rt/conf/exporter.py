@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of nova-rt-exporter, and of its file from nova-rt-compute."""
 
+import pathlib
+
 from oslo_config import cfg
 
 GROUP = cfg.OptGroup(
@@ -83,11 +85,9 @@ and has nothing about servers. Keep it below the timeout of Prometheus.
     ),
     cfg.StrOpt(
         'counters_file',
-        default='$state_path/nova_rt/counters.json',
-        sample_default='$state_path/nova_rt/counters.json',
         help="""
 File in which nova-rt-compute counts events for nova-rt-exporter. Use the same
-value for both.
+value for both. If unset, ``$state_path/nova_rt/counters.json``.
 """,
     ),
 ]
@@ -98,6 +98,20 @@ STATE_PATH = cfg.StrOpt(
     default='/var/lib/nova',
     help='Directory of Nova, as in its own configuration.',
 )
+
+
+def find_counters(conf: cfg.ConfigOpts) -> pathlib.Path:
+    """Name the file of the counters.
+
+    Not as the option's default: programs without Nova have no ``state_path``.
+
+    :param conf: has Nova's option ``state_path``
+    :returns: its path
+    """
+    named = conf.nova_rt_exporter.counters_file
+    return pathlib.Path(
+        named or pathlib.Path(conf.state_path, 'nova_rt', 'counters.json')
+    )
 
 
 def register_state_path(conf: cfg.ConfigOpts) -> None:

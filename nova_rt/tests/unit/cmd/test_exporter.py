@@ -36,7 +36,10 @@ class ExporterTest(base.BaseTestCase):
             'my_ip = 1.2.3.4\n[libvirt]\nvirt_type = lxc\n'
         )
         group = options.nova_rt_exporter
-        self.assertEqual('/x/nova_rt/counters.json', group.counters_file)
+        self.assertEqual(
+            pathlib.Path('/x/nova_rt/counters.json'),
+            exporter_conf.find_counters(options),
+        )
         self.assertEqual(('127.0.0.1', 7), (group.listen_address,
                                             group.min_interval))  # fmt: skip
 
