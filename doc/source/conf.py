@@ -42,8 +42,8 @@ man_pages = [
     (f'cli/{name}', name, text, ['nova_rt contributors'], 1)
     for name, text in (
         ('nova-rt-compute', 'nova-compute with CPU reservations'),
-        ('nova-rt-conductor', 'take reports of CPU reservations'),
-        ('nova-rt-exporter', 'serve metrics of CPU reservations'),
+        ('nova-rt-conductor', 'collects what computes report'),
+        ('nova-rt-exporter', 'metrics of a host for Prometheus'),
         ('nova-rt-manage', 'ask about CPU reservations'),
         ('nova-rt-scheduler', 'nova-scheduler that explains refusals'),
         ('nova-rt-status', 'check a host and an upgrade'),

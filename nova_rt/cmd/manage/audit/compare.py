@@ -34,8 +34,8 @@ _BY_THE_UPDATE = (
     'update_resources_interval), or when it is restarted'
 )
 _BY_THE_REPORT = (
-    'nova-rt-compute reports all that it has every minute, while '
-    'nova-rt-conductor runs'
+    'nova-rt-compute reports all that it has every minute, with [nova_rt] '
+    'report and while a nova-rt-conductor runs'
 )
 _RECREATE = (
     'the server does not start without a readable record: delete it and '

@@ -14,6 +14,7 @@ import fixtures
 from oslotest import base
 
 from nova_rt.cmd import exporter
+from nova_rt.conf import exporter as exporter_conf
 from nova_rt.tests.fixtures import exporter as exporter_fixture
 
 
