@@ -166,7 +166,7 @@ def nova_rt_db() -> None:
     """Fill the database of nova_rt, or bring it to this version."""
     nova = paths.ETC / 'nova'
     command = [
-        paths.VENV / 'bin' / 'nova-rt-manage',
+        f'{paths.VENV}/bin/nova-rt-manage',
         f'--config-file={nova}/nova.conf',
         f'--config-file={nova}/nova-rt-conductor.conf',
         'db',

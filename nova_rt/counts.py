@@ -7,7 +7,6 @@ nova-rt-compute writes it, nova-rt-exporter reads it.
 from collections.abc import Mapping
 import dataclasses
 import json
-import re
 from typing import Self
 
 from nova_rt import events
@@ -16,16 +15,8 @@ _VERSION = 1
 _LARGEST = 2**53  # What every reader of JSON has.
 
 
-def name_of(kind: type[events.Event]) -> str:
-    """Name a type of event.
-
-    :returns: the name of its class in snake case
-    """
-    return re.sub('(?<!^)(?=[A-Z])', '_', kind.__name__).lower()
-
-
 #: Names of all types of events, and of all that can be refused.
-KINDS = tuple(name_of(kind) for kind in events.Event.__subclasses__())
+KINDS = tuple(kind.__name__.lower() for kind in events.TYPES)
 ACTIONS = tuple(action.value for action in events.Action)
 
 
@@ -50,7 +41,7 @@ class Counts:
             actions[event.action.value] = 1
         return dataclasses.replace(
             self,
-            by_kind=_add(self.by_kind, {name_of(type(event)): 1}),
+            by_kind=_add(self.by_kind, {event.kind: 1}),
             by_action=_add(self.by_action, actions),
         )
 

@@ -43,6 +43,8 @@ LOG = logging.getLogger(__name__)
 
 #: Seconds between two states.
 STATE_S = 60
+#: Seconds from an event to a state at most.
+SOON_S = 5
 #: Events to keep while no conductor answers.
 BACKLOG = 10_000
 #: Seconds to wait for more events before sending one.
@@ -320,13 +322,18 @@ def _compare(
             continue
         new = usage[cpu]
         old = (before or {}).get(cpu)
-        if old is None or new.periods < old.periods:
+        if old is None or new.used_us < old.used_us:
             # The group was made anew.
             old = Usage(0, 0, 0)
         yield Sample(
-            at, cpu, span_us, reserved_us, max(0, new.used_us - old.used_us),
-            new.periods - old.periods, max(0, new.throttled - old.throttled),
+            at, cpu, span_us, reserved_us, new.used_us - old.used_us,
+            _since(old.periods, new.periods),
+            _since(old.throttled, new.throttled),
         )  # fmt: skip
+
+
+def _since(old: int | None, new: int | None) -> int | None:
+    return None if new is None else max(0, new - (old or 0))
 
 
 def reserved_ppm(
@@ -406,6 +413,8 @@ class Reporter:
                 time.sleep(_GATHER_S)
                 self._backlog.news.clear()
                 self._safely(self.report_news)
+                # What the host has reserved has changed, too.
+                state_s = min(state_s, time.monotonic() + SOON_S)
 
     def _safely(self, do: Callable[[], None]) -> None:
         try:

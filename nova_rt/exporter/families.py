@@ -163,7 +163,7 @@ def _collect_states(states: Mapping[str, State]) -> Iterator[core.Metric]:
     yield _counter(
         'server_cpu_used_seconds',
         'Time for which real-time tasks of the server ran on the CPU, since '
-        'its container started.',
+        'its container started; on v1-throttle, all its tasks.',
         labels,
         [(names, usage.used_us / 1_000_000) for names, usage in used],
     )
@@ -172,14 +172,22 @@ def _collect_states(states: Mapping[str, State]) -> Iterator[core.Metric]:
         'Periods in which the server was given runtime on the CPU, since its '
         'container started.',
         labels,
-        [(names, usage.periods) for names, usage in used],
+        [
+            (names, usage.periods)
+            for names, usage in used
+            if usage.periods is not None
+        ],
     )
     yield _counter(
         'server_cpu_throttled_periods',
         'Periods in which the server used up its runtime on the CPU, since '
         'its container started.',
         labels,
-        [(names, usage.throttled) for names, usage in used],
+        [
+            (names, usage.throttled)
+            for names, usage in used
+            if usage.throttled is not None
+        ],
     )
 
 

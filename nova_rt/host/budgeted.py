@@ -8,7 +8,7 @@ what the groups above it hold, so the partition is given all that the host can
 promise, and every level of a container its reservation.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import dataclasses
 import errno
 import itertools
@@ -25,7 +25,7 @@ from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
 from nova_rt.host.hierarchies import V1
-from nova_rt.host.interface import SMALLEST_US, Interface, Share, parse_us
+from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
 from nova_rt.reservation import MAX_PERIOD_US, PPM, Reservation
 
 LOG = logging.getLogger(__name__)
@@ -271,8 +271,9 @@ class Budgeted:
 
     # Usage
 
-    def read_usage(self, container: Container) -> None:
-        """None: this kernel does not count it."""
+    def read_usage(self, container: Container) -> Mapping[int, Usage] | None:
+        """See :meth:`V1.read_usage`."""
+        return self.hierarchy.read_usage(container)
 
     def read_usages(self, partition: pathlib.Path) -> None:
         """None: this kernel does not count it."""
@@ -288,7 +289,7 @@ class Budgeted:
             name: self.hierarchy.read(group / name) for name in INTERFACE.files
         }
         try:
-            return Share(parse_us(texts[_RUNTIME]), int(texts[_PERIOD]))
+            return Share.parse(texts[_RUNTIME], texts[_PERIOD])
         except ValueError as err:
             raise OSError(errno.EIO, f'{group} reads {texts}') from err
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two ways in which a kernel arranges control groups."""
 
+import errno
 import pathlib
 
 from nova_rt.host.cgroup import CPUS_FILE, Container, Hierarchy
 from nova_rt.host.files import Files
+from nova_rt.host.interface import Usage
 
 
 class V1(Hierarchy):
@@ -49,6 +51,31 @@ class V1(Hierarchy):
             for path in self._in_cpuset(*container.levels)
             if path.is_dir()
         )
+
+    def read_usage(self, container: Container) -> dict[int, Usage] | None:
+        """Read the CPU time of a container's tasks, ordinary ones included.
+
+        Nobody counts its budgets. Source: kernel/sched/cpuacct.c,
+        cpuacct_all_seq_show().
+
+        :returns: CPU that it may use -> since the container was started; None
+            where cpuacct is not mounted
+        :raises OSError: with the kernel's errno; EIO for what is no table
+        """
+        below = container.levels[0].relative_to(self.root)
+        path = self.files.cgroup / 'cpuacct' / below / 'cpuacct.usage_all'
+        try:
+            head, *rows = self.read(path).splitlines()
+            if head != 'cpu user system':
+                raise ValueError(head)
+            table = [tuple(map(int, row.split())) for row in rows]
+            used_us = {cpu: (user + kern) // 1000 for cpu, user, kern in table}
+        except FileNotFoundError:
+            return None
+        except ValueError as err:
+            raise OSError(errno.EIO, f'{path} is no table: {err}') from err
+        cpus = self.read_cpus(container)
+        return {cpu: Usage(None, None, used_us.get(cpu, 0)) for cpu in cpus}
 
     @property
     def _cpusets(self) -> pathlib.Path:

@@ -57,6 +57,15 @@ class Share:
         """
         return cls(reservation.runtime_us, reservation.period_us)
 
+    @classmethod
+    def parse(cls, runtime: str, period: str) -> Self:
+        """Read a share as the kernel prints it.
+
+        :returns: the share
+        :raises ValueError: if it is none
+        """
+        return cls(parse_us(runtime), int(period))
+
     @property
     def unbounded(self) -> bool:
         """Whether the group lives on what the group above holds."""
@@ -91,13 +100,14 @@ class Share:
 class Usage:
     """What a group did with its reservation on a CPU, since it was made.
 
-    :ivar periods: budgets that it was given
-    :ivar throttled: budgets that it used up
-    :ivar used_us: microseconds for which its real-time tasks ran
+    :ivar periods: budgets that it was given; None where nobody counts them
+    :ivar throttled: budgets that it used up; likewise
+    :ivar used_us: microseconds for which its real-time tasks ran; where the
+        kernel does not tell them apart, all its tasks
     """
 
-    periods: int
-    throttled: int
+    periods: int | None
+    throttled: int | None
     used_us: int
 
 

@@ -278,7 +278,7 @@ def _find_rest(
 
 def _parse_share(text: str) -> Share:
     runtime, period = text.split()
-    return Share(interface.parse_us(runtime), int(period))
+    return Share.parse(runtime, period)
 
 
 def parse_cpu_reports(text: str) -> dict[int, CPUReport]:

@@ -23,9 +23,6 @@ class CountsTest(base.BaseTestCase):
             set(counts.KINDS),
         )  # fmt: skip
 
-    def test_names_of_two_words(self):
-        self.assertEqual('two_words', counts.name_of(type('TwoWords', (), {})))
-
     def test_round_trip(self):
         found = Counts()
         for event in (

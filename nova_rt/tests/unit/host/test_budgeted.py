@@ -2,6 +2,7 @@
 """Tests of nova_rt.host.budgeted."""
 
 import errno
+import shutil
 import time
 
 import fixtures
@@ -9,9 +10,9 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.admission import Capacity
-from nova_rt.host import budgeted
+from nova_rt.host import budgeted, host
 from nova_rt.host.cgroup import Container
-from nova_rt.host.interface import Share
+from nova_rt.host.interface import Share, Usage
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 
@@ -310,3 +311,45 @@ class HoldTest(BudgetedTestCase):
             self.kernel.writes.clear()
             self._refused(number, container, 5, 100)
             self.assertEqual(1, len(self.kernel.writes))
+
+
+class UsageTest(BudgetedTestCase):
+    """CPU time, from the hierarchy of cpuacct."""
+
+    TABLE = 'cpu user system\n0 1500 600\n2 7000000 1000999\n3 9000 0\n'
+
+    def setUp(self):
+        super().setUp()
+        self._kernel()
+        self.group = self.kernel.add_container(
+            7, 'web', (1, 2), nested=('libvirt',)
+        )
+        self.host = host.Host(
+            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
+            files=self.kernel.files,
+        )  # fmt: skip
+        self.host.start()
+
+    def count(self, text):
+        outermost = self.group.parent.relative_to(self.kernel.root)
+        path = self.kernel.files.cgroup / 'cpuacct' / outermost
+        path.mkdir(parents=True)
+        (path / 'cpuacct.usage_all').write_text(text)
+
+    def test_cpus_that_it_may_use(self):
+        self.count(self.TABLE)
+        self.assertEqual(
+            {1: Usage(None, None, 0), 2: Usage(None, None, 8000)},
+            self.host.read_usage(7),
+        )
+
+    def test_not_mounted(self):
+        self.assertIsNone(self.host.read_usage(7))
+
+    def test_no_table(self):
+        for text in ('', 'cpu total\n0 1\n', 'cpu user system\n0 x y\n'):
+            with self.subTest(text):
+                self.count(text)
+                err = self.assertRaises(OSError, self.host.read_usage, 7)
+                self.assertEqual(errno.EIO, err.errno)
+                shutil.rmtree(self.kernel.files.cgroup / 'cpuacct')
