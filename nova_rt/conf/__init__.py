@@ -5,6 +5,7 @@ Nothing here touches a global configuration: whoever has one registers these
 options on it with :func:`register_opts`.
 """
 
+import copy
 from typing import Any
 
 from oslo_config import cfg
@@ -212,8 +213,10 @@ _GROUPS = (
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register all options of this project on a configuration."""
     for group, opts in _GROUPS:
-        conf.register_group(group)
-        conf.register_opts(opts, group=group)
+        # A copy: oslo.config would keep overrides in the group itself, for
+        # every configuration of the process.
+        conf.register_group(copy.deepcopy(group))
+        conf.register_opts(opts, group=group.name)
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[Any]]]:

@@ -31,8 +31,9 @@ from nova_rt.db.session import (
 GRACE = datetime.timedelta(minutes=2)
 #: Servers or hosts of one statement.
 OWNERS = 50
-#: What is summed up in one go.
-_STRIDE_US = 3600 * 1_000_000
+#: Seconds that one transaction sums up, by the length of the buckets: some
+#: hundred rows for each CPU of a server.
+_STRIDES_S = {300: 3600, 3600: 24 * 3600}
 _SUMS = ((Resolution.RAW, Resolution.FIVE_MINUTES),
          (Resolution.FIVE_MINUTES, Resolution.HOUR))  # fmt: skip
 
@@ -288,14 +289,21 @@ def sum_up(
             if source is not Resolution.RAW:
                 end_us = min(end_us, read_done(series, source))
             end_us -= end_us % width_us
-            oldest_us = to_us(now - keep[source])
+            done_us = read_done(series, target)
+            if done_us > to_us(now):
+                done_us = 0  # By a clock that was ahead.
+            # At first there is nothing older than the samples themselves.
+            oldest_us = to_us(
+                now - keep[source if done_us else Resolution.RAW]
+            )
             oldest_us += -oldest_us % width_us
-            begin_us = max(read_done(series, target), oldest_us)
+            begin_us = max(done_us, oldest_us)
             while begin_us < end_us:
-                stop_us = min(begin_us + _STRIDE_US, end_us)
+                stride_us = _STRIDES_S[target.seconds] * 1_000_000
+                stop_us = min(begin_us + stride_us, end_us)
                 for owners in series.iterate_owners():
                     _sum(series, owners, source, target, begin_us, stop_us)
-                _set_done(series.job(target), stop_us)
+                _set_done(series.job(target), stop_us, to_us(now))
                 begin_us = stop_us
 
 
@@ -331,10 +339,11 @@ def _sum(
 
 
 @retried
-def _set_done(job: str, done_us: int) -> None:
+def _set_done(job: str, done_us: int, now_us: int) -> None:
     with writer() as session:
         row = lock_progress(session, job)
-        row.done_us = max(row.done_us, done_us)
+        if not done_us <= row.done_us <= now_us:
+            row.done_us = done_us
 
 
 def lock_progress(session: orm.Session, job: str) -> models.Progress:

@@ -162,6 +162,13 @@ class SumTest(base.DatabaseTest):
             times = [each.at for each in found]
             self.assertEqual(sorted(times), times)
 
+    def test_a_clock_that_was_ahead(self):
+        api.sum_up(self.now + 400 * DAY, KEEP)
+        self.assertEqual([], api.read_samples(UUID, *ALL, '5min'))
+        api.sum_up(self.now, KEEP)
+        self.assertEqual(36, len(api.read_samples(UUID, *ALL, '5min')))
+        self.assertEqual(3, len(api.read_samples(UUID, *ALL, 'hour')))
+
     def test_a_clock_that_jumps_back_makes_nothing_wrong(self):
         api.sum_up(self.now, KEEP)
         before = api.read_samples(UUID, *ALL, '5min')
