@@ -3,12 +3,13 @@
 
 import errno
 import functools
+import time
 import uuid
 
 import fixtures
 from nova import objects
 
-from nova_rt import events, record
+from nova_rt import counts, events, record
 from nova_rt.compute import stopped
 from nova_rt.tests.functional import base
 from nova_rt.virt.libvirt import metadata
@@ -43,6 +44,23 @@ class EventsTest(base.RTServersTestBase):
             ],
             self.seen,
         )
+
+    def test_counted_for_the_exporter(self):
+        """Over a restart of the service as well."""
+        server = self.create(self.rt_flavor())
+        self._delete_server(server)
+        self.wait_for_counts(claimed=1, applied=1, released=1)
+        self.restart_compute_service('compute1')
+        self.wait_for_counts(claimed=1, applied=1, released=1)
+
+    def wait_for_counts(self, **numbers):
+        for _ in range(100):
+            text = self.counters_file.read_text()
+            found = counts.Counts.decode(text).by_kind
+            if numbers.items() <= found.items():
+                return
+            time.sleep(0.1)
+        self.fail(f'{found} instead of {numbers}')
 
     def test_plain_servers_are_none_of_it(self):
         server = self.create(self._create_flavor(memory_mb=64))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nova_rt.exporter.server, by clients of all kinds.
+
+Not among the unit tests: Nova's fixtures may put green threads in the place of
+threads there, which nova-rt-exporter never has.
+"""
+
+import contextlib
+import http.client
+import pathlib
+import socket
+import ssl
+import subprocess
+import threading
+import time
+
+import fixtures
+from oslotest import base
+
+from nova_rt.exporter import server
+
+TEXT = b'# HELP a b\n'
+
+
+class ServerTest(base.BaseTestCase):
+    def serve(self, make=lambda: TEXT, tls=None, address='127.0.0.1'):
+        serving = server.Server((address, 0), server.Page(make, 60), tls)
+        thread = threading.Thread(
+            target=serving.serve_forever, kwargs={'poll_interval': 0.05}
+        )
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(serving.server_close)
+        self.addCleanup(serving.shutdown)
+        return serving.server_address[1]
+
+    def get(self, port, path='/metrics', tls=None, method='GET'):
+        if tls is None:
+            client = http.client.HTTPConnection('127.0.0.1', port, timeout=5)
+        else:
+            client = http.client.HTTPSConnection(
+                '127.0.0.1', port, timeout=5, context=tls
+            )
+        with contextlib.closing(client):
+            client.request(method, path)
+            answer = client.getresponse()
+            return answer.status, answer.read()
+
+    def make_certificates(self):
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('ours', 'others'):
+            subprocess.run(
+                ['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
+                 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2',
+                 '-subj', '/CN=test', '-addext',
+                 'subjectAltName=IP:127.0.0.1', '-keyout',
+                 directory / f'{name}.key', '-out', directory / f'{name}.pem'],
+                check=True, capture_output=True,
+            )  # fmt: skip
+        return directory
+
+    def context(self, directory, client=None):
+        context = ssl.create_default_context(cafile=directory / 'ours.pem')
+        if client:
+            context.load_cert_chain(
+                directory / f'{client}.pem', directory / f'{client}.key'
+            )
+        return context
+
+    def test_metrics(self):
+        port = self.serve()
+        for path in ('/', '/metrics', '/metrics?name[]=x'):
+            self.assertEqual((200, TEXT), self.get(port, path))
+
+    def test_nothing_else(self):
+        port = self.serve()
+        for path in ('/x', '/metrics/x', '/../etc/passwd'):
+            self.assertEqual(404, self.get(port, path)[0])
+        self.assertEqual(501, self.get(port, method='POST')[0])
+
+    def test_ipv6(self):
+        if not socket.has_ipv6:
+            self.skipTest('no IPv6')
+        try:
+            port = self.serve(address='::1')
+        except OSError as err:
+            self.skipTest(str(err))
+        with socket.create_connection(('::1', port), 5) as client:
+            client.sendall(b'GET / HTTP/1.0\r\n\r\n')
+            self.assertIn(b' 200 ', client.recv(100))
+
+    def test_failure(self):
+        port = self.serve(lambda: 1 / 0)
+        with self.assertLogs('nova_rt.exporter.server'):
+            self.assertEqual(500, self.get(port)[0])
+
+    def test_those_who_say_nothing_hold_up_nobody(self):
+        directory = self.make_certificates()
+        tls = server.make_context(
+            directory / 'ours.pem', directory / 'ours.key', None
+        )
+        port = self.serve(tls=tls)
+        with contextlib.ExitStack() as stack:
+            for _ in range(server._CLIENTS - 1):
+                stack.enter_context(
+                    socket.create_connection(('127.0.0.1', port), 5)
+                )
+            found = self.get(port, tls=self.context(directory))
+        self.assertEqual((200, TEXT), found)
+
+    def test_a_crowd_costs_no_more_threads(self):
+        port = self.serve()
+        before = threading.active_count()
+        with contextlib.ExitStack() as stack:
+            clients = [
+                stack.enter_context(
+                    socket.create_connection(('127.0.0.1', port), 5)
+                )
+                for _ in range(3 * server._CLIENTS)
+            ]
+            # The last are turned away, which says that all have been seen.
+            self.assertEqual(b'', clients[-1].recv(1))
+            self.assertEqual(
+                before + server._CLIENTS, threading.active_count()
+            )
+        for _ in range(100):
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if self.get(port)[0] == 200:
+                    return
+            time.sleep(0.1)
+        self.fail('it does not answer any more')
+
+    def test_a_client_that_waits_has_its_time(self):
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.exporter.server._Handler.timeout', 0.1
+            )
+        )
+        port = self.serve()
+        with socket.create_connection(('127.0.0.1', port), 5) as client:
+            client.sendall(b'GET /metrics HT')
+            self.assertEqual(b'', client.recv(1))
+
+    def test_no_http(self):
+        port = self.serve()
+        for text in (b'\x16\x03\x01\x02\x00', b'GET /\xff\r\n\r\n', b'\r\n'):
+            with socket.create_connection(('127.0.0.1', port), 5) as client:
+                client.sendall(text + b'\n' * 4)
+                with contextlib.suppress(ConnectionResetError):
+                    client.recv(1000)
+        self.assertEqual((200, TEXT), self.get(port))
+
+    def test_tls_only(self):
+        directory = self.make_certificates()
+        tls = server.make_context(
+            directory / 'ours.pem', directory / 'ours.key', None
+        )
+        port = self.serve(tls=tls)
+        self.assertRaises((OSError, http.client.HTTPException), self.get, port)
+        self.assertEqual(
+            (200, TEXT), self.get(port, tls=self.context(directory))
+        )
+
+    def test_clients_of_our_ca_only(self):
+        directory = self.make_certificates()
+        tls = server.make_context(
+            directory / 'ours.pem',
+            directory / 'ours.key',
+            directory / 'ours.pem',
+        )
+        port = self.serve(tls=tls)
+        for name in (None, 'others'):
+            context = self.context(directory, name)
+            self.assertRaises(
+                (OSError, http.client.HTTPException),
+                self.get, port, tls=context,
+            )  # fmt: skip
+        found = self.get(port, tls=self.context(directory, 'ours'))
+        self.assertEqual((200, TEXT), found)
