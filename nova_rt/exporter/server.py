@@ -7,6 +7,7 @@ thread that accepts all others, so that one who says nothing stops it.
 """
 
 from collections.abc import Callable
+import contextlib
 import http.server
 import ipaddress
 import logging
@@ -17,14 +18,16 @@ import threading
 import time
 from typing import Any
 
-from prometheus_client import exposition
-
 LOG = logging.getLogger(__name__)
+
+#: What every Prometheus reads.
+_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 #: Clients at once; who comes then is turned away.
 _CLIENTS = 16
-#: Seconds for which one may say nothing.
+#: Seconds for which one may say nothing, and for all of it.
 _PATIENCE_S = 10.0
+_AT_MOST_S = 60.0
 
 
 class Page:
@@ -73,7 +76,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(500)
             return
         self.send_response(200)
-        self.send_header('Content-Type', exposition.CONTENT_TYPE_PLAIN_0_0_4)
+        self.send_header('Content-Type', _TYPE)
         self.send_header('Content-Length', str(len(text)))
         self.end_headers()
         self.wfile.write(text)
@@ -125,15 +128,27 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self, request: Any, client_address: Any
     ) -> None:
         """Greet the client, in its own thread, and answer."""
+        held = [request]
+
+        def cut() -> None:
+            with contextlib.suppress(OSError):
+                held[0].shutdown(socket.SHUT_RDWR)
+
+        # Who sends a letter now and then would never be silent for long.
+        timer = threading.Timer(_AT_MOST_S, cut)
+        timer.daemon = True
+        timer.start()
         try:
             request.settimeout(_PATIENCE_S)
             if self._tls is not None:
                 request = self._tls.wrap_socket(request, server_side=True)
+                held[0] = request
             super().process_request_thread(request, client_address)
         except OSError:
             # Not TLS, a wrong certificate, or nothing said at all.
             self.shutdown_request(request)
         finally:
+            timer.cancel()
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -120,8 +120,9 @@ class ServerTest(base.BaseTestCase):
             ]
             # The last are turned away, which says that all have been seen.
             self.assertEqual(b'', clients[-1].recv(1))
+            # One for each, and one that ends it.
             self.assertEqual(
-                before + server._CLIENTS, threading.active_count()
+                before + 2 * server._CLIENTS, threading.active_count()
             )
         for _ in range(100):
             with contextlib.suppress(OSError, http.client.HTTPException):
@@ -140,6 +141,29 @@ class ServerTest(base.BaseTestCase):
         with socket.create_connection(('127.0.0.1', port), 5) as client:
             client.sendall(b'GET /metrics HT')
             self.assertEqual(b'', client.recv(1))
+
+    def test_a_client_that_drips_has_its_time(self):
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.exporter.server._AT_MOST_S', 0.3)
+        )
+        directory = self.make_certificates()
+        tls = server.make_context(
+            directory / 'ours.pem', directory / 'ours.key', None
+        )
+        for port, context in (
+            (self.serve(), None),
+            (self.serve(tls=tls), self.context(directory)),
+        ):
+            client = socket.create_connection(('127.0.0.1', port), 5)
+            if context is not None:
+                client = context.wrap_socket(
+                    client, server_hostname='127.0.0.1'
+                )
+            with client, contextlib.suppress(OSError):
+                for _ in range(100):
+                    client.sendall(b'G')
+                    time.sleep(0.05)
+                self.fail('it is still there')
 
     def test_no_http(self):
         port = self.serve()

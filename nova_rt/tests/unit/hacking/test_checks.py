@@ -30,6 +30,8 @@ class TestImportDirection(base.BaseTestCase):
         ('virt/libvirt/driver.py', 'from nova.virt.libvirt import driver'),
         ('virt/libvirt/driver.py', 'from nova_rt.host import host'),
         ('compute/manager.py', 'from nova.compute import manager'),
+        ('exporter/reading.py', 'from nova_rt.host import host'),
+        ('exporter/domains.py', 'from nova_rt import domain_record'),
         ('cmd/compute.py', 'import nova_rt.compute.manager'),
         ('_nova_virt/nova_rt.py', 'from nova_rt.virt.libvirt import driver'),
         ('tests/unit/test_x.py', 'from nova_rt.scheduler import manager'),
@@ -55,6 +57,11 @@ class TestImportDirection(base.BaseTestCase):
         ('scheduler/weights/rt.py', 'from nova_rt.host import host'),
         ('api/middleware.py', 'from nova_rt.scheduler import manager'),
         ('compute/manager.py', 'from nova_rt.cmd import compute'),
+        ('exporter/reading.py', 'import nova.conf'),
+        ('exporter/reading.py', 'from nova_rt.virt.libvirt import metadata'),
+        ('exporter/reading.py', 'from nova_rt.compute import counters'),
+        ('host/host.py', 'from nova_rt.exporter import reading'),
+        ('domain_record.py', 'from lxml import etree'),
     )
     @ddt.unpack
     def test_upward(self, filename, source):
