@@ -38,7 +38,7 @@ sys.path.insert(0, str(ROOT))
 
 from nova_rt import domain_record, record  # noqa: E402
 from nova_rt.cmd import exporter  # noqa: E402
-from nova_rt.exporter import domains, reading  # noqa: E402
+from nova_rt.exporter import domains, reading, snapshot  # noqa: E402
 from nova_rt.host.files import Files  # noqa: E402
 from nova_rt.host.host import Host  # noqa: E402
 from nova_rt.request import Request  # noqa: E402
@@ -112,7 +112,14 @@ def kernel_v1(count: int) -> Iterator[tuple[Files, str, dict[int, Any]]]:
             _make(stack, top)
         period, budget = RESERVATION.period_us, RESERVATION.runtime_us
         _put(tops[0] / 'cpu.rt_period_us', period)
-        _put(tops[0] / 'cpu.rt_runtime_us', count * budget)
+        try:
+            _put(tops[0] / 'cpu.rt_runtime_us', count * budget)
+        except OSError as err:
+            raise SystemExit(
+                f'The kernel does not give {count * budget} us in 1 s: '
+                f'{err.strerror}. Other groups hold its bandwidth; end the '
+                'lab, take fewer servers, or use --kernel files.'
+            ) from err
         for file in ('cpuset.cpus', 'cpuset.mems'):
             _put(tops[1] / file, (_CPUSET / file).read_text())
         records = {}
@@ -217,6 +224,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     make = {'v1': kernel_v1, 'files': kernel_files}[options.kernel]
     with contextlib.ExitStack() as stack:
         files, partition, records = stack.enter_context(make(options.servers))
+        files = snapshot.Snapshot(files)
         host = Host(
             cpu_set=None, smt=True, reserved_ppm=0, partition=partition,
             files=files,
@@ -227,6 +235,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         counters.flush()
         reader = reading.Reader(
             host,
+            files,
             domains.Domains('', 10, lambda uri: connection),
             pathlib.Path(counters.name),
         )

@@ -17,6 +17,7 @@ from nova_rt.conf import exporter as exporter_conf
 from nova_rt.exporter import families, server
 from nova_rt.exporter.domains import Domains
 from nova_rt.exporter.reading import Reader
+from nova_rt.exporter.snapshot import Snapshot
 from nova_rt.host.files import Files
 from nova_rt.host.host import Host
 
@@ -75,9 +76,11 @@ def make_collector(
     :returns: a collector that has read nothing yet
     """
     group = options.nova_rt_exporter
+    snapshot = Snapshot(files or Files())
     return Collector(
         Reader(
-            Host.from_options(options.nova_rt, files),
+            Host.from_options(options.nova_rt, snapshot),
+            snapshot,
             Domains(group.libvirt_uri, group.libvirt_timeout),
             exporter_conf.find_counters(options),
         )

@@ -18,6 +18,7 @@ from nova_rt import exception
 from nova_rt.admission import Capacity, Claim
 from nova_rt.counts import Counts
 from nova_rt.exporter.domains import Domains, Server, Unreadable
+from nova_rt.exporter.snapshot import Snapshot
 from nova_rt.host.capability import Capability
 from nova_rt.host.host import Host
 from nova_rt.host.interface import Usage
@@ -115,15 +116,21 @@ def list_claims(servers: Iterable[Server]) -> list[Claim]:
 class Reader:
     """Reads a host.
 
-    :param host: its kernel
+    :param host: its kernel, by these files
+    :param files: the kernel's files
     :param servers: its libvirt
     :param counters: the file of its nova-rt-compute
     """
 
     def __init__(
-        self, host: Host, servers: Domains, counters: pathlib.Path
+        self,
+        host: Host,
+        files: Snapshot,
+        servers: Domains,
+        counters: pathlib.Path,
     ) -> None:
         self._host = host
+        self._files = files
         self._domains = servers
         self._counters = counters
         self._failed: dict[Source, str] = {}
@@ -134,6 +141,7 @@ class Reader:
         :returns: what could be read
         """
         began = time.monotonic()
+        self._files.forget()
         servers = self._ask(Source.LIBVIRT, self._read_servers)
         kernel = self._ask(Source.KERNEL, lambda: self._read_kernel(servers))
         states: dict[str, State] = {}

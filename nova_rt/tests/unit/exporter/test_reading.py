@@ -158,6 +158,29 @@ class ReadingTest(base.BaseTestCase):
         self.assertEqual([domain.name], [each.uuid for each in found.servers])
 
     @ddt.data(*INTERFACES)
+    def test_each_file_is_read_once_and_again_the_next_time(self, interface):
+        host = self.host(interface)
+        host.add_server(10_000, 100_000, (1,))
+        seen = []
+        read = host.machine.files.read
+        host.machine.files.read = lambda path: seen.append(path) or read(path)
+        host.reader.read()
+        once = sorted(seen)
+        self.assertEqual(sorted(set(seen)), once)
+        host.reader.read()
+        self.assertEqual(sorted(once * 2), sorted(seen))
+
+    def test_reads_only(self):
+        host = self.host()
+        refused = self.assertRaises(
+            PermissionError,
+            host.reader._files.write,
+            host.machine.root / 'cpu.rt.max',
+            '1 2',
+        )
+        self.assertEqual(errno.EPERM, refused.errno)
+
+    @ddt.data(*INTERFACES)
     def test_nothing_is_written(self, interface):
         host = self.host(interface)
         domain = host.add_server(10_000, 100_000, (1,))
