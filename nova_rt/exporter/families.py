@@ -163,7 +163,7 @@ def _collect_states(states: Mapping[str, State]) -> Iterator[core.Metric]:
     yield _counter(
         'server_cpu_used_seconds',
         'Time for which real-time tasks of the server ran on the CPU, since '
-        'its container started; on v1-throttle, all its tasks.',
+        'its container started; on a host that only limits, all its tasks.',
         labels,
         [(names, usage.used_us / 1_000_000) for names, usage in used],
     )
