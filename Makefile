@@ -10,12 +10,12 @@ CHECK := $(PY) tools/check.py
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check bench venv style unit tools functional nova-unit \
-	host kernel e2e tempest docs figures lab lab-down image clean
+.PHONY: help demo check bench bench-reports venv style unit tools functional \
+	nova-unit host kernel e2e tempest docs figures lab lab-down image clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1@\2/p' Makefile | \
-		awk -F @ '{ printf "  make %-12s%s\n", $$1, $$2 }'
+		awk -F @ '{ printf "  make %-14s%s\n", $$1, $$2 }'
 	@echo 'Run them as root. Files are kept in $(NOVA_RT_LAB).'
 
 demo: venv ## Bring up a whole cloud and show a real-time server on it
@@ -29,6 +29,15 @@ bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
 	@$(PY) bench/scheduler.py \
 		--output $(NOVA_RT_LAB)/results/bench/scheduler.json
 	@$(PY) -m bench.create
+
+bench-reports: venv ## Measure database, conductor and exporter; 20 minutes
+	@mkdir -p $(NOVA_RT_LAB)/results/bench
+	@$(PY) -m bench.samples --rows 10000000 \
+		--output $(NOVA_RT_LAB)/results/bench/samples.json
+	@$(PY) -m bench.reports --hosts 1000 --servers 20 --interval 60 \
+		--seconds 180 --output $(NOVA_RT_LAB)/results/bench/reports.json
+	@$(PY) bench/exporter.py \
+		--output $(NOVA_RT_LAB)/results/bench/exporter.json
 
 venv: ## Install all that is needed; nothing if it is there
 	@tools/bootstrap.sh
