@@ -16,7 +16,7 @@ _LARGEST = 2**53  # What every reader of JSON has.
 
 
 #: Names of all types of events, and of all that can be refused.
-KINDS = tuple(kind.__name__.lower() for kind in events.TYPES)
+KINDS = tuple(map(events.name_of, events.TYPES))
 ACTIONS = tuple(action.value for action in events.Action)
 
 

@@ -29,6 +29,14 @@ class Action(enum.StrEnum):
     SUSPEND = 'suspend'
 
 
+def name_of(kind: 'type[Event]') -> str:
+    """Name a type of event.
+
+    :returns: a word, such as ``claimed``
+    """
+    return kind.__name__.lower()
+
+
 @dataclasses.dataclass(frozen=True)
 class Event:
     """Something happened to the reservation of a server.
@@ -41,7 +49,7 @@ class Event:
     @property
     def kind(self) -> str:
         """Name of what happened, such as ``claimed``."""
-        return type(self).__name__.lower()
+        return name_of(type(self))
 
     @property
     def held(self) -> Record | None:

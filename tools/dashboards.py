@@ -124,7 +124,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put values in the place of variables.
+    """Replace variables by their values.
 
     :raises KeyError: for a variable that the dashboard does not have
     """

@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 #: What every Prometheus reads.
 _TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-#: Clients at once; who comes then is turned away.
+#: Clients at once; further ones are turned away.
 _CLIENTS = 16
 #: Seconds for which one may say nothing, and for all of it.
 _PATIENCE_S = 10.0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """nova_rt.exporter.server, by clients of all kinds.
 
-Not among the unit tests: Nova's fixtures may put green threads in the place of
-threads there, which nova-rt-exporter never has.
+Not among the unit tests: there, Nova's fixtures may replace threads by green
+ones, which nova-rt-exporter never has.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.exporter.server.
 
-Its clients are in tools/tests: here, Nova's fixtures may have put green
-threads in the place of its threads.
+Its clients are in tools/tests: here, Nova's fixtures may have replaced its
+threads by green ones.
 """
 
 import threading
