@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tempest's configuration for the lab, and the command that runs it.
+
+Runs inside the lab's namespaces.
+"""
+
+import importlib.util
+import pathlib
+import string
+import sys
+
+from openstack.connection import Connection
+
+from lab import (
+    accounts,
+    catalog,
+    config,
+    paths,
+    second,
+    second_services,
+    services,
+    world,
+)
+from lab.console import LabError
+from lab.measure import rtprobe
+
+WORKSPACE = paths.VAR / 'tempest'
+#: Of servers, and what they are resized to: names, which are IDs as well.
+PLAIN_FLAVORS = ('plain.small', 'plain.medium')
+#: Both fit on one of two hosts at the same time.
+RT_FLAVORS = ('rt.tiny', 'rt.small')
+
+_NOVA = paths.ETC / 'nova'
+_MANAGE_FILES = ('nova.conf', 'nova-database.conf', 'nova-rt-conductor.conf')
+_SERVICES = ('nova-compute', 'nova-rt-conductor', 'nova-rt-exporter')
+# Tests of one class go to one worker: it sets the class up once.
+_STESTR = r"""[DEFAULT]
+test_path={tempest}/test_discover
+top_dir={top}
+group_regex=([^\.]*\.)*
+"""
+
+
+def write(
+    connection: Connection, flavors: tuple[str, str] = PLAIN_FLAVORS
+) -> None:
+    """Write the workspace: what Tempest and the plug-in have to know.
+
+    :param flavors: of the servers of Tempest's own tests
+    :raises LabError: when Tempest is not installed.
+    """
+    (WORKSPACE / 'locks').mkdir(parents=True, exist_ok=True)
+    image = connection.image.find_image(catalog.IMAGE, ignore_missing=False)
+    network = connection.network.find_network(
+        catalog.NETWORK, ignore_missing=False
+    )
+    template = string.Template((paths.TEMPLATES / 'tempest.conf').read_text())
+    config.put(
+        WORKSPACE / 'tempest.conf',
+        template.substitute(
+            workspace=WORKSPACE,
+            password=config.PASSWORD,
+            image=image.id,
+            network=catalog.NETWORK,
+            network_id=network.id,
+            flavor=flavors[0],
+            other_flavor=flavors[1],
+            manage=_manage(),
+            restart=','.join(map(_restart, _SERVICES)),
+            rtprobe=rtprobe.client(),
+            hosts=_hosts(),
+            computes=len(world.hosts()),
+            cold_migration=str(second.wanted()).lower(),
+        ),
+        0o600,
+    )
+    spec = importlib.util.find_spec('tempest')
+    if spec is None or spec.origin is None:
+        raise LabError(f'tempest is not installed in {paths.VENV}')
+    installed = pathlib.Path(spec.origin).parent
+    config.put(
+        WORKSPACE / '.stestr.conf',
+        _STESTR.format(tempest=installed, top=installed.parent),
+    )
+
+
+def command(regex: str, workers: int) -> list[str]:
+    """Return the command that runs tests, to be run in the workspace."""
+    return [
+        f'{paths.VENV}/bin/tempest',
+        'run',
+        f'--config-file={WORKSPACE}/tempest.conf',
+        f'--regex={regex}',
+        f'--concurrency={workers}',
+    ]
+
+
+def _manage() -> str:
+    files = [f'--config-file={_NOVA / name}' for name in _MANAGE_FILES]
+    return ' '.join([f'{paths.VENV}/bin/nova-rt-manage', *files])
+
+
+def _restart(name: str) -> str:
+    """Name a service and the command that restarts it on its host."""
+    command = f'cd {paths.CHECKOUT} && {sys.executable} -m lab restart {name}'
+    if not second.wanted():
+        return f'{name}:{command}'
+    # The lab's commands run on the first machine.
+    number = ''
+    if second_services.name(name) in services.table():
+        number = f'[ $(hostname) = {second.HOST} ] && number=-2; '
+    line = (
+        f'{name}:{number}ssh -F {accounts.OPERATOR_HOME}/.ssh/config '
+        f'{accounts.OPERATOR}@{second.ADDRESSES[0]} '
+        f'"export NOVA_RT_LAB={paths.WORK}; {command}$number"'
+    )
+    # To oslo.config, a name after a dollar is an option.
+    return line.replace('$', '$$')
+
+
+def _hosts() -> str:
+    """Say how the tests reach compute hosts."""
+    if not second.wanted():
+        return 'host_access = local'
+    key = f'{accounts.OPERATOR_HOME}/.ssh/id_ed25519'
+    # The environment of Tempest does not say which lab this is.
+    lab = (
+        f'cd {paths.CHECKOUT} && NOVA_RT_LAB={paths.WORK} '
+        f'{sys.executable} -m lab'
+    )
+    return (
+        'host_access = ssh\n'
+        f'host_user = {accounts.OPERATOR}\n'
+        f'host_key_file = {key}\n'
+        f'mortal_host = {second.HOST}\n'
+        f'kill_command = {lab} kill\n'
+        f'revive_command = {lab} up'
+    )
