@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a run of DevStack keeps its files, and what things are called."""
+
+from lab import paths
+
+CHECKOUT = paths.CHECKOUT
+CONTAINER_SH = CHECKOUT / 'tools' / 'container.sh'
+LOCAL_CONF = CHECKOUT / 'tools' / 'devstack_run' / 'local.conf'
+
+WORK = paths.WORK / 'devstack'
+#: The container's tree.
+ROOT = WORK / 'root'
+LOG = WORK / 'log'
+RESULTS = WORK / 'results.jsonl'
+#: What the container was before the first stack.sh.
+BEFORE = WORK / 'before.json'
+
+NAME = 'devstack'
+USER = 'stack'
+SUITE = 'bookworm'
+
+# In the container.
+GIT = '/srv/git'
+DEVSTACK = '/opt/stack/devstack'
+BRANCH = 'checkout'
