@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: ``python -m tools.install COMMAND``."""
+
+import argparse
+import importlib
+import sys
+
+from tools.install.commands import Failed, fail, say
+
+#: What can be tested: the module of a command, and what it does. A module has
+#: a function ``command()`` that raises Failed.
+COMMANDS = {
+    'wheel': 'build wheel and sdist, install the wheel in an empty venv',
+    'packages': 'build the Debian packages, install and purge them',
+    'chapter': 'follow the installation chapter on a node in a container',
+    'chapter-cloud': "follow the chapter's blocks for a cloud on the lab",
+    'runbooks': 'follow the runbooks of the manual on the lab',
+    'role': 'run the Ansible role twice on nodes in containers',
+}
+
+
+def main() -> int:
+    """Run one command and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog='python -m tools.install', description=__doc__
+    )
+    commands = parser.add_subparsers(metavar='COMMAND', required=True)
+    for name, text in COMMANDS.items():
+        added = commands.add_parser(name, description=text, help=text)
+        added.set_defaults(module=name.replace('-', '_'))
+    options = parser.parse_args()
+    module = importlib.import_module(f'.{options.module}', __package__)
+    try:
+        module.command()
+    except Failed as error:
+        fail(error)
+        return 1
+    except KeyboardInterrupt:
+        print('install: interrupted', file=sys.stderr)
+        return 130
+    say('passed')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows the installation chapter to the letter, on a node of a cloud.
+
+The chapter's own blocks are what is run and written; nothing here knows a
+step. First the controller's blocks are followed, then those of a compute host
+on the same node, then "Removing it": the configuration is then what it was
+before.
+
+What an operator has to adapt is adapted here too: :func:`adapted` names each
+such line of the chapter, and a line that the chapter no longer has is an
+error. Blocks that need a cloud are for ``make chapter-cloud``; the host's
+check is followed if the kernel's bandwidth is free. nova-compute itself does
+not start without Keystone: the lab starts it, by the same drop-in.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+import pathlib
+import re
+import shlex
+import time
+from typing import Protocol
+
+from tools.install import ini, node, wheel
+from tools.install.blocks import Block, Command, Wrong, read
+from tools.install.commands import (
+    ROOT,
+    RUN,
+    Failed,
+    copy_checkout,
+    empty,
+    run,
+    say,
+    version,
+)
+
+CHAPTER = ROOT / 'doc' / 'source' / 'install' / 'index.rst'
+LOG = RUN / 'chapter.log'
+#: Services of the node, and those that each part of the chapter starts.
+CLOUD = ('mariadb', 'rabbitmq-server', 'nova-conductor')
+CONTROLLER = ('nova-api', 'nova-scheduler', 'nova-rt-conductor')
+COMPUTE = ('nova-rt-exporter',)
+#: What tells that a service serves; that takes a while where CPUs are busy. A
+#: service that systemd starts again and again is active most of the time, too.
+SERVES = {
+    'nova-api': 'curl --silent --fail http://127.0.0.1:8774/',
+    'nova-scheduler': 'rabbitmqctl --quiet list_queues name consumers'
+    r" | grep -P '^scheduler\t[1-9]'",
+    'nova-rt-conductor': 'rabbitmqctl --quiet list_queues name consumers'
+    r" | grep -P '^nova-rt-conductor\t[1-9]'",
+    'nova-rt-exporter': 'curl --silent --fail http://127.0.0.1:9839/metrics',
+}
+SERVES_S = 120
+#: Bandwidth for the node, of a second: no server has to run.
+RT_RUNTIME_US = 100_000
+#: Where a shell keeps its variables and its directory between two blocks.
+STATE = '/root/.chapter'
+_ASSIGNED = re.compile(r'^([a-z_]+)=', re.MULTILINE)
+_MARK = '+@'
+
+
+class Host(Protocol):
+    """What follows a chapter: a node, or what stands for one in tests."""
+
+    def run(self, script: str, log: pathlib.Path) -> int:
+        """Run a script of bash as root, with its output added to a log."""
+
+    def path(self, name: str) -> pathlib.Path:
+        """A file of the node, by its name there."""
+
+
+def adapted(release: str) -> dict[str, str]:
+    """The lines that an operator adapts, and how this node needs them."""
+    return {
+        'version=1.0.0': f'version={release}',
+        # A small machine has two CPUs.
+        'cpu_shared_set = 0-1': 'cpu_shared_set = 0',
+        'cpu_set = 2-15': 'cpu_set = 1\nsmt = true',
+    }
+
+
+def select(
+    blocks: Iterable[Block],
+    place: str,
+    remove: bool = False,
+    kernel: bool = False,
+) -> list[Block]:
+    """The blocks that are followed at one place, in the chapter's order."""
+    return [
+        block
+        for block in blocks
+        if place in block.places
+        and not block.words & {'example', 'keystone'}
+        and ('remove' in block.words) == remove
+        and (kernel or 'kernel' not in block.words)
+    ]
+
+
+class Follower:
+    """Follows blocks on one host, each of them once.
+
+    :param changes: lines of the chapter and what stands in their place
+    :param state: a file of the host, for what a shell knows
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        log: pathlib.Path,
+        changes: Mapping[str, str],
+        state: str = STATE,
+    ) -> None:
+        self._state = shlex.quote(state)
+        self._host = host
+        self._log = log
+        self._changes = changes
+        self._used: set[str] = set()
+        self._followed: set[int] = set()
+        self.commands = 0
+        self.files = 0
+
+    def follow(self, blocks: Iterable[Block]) -> None:
+        """Follow blocks in their order; skip those that were followed.
+
+        :raises Wrong: if one of them cannot be followed
+        """
+        for block in blocks:
+            if block.line in self._followed:
+                continue
+            self._followed.add(block.line)
+            if block.language == 'console':
+                self._type(block)
+            else:
+                self._write(block)
+
+    def finish(self) -> None:
+        """See that every line was there that an operator is to adapt.
+
+        :raises Wrong: if the chapter has lost one
+        """
+        lost = sorted(set(self._changes) - self._used)
+        if lost:
+            raise Wrong(f'the chapter no longer has the line {lost[0]!r}')
+
+    def _adapt(self, text: str) -> str:
+        lines = []
+        for line in text.splitlines():
+            if line in self._changes:
+                self._used.add(line)
+            lines.append(self._changes.get(line, line))
+        return '\n'.join(lines) + '\n'
+
+    def _type(self, block: Block) -> None:
+        commands = block.commands()
+        begin = self._log.stat().st_size if self._log.exists() else 0
+        code = self._host.run(self._script(commands), self._log)
+        with self._log.open('rb') as log:
+            log.seek(begin)
+            said = _said(log.read().decode(errors='replace'))
+        self.commands += len(said)
+        if code:
+            failed = commands[max(len(said) - 1, 0)]
+            raise Wrong(
+                f'line {failed.line}: {failed.text!r} ended with {code}'
+                f' {said[-1][-500:] if said else ""}'
+            )
+        for command, output in zip(commands, said, strict=True):
+            printed = [line.strip() for line in output.splitlines()]
+            for line in command.output:
+                if line not in printed:
+                    raise Wrong(
+                        f'line {command.line}: {command.text!r} did not print'
+                        f' {line!r} but {output.strip()!r}'
+                    )
+
+    def _script(self, commands: list[Command]) -> str:
+        # One shell for a block; the variables and the directory of the shell
+        # are kept for the next block.
+        texts = [self._adapt(command.text) for command in commands]
+        names = sorted(set(_ASSIGNED.findall('\n'.join(texts))))
+        lines = [
+            'set -euo pipefail',
+            'exec 2>&1',
+            f'if [ -e {self._state} ]; then . {self._state}; fi',
+        ]
+        for command, text in zip(commands, texts, strict=True):
+            lines.append(f'echo; echo {shlex.quote("# " + command.text)}')
+            lines.append(f'echo {_MARK}')
+            lines.append(text)
+        if names:
+            lines.append(f'declare -p {" ".join(names)} >>{self._state}')
+        lines.append(f'printf "cd %q\\n" "$PWD" >>{self._state}')
+        return '\n'.join(lines)
+
+    def _write(self, block: Block) -> None:
+        file = self._host.path(block.file)
+        text = self._adapt(block.text)
+        if 'edit' in block.words:
+            if not file.exists():
+                raise Wrong(f'line {block.line}: there is no {block.file}')
+            try:
+                text = ini.edit(file.read_text(), text)
+            except ini.Missing as error:
+                raise Wrong(f'line {block.line}: {error}') from error
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        self.files += 1
+
+
+def _said(text: str) -> list[str]:
+    # The output of each command that was begun.
+    return re.split(rf'^{re.escape(_MARK)}\n', text, flags=re.MULTILINE)[1:]
+
+
+def snapshot(directory: pathlib.Path) -> dict[str, str]:
+    """The contents, owners and modes of all files of a directory."""
+    found = {}
+    for path in sorted(directory.rglob('*')):
+        status = path.lstat()
+        text = f'{status.st_mode:o} {status.st_uid}:{status.st_gid}'
+        if path.is_symlink():
+            text += f' {path.readlink()}'
+        elif path.is_file():
+            text += f' {hashlib.sha256(path.read_bytes()).hexdigest()}'
+        found[str(path.relative_to(directory))] = text
+    return found
+
+
+def differences(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[str]:
+    """What is not as it was, a line for each file."""
+    for name in sorted(before.keys() | after.keys()):
+        if name not in before:
+            yield f'{name} is left'
+        elif name not in after:
+            yield f'{name} is gone'
+        elif before[name] != after[name]:
+            yield f'{name} was {before[name]}, is {after[name]}'
+
+
+def await_services(
+    found: node.Node, names: Iterable[str], log: pathlib.Path
+) -> None:
+    """See that services serve, and that none of them was started again.
+
+    :raises Failed: if one does not, or systemd had to start it again
+    """
+    names = tuple(names)
+    deadline = time.monotonic() + SERVES_S
+    for name in names:
+        test = f'{SERVES[name]} >/dev/null 2>&1'
+        while found.run(test, log):
+            _look_at(found, name, log)
+            if time.monotonic() > deadline:
+                raise Failed(f'{name} does not serve', log)
+            time.sleep(1)
+    for name in names:
+        _look_at(found, name, log)
+    say(f'{", ".join(names)}: serving')
+
+
+def _look_at(found: node.Node, name: str, log: pathlib.Path) -> None:
+    said = found.read(
+        'systemctl', 'show', '-p', 'ActiveState,NRestarts,Result', name
+    )
+    state = dict(line.split('=', 1) for line in said.split())
+    if state['ActiveState'] != 'active' or state.get('NRestarts', '0') != '0':
+        found.run(
+            f'systemctl status --no-pager {name}; tail -n 30 /var/log/nova/*',
+            log,
+        )
+        raise Failed(f'{name} does not run: {said.split()}', log)
+
+
+def build_release() -> tuple[pathlib.Path, pathlib.Path]:
+    """Build the release.
+
+    :returns: wheel and source archive
+    """
+    source = empty(wheel.WHERE) / 'source'
+    source.mkdir()
+    tracked = copy_checkout(source)
+    built = wheel.build(wheel.DISTRIBUTIONS[0], source, tracked)
+    (archive,) = built.parent.glob('*.tar.gz')
+    return built, archive
+
+
+def put_release(found: node.Node, log: pathlib.Path) -> str:
+    """Build the release and put it where the chapter expects it.
+
+    :returns: its version
+    """
+    built, archive = build_release()
+    root = found.path('/root')
+    run(['cp', built, root], log)
+    run(['tar', '-x', '--no-same-owner', '-f', archive, '-C', root], log)
+    release = version()
+    if not (root / f'nova_rt-{release}').is_dir():
+        raise Failed(f'{archive.name} is not of version {release}')
+    return release
+
+
+def command() -> None:
+    """Follow the chapter on one node: controller, compute host, and back.
+
+    :raises Failed: if a block cannot be followed, or a service does not run
+    """
+    LOG.parent.mkdir(parents=True, exist_ok=True)
+    LOG.unlink(missing_ok=True)
+    try:
+        blocks = read(CHAPTER)
+        with node.fresh(LOG) as found:
+            _follow(found, blocks)
+    except Wrong as error:
+        raise Failed(f'{CHAPTER.relative_to(ROOT)}: {error}', LOG) from error
+
+
+def _follow(found: node.Node, blocks: list[Block]) -> None:
+    release = put_release(found, LOG)
+    say(f'the node is up, with nova_rt {release} to install')
+    start = [*CLOUD, 'nova-api', 'nova-scheduler', 'libvirtd']
+    if found.run(f'systemctl start {" ".join(start)}', LOG):
+        raise Failed('the node is no cloud', LOG)
+    before = snapshot(found.path('/etc'))
+    follower = Follower(found, LOG, adapted(release))
+    kernel = take_bandwidth(found)
+    for place, services in (('controller', CONTROLLER), ('compute', COMPUTE)):
+        follower.follow(select(blocks, place, kernel=kernel))
+        say(
+            f'{place}: followed; {follower.commands} commands and'
+            f' {follower.files} files so far'
+        )
+        await_services(found, services, LOG)
+    follower.finish()
+    code = found.run(f'{node.NOVA}/bin/nova-rt-status upgrade check', LOG)
+    if code:
+        raise Failed(f'nova-rt-status upgrade check ended with {code}', LOG)
+    say('nova-rt-status upgrade check: 0')
+    for place in ('compute', 'controller'):
+        follower.follow(select(blocks, place, remove=True, kernel=kernel))
+    left = list(differences(before, snapshot(found.path('/etc'))))
+    if left:
+        raise Failed('\n'.join(['"Removing it" does not:', *left]), LOG)
+    say('removed: /etc is what it was before')
+    await_services(found, ('nova-api', 'nova-scheduler'), LOG)
+
+
+def take_bandwidth(found: node.Node) -> bool:
+    """Give the node bandwidth of the kernel for real-time tasks.
+
+    :returns: whether it has it; a lab that is up may have all of it
+    """
+    log = RUN / 'bandwidth.log'
+    words = ['rt', found.name, str(RT_RUNTIME_US)]
+    try:
+        run([node.CONTAINER, *words], log)
+    except Failed:
+        say("a lab has the kernel's bandwidth: without the host's check")
+        return False
+    return True

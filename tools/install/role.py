@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the Ansible role on nodes of a cloud, more than once.
+
+On a controller and on a compute host, each a new node:
+
+1. check mode changes nothing;
+2. variables that are wrong are refused before anything is changed;
+3. the first run sets the node up, its services run, and nova.conf has what
+   the chapter sets;
+4. the second run and check mode change nothing, and no service is started
+   anew;
+5. what changes one service's configuration restarts that service alone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import sys
+from typing import Any
+
+from tools.install import blocks, chapter, ini, node, wheel
+from tools.install.commands import (
+    CACHE,
+    ENVIRONMENT,
+    ROOT,
+    RUN,
+    Failed,
+    empty,
+    run,
+    say,
+)
+
+ANSIBLE = ROOT / 'deploy' / 'ansible'
+REQUIREMENTS = ANSIBLE / 'requirements.txt'
+PLAYBOOK = ANSIBLE / 'playbook.yml'
+LOG = RUN / 'role.log'
+WHERE = RUN / 'role'
+SERVICES = {
+    'controller': ('nova-api', 'nova-scheduler', 'nova-rt-conductor'),
+    'compute': ('nova-rt-exporter',),
+}
+_VARIABLES: dict[str, Any] = {
+    'nova_rt_conductor_transport_url': 'rabbit://nova:SECRET@controller:5672/',
+    'nova_rt_database_connection': (
+        'mysql+pymysql://nova_rt:SECRET@controller/nova_rt'
+    ),
+    'nova_rt_database_password': 'SECRET',
+    'nova_rt_enabled_filters': [
+        'ComputeFilter',
+        'ComputeCapabilitiesFilter',
+        'ImagePropertiesFilter',
+    ],
+    'nova_rt_cpu_set': '1',
+    'nova_rt_cpu_shared_set': '0',
+    'nova_rt_compute_options': {'smt': True},
+    # It does not start without Keystone.
+    'nova_rt_restart_compute': False,
+}
+#: Variables that are wrong, and a word of what the role says to each.
+_REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
+    'controller': [
+        ({'nova_rt_parts': ['scheduler']}, 'nova_rt_parts'),
+        ({'nova_rt_wheel': '/nowhere/nova_rt.whl'}, 'must be the wheel'),
+        ({'nova_rt_options': {'hints': 'maybe'}}, 'hints'),
+        ({'nova_rt_options': {'min_period_us': 2_000_000}}, 'above its'),
+        ({'nova_rt_enabled_filters': ['ComputeFilter']}, 'all of them'),
+        ({'nova_rt_database_connection': ''}, 'nova_rt_conductor to false'),
+        ({'nova_rt_environment': '/opt/other'}, 'There is no pip'),
+    ],
+    'compute': [
+        ({'nova_rt_cpu_set': ''}, 'share no CPU'),
+        ({'nova_rt_cpu_set': '0-1'}, 'share no CPU'),
+        ({'nova_rt_uid_maps': '0:100000'}, 'start:target:count'),
+    ],
+}
+#: For each part a change, and the services that have to be started anew.
+_CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
+    'controller': (
+        {'nova_rt_database_connection': (
+            'mysql+pymysql://nova_rt:SECRET@controller/nova_rt?charset=utf8mb4'
+        )},
+        {'nova-rt-conductor'},
+    ),
+    'compute': (
+        {'nova_rt_exporter_options': {'min_interval': 5}},
+        {'nova-rt-exporter'},
+    ),
+}  # fmt: skip
+
+
+class Runs:
+    """Runs of the playbook on one node.
+
+    :param part: ``controller`` or ``compute``
+    """
+
+    def __init__(
+        self,
+        part: str,
+        found: node.Node,
+        programs: pathlib.Path,
+    ) -> None:
+        self._part = part
+        self._programs = programs
+        self._inventory = WHERE / f'{part}.json'
+        variables = _VARIABLES | {
+            'nova_rt_wheel': str(next(_dist().glob('*.whl'))),
+            'ansible_connection': 'node',
+            'ansible_become': False,
+            'ansible_python_interpreter': '/usr/bin/python3',
+            'node_command': shlex.join(found.command()),
+        }
+        group = f'nova_rt_{part}s'
+        hosts = {'hosts': {part: variables}}
+        self._inventory.write_text(json.dumps({group: hosts}))
+
+    def __call__(
+        self, *words: str, variables: Mapping[str, Any] | None = None
+    ) -> dict[str, int]:
+        """Run the playbook; return how many tasks ended in which way.
+
+        :raises Failed: if a task failed
+        """
+        stats, _ = self._play(words, variables)
+        if stats['failed'] or stats['unreachable']:
+            raise Failed(f'{self._part}: the playbook failed', LOG)
+        return stats
+
+    def refused(self, variables: Mapping[str, Any], word: str) -> None:
+        """See that the role refuses variables, and says why.
+
+        :raises Failed: if it does not, or has changed something before
+        """
+        stats, text = self._play((), variables)
+        if not stats['failed']:
+            raise Failed(f'{self._part}: {variables} is not refused', LOG)
+        if stats['changed']:
+            raise Failed(f'{self._part}: {variables} is refused too late', LOG)
+        if word not in text:
+            raise Failed(f'{self._part}: {variables}: no {word!r}', LOG)
+
+    def _play(
+        self, words: Sequence[str], variables: Mapping[str, Any] | None
+    ) -> tuple[dict[str, int], str]:
+        # What the recap counts, and all that was said.
+        begin = LOG.stat().st_size if LOG.exists() else 0
+        run(
+            [
+                self._programs / 'ansible-playbook',
+                '--inventory',
+                self._inventory,
+                '--extra-vars',
+                json.dumps(dict(variables or {})),
+                '--diff',
+                *words,
+                PLAYBOOK,
+            ],
+            LOG,
+            environment=_environment(self._programs),
+            codes=range(256),
+        )
+        with LOG.open('rb') as log:
+            log.seek(begin)
+            text = log.read().decode(errors='replace')
+        recap = re.search(rf'^{self._part} +: (ok=.*)$', text, re.MULTILINE)
+        if not recap:
+            raise Failed(f'{self._part}: the playbook did not run', LOG)
+        counts = (word.split('=') for word in recap[1].split())
+        return {name: int(number) for name, number in counts}, text
+
+
+def _environment(programs: pathlib.Path) -> dict[str, str]:
+    return {
+        'PATH': f'{programs}:{ENVIRONMENT["PATH"]}',
+        'HOME': str(WHERE),
+        'ANSIBLE_HOME': str(WHERE / 'ansible'),
+        'ANSIBLE_CONNECTION_PLUGINS': str(
+            pathlib.Path(__file__).parent / 'connection'
+        ),
+        'ANSIBLE_LOCALHOST_WARNING': 'false',
+        'ANSIBLE_NOCOLOR': 'true',
+    }
+
+
+def _dist() -> pathlib.Path:
+    return wheel.WHERE / 'dist' / 'nova_rt'
+
+
+def install_ansible() -> pathlib.Path:
+    """Install Ansible and its linter at their pinned versions.
+
+    :returns: the directory of their programs
+    """
+    key = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()[:16]
+    kept = CACHE / f'ansible-{key}'
+    done = kept / 'done'
+    if not done.exists():
+        say('installing Ansible and its linter')
+        run([sys.executable, '-m', 'venv', '--clear', kept], LOG)
+        python = kept / 'bin' / 'python'
+        words = ('-m', 'pip', 'install', '--quiet', '--requirement')
+        run([python, *words, REQUIREMENTS], LOG)
+        done.touch()
+    return kept / 'bin'
+
+
+def lint(programs: pathlib.Path) -> None:
+    """Run the linter on a copy: it keeps its own files beside what it reads.
+
+    :raises Failed: if it finds something
+    """
+    copy = empty(WHERE / 'lint') / 'ansible'
+    shutil.copytree(ANSIBLE, copy)
+    words = ['--offline', '--strict', '--config-file', '.ansible-lint.yml']
+    run(
+        [programs / 'ansible-lint', '--nocolor', *words],
+        LOG,
+        copy,
+        _environment(programs),
+    )
+    say('ansible-lint: passed')
+
+
+def started_at(found: node.Node, services: Iterable[str]) -> dict[str, str]:
+    """When systemd started services last."""
+    words = ('systemctl', 'show', '--value', '-p')
+    return {
+        name: found.read(*words, 'ActiveEnterTimestampMonotonic', name)
+        for name in services
+    }
+
+
+def try_part(part: str, programs: pathlib.Path) -> None:
+    """Run the role on a new node, in all the ways that must work.
+
+    :raises Failed: if one does not
+    """
+    with node.fresh(LOG) as found:
+        services = SERVICES[part]
+        start = ' '.join((*chapter.CLOUD, 'libvirtd'))
+        if found.run(f'systemctl start {start}', LOG):
+            raise Failed('the node is no cloud', LOG)
+        play = Runs(part, found, programs)
+        before = chapter.snapshot(found.path('/etc'))
+
+        stats = play('--check')
+        _same(part, before, found)
+        say(f'{part}: check mode would change {stats["changed"]}, did nothing')
+        for variables, word in _REFUSED[part]:
+            play.refused(variables, word)
+        _same(part, before, found)
+        say(f'{part}: {len(_REFUSED[part])} wrong variables were refused')
+
+        stats = play()
+        say(f'{part}: the first run changed {stats["changed"]}')
+        chapter.await_services(found, services, LOG)
+        _as_the_chapter(part, found)
+        if part == 'controller':
+            status = f'{node.NOVA}/bin/nova-rt-status upgrade check'
+            if found.run(status, LOG):
+                raise Failed('nova-rt-status upgrade check failed', LOG)
+
+        since = started_at(found, services)
+        for words in ((), ('--check',)):
+            stats = play(*words)
+            if stats['changed']:
+                raise Failed(f'{part}: it changes something again', LOG)
+            say(f'{part}: {" ".join(("again", *words))}: changed=0')
+        if started_at(found, services) != since:
+            raise Failed(f'{part}: a service was started again', LOG)
+
+        variables, wanted = _CHANGES[part]
+        play(variables=variables)
+        now = started_at(found, services)
+        restarted = {name for name in services if now[name] != since[name]}
+        if restarted != wanted:
+            raise Failed(f'{part}: {restarted} were started again', LOG)
+        say(f'{part}: {variables} restarts {", ".join(restarted)} alone')
+        chapter.await_services(found, services, LOG)
+
+
+def _same(part: str, before: Mapping[str, str], found: node.Node) -> None:
+    now = chapter.snapshot(found.path('/etc'))
+    changed = list(chapter.differences(before, now))
+    if changed:
+        raise Failed('\n'.join([f'{part}: it has changed:', *changed]), LOG)
+
+
+def _as_the_chapter(part: str, found: node.Node) -> None:
+    # What the chapter sets is in force: of an option that is there more than
+    # once, the last counts.
+    for block in chapter.select(blocks.read(chapter.CHAPTER), part):
+        if 'edit' not in block.words:
+            continue
+        have = ini.parse(found.path(block.file).read_text())
+        changes = chapter.adapted('')
+        lines = [changes.get(line, line) for line in block.text.splitlines()]
+        for option, values in ini.parse('\n'.join(lines)).items():
+            last = have.get(option, [''])[-1]
+            wanted = values[-1].replace(ini.KEPT, '')
+            if not last.lower().endswith(wanted.lower()):
+                raise Failed(
+                    f'{block.file}: {option} is {last!r}; the chapter has'
+                    f' {values[-1]!r}'
+                )
+    say(f'{part}: its files have what the chapter sets')
+
+
+def command() -> None:
+    """Run the linter and the role.
+
+    :raises Failed: if something is wrong with it
+    """
+    empty(WHERE)
+    LOG.unlink(missing_ok=True)
+    programs = install_ansible()
+    lint(programs)
+    chapter.build_release()
+    for part in SERVICES:
+        try_part(part, programs)

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows the runbooks of the manual on the lab, to the letter.
+
+Each runbook is one section of the page. What has happened before its operator
+comes is done here: there are servers, a record is damaged, an older version of
+nova_rt is installed. Everything else is in the page's own blocks.
+"""
+
+from collections.abc import Callable, Mapping
+import contextlib
+import os
+import shutil
+import sys
+import time
+
+from openstack.connection import Connection
+import pymysql
+
+from lab import catalog, edition, namespace, paths, services, setup_steps
+from lab.console import LabError, say
+from lab.measure import sampler
+from lab.measure.container import Container
+from tools.install import blocks, chapter, lab_units, shell
+from tools.install.commands import ROOT, RUN, empty, run
+
+PAGE = ROOT / 'doc' / 'source' / 'admin' / 'runbooks.rst'
+LOG = RUN / 'runbooks.log'
+HOME = RUN / 'runbooks'
+OLDER, NEWER = '0.0.1', '0.0.2'
+#: What nova_rt is in.
+OURS = (
+    'nova-conductor', 'nova-scheduler', 'nova-rt-conductor', 'nova-api',
+    'nova-compute', 'nova-rt-exporter',
+)  # fmt: skip
+#: Of one block.
+_LIMIT_S = 300
+_LAB = [sys.executable, '-m', 'lab']
+_DOWN = 3
+_SYSTEMCTL = """#!/bin/sh
+cd {root} && NOVA_RT_LAB={work} exec {python} -m tools.install.lab_units "$@"
+"""
+
+
+class Stage:
+    """The lab before an operator comes.
+
+    :ivar servers: real-time servers that live through all runbooks
+    """
+
+    def __init__(self, cloud: Connection) -> None:
+        self._cloud = cloud
+        self.servers = [self._create(f'runbook-{n}') for n in range(2)]
+
+    def _create(self, name: str) -> str:
+        compute = self._cloud.compute
+        image = self._cloud.image.find_image(
+            catalog.IMAGE, ignore_missing=False
+        )
+        flavor = compute.find_flavor('rt.tiny', ignore_missing=False)
+        server = compute.create_server(
+            name=name, image_id=image.id, flavor_id=flavor.id, networks='none'
+        )
+        compute.wait_for_server(server, interval=1, wait=120)
+        return str(server.id)
+
+    def remove(self) -> None:
+        """Delete the servers."""
+        for server in self.servers:
+            self._cloud.compute.delete_server(server, ignore_missing=True)
+            self._cloud.compute.wait_for_delete(
+                self._cloud.compute.get_server(server), interval=1, wait=120
+            )
+
+    def maintenance(self) -> Mapping[str, str]:
+        """A host is to be maintained."""
+        return {'host=HOST': f'host={namespace.HOST_NAME}'}
+
+    def damaged(self) -> Mapping[str, str]:
+        """A record is damaged, and nova-compute has seen it."""
+        server = self.servers[0]
+        connection = pymysql.connect(
+            unix_socket=str(paths.MYSQL_SOCKET), user='root', db='nova_cell1'
+        )
+        with connection, connection.cursor() as cursor:
+            cursor.execute(
+                "UPDATE instance_system_metadata SET value = 'v=1;q=x' "
+                "WHERE instance_uuid = %s AND `key` = 'nova_rt'",
+                (server,),
+            )
+            connection.commit()
+        lab_units.main(['restart', 'nova-compute'])
+        deadline = time.monotonic() + 120
+        while self._cloud.compute.get_server(server).status != 'SHUTOFF':
+            if time.monotonic() > deadline:
+                raise LabError('a server with a broken record is not stopped')
+            time.sleep(1)
+        return {'server=SERVER': f'server={server}'}
+
+    def upgrade(self) -> Mapping[str, str]:
+        """An older version runs, and the wheel of a newer one is there."""
+        (newer,) = HOME.glob(f'nova_rt-{NEWER}-*.whl')
+        say(f'{newer.name} is to be installed')
+        return {
+            'version=1.1.0': f'version={NEWER}',
+            'nova=/opt/nova': f'nova={lab_units.PREFIX.read_text()}',
+            'cd /root': f'cd {HOME}',
+        }
+
+    def roll_back(self) -> Mapping[str, str]:
+        """The newer version runs."""
+        return {'version=1.0.0': f'version={OLDER}'}
+
+    def groups(self) -> list[str]:
+        """The control groups of the servers, below their hierarchy."""
+        found = []
+        for server in self.servers:
+            container = Container.of(server)
+            if container is None:
+                raise LabError(f'{server} does not run')
+            group = container.cgroup
+            found.append(str(group.relative_to(group.parents[1])))
+        return found
+
+
+def command() -> None:
+    """Follow all runbooks.
+
+    :raises LabError: if one of them cannot be followed
+    """
+    RUN.mkdir(parents=True, exist_ok=True)
+    LOG.unlink(missing_ok=True)
+    was_down = run([*_LAB, 'status'], LOG, codes=(0, 1, _DOWN)) == _DOWN
+    # The page's commands are typed on the host that has the servers.
+    run([*_LAB, 'up', '--computes', '1'], LOG)
+    try:
+        words = ['exec', sys.executable, '-m', 'tools.install.runbooks']
+        run([*_LAB, *words], LOG)
+    finally:
+        # Whatever the services run now: what is installed.
+        run([*_LAB, 'down' if was_down else 'up'], LOG)
+    say(f'the page was followed; {LOG} has every command')
+
+
+def _inside() -> None:
+    """The part of it that is in the lab's namespaces."""
+    _furnish()
+    cloud = catalog.connect()
+    try:
+        stage = Stage(cloud)
+        try:
+            _follow(stage)
+        finally:
+            stage.remove()
+    except blocks.Wrong as error:
+        raise LabError(f'{PAGE.name}: {error}', LOG) from error
+    finally:
+        cloud.close()
+        lab_units.PREFIX.unlink(missing_ok=True)
+
+
+def _furnish() -> None:
+    """Give the operator what is usual: systemctl, configuration, mysql."""
+    empty(HOME)
+    lab_units.PREFIX.unlink(missing_ok=True)
+    (HOME / 'bin').mkdir()
+    systemctl = HOME / 'bin' / 'systemctl'
+    systemctl.write_text(
+        _SYSTEMCTL.format(root=ROOT, work=paths.WORK, python=sys.executable)
+    )
+    systemctl.chmod(0o755)
+    more = HOME / '.nova' / 'nova.conf.d'
+    more.mkdir(parents=True)
+    etc = paths.ETC / 'nova'
+    (more.parent / 'nova.conf').symlink_to(etc / 'nova.conf')
+    for name in ('nova-database.conf', 'nova-rt-conductor.conf'):
+        (more / name).symlink_to(etc / name)
+    (HOME / '.my.cnf').write_text(
+        f'[client]\nuser = root\nsocket = {paths.MYSQL_SOCKET}\n'
+    )
+
+
+def _operator() -> shell.Shell:
+    """One who types as on a controller and a compute host at once."""
+    return shell.Shell(
+        'timeout', str(_LIMIT_S),
+        cwd=HOME,
+        environment=os.environ | {
+            'HOME': str(HOME),
+            'PATH': f'{HOME}/bin:{os.environ["PATH"]}',
+        },
+    )  # fmt: skip
+
+
+def _follow(stage: Stage) -> None:
+    found = blocks.read(PAGE)
+    runbooks: dict[str, Callable[[], Mapping[str, str]]] = {
+        'Planned maintenance of a host': stage.maintenance,
+        'A damaged record': stage.damaged,
+    }
+    _each(found, runbooks)
+    _install_older()
+    try:
+        with sampler.running(HOME / 'samples') as watch:
+            groups = stage.groups()
+            _each(
+                found,
+                {'Rolling upgrade': stage.upgrade,
+                 'Roll-back': stage.roll_back},
+            )  # fmt: skip
+            seen = watch.end()
+        for group in groups:
+            if len(seen.changes(group)) != 1:
+                raise LabError(f'{group}: {seen.changes(group)}')
+        say(f'no reservation dropped in upgrade and roll-back: {seen}')
+    finally:
+        _run(edition.installed())
+
+
+def _each(
+    found: list[blocks.Block],
+    runbooks: Mapping[str, Callable[[], Mapping[str, str]]],
+) -> None:
+    for title, prepare in runbooks.items():
+        section = [
+            block
+            for block in found
+            if block.section == title and 'second' not in block.words
+        ]
+        if not section:
+            raise blocks.Wrong(f'there is no runbook {title!r}')
+        follower = chapter.Follower(
+            _operator(), LOG, prepare(), str(HOME / 'state')
+        )
+        follower.follow(section)
+        follower.finish()
+        say(f'{title}: {follower.commands} commands')
+
+
+def _install_older() -> None:
+    """Have the services run an older version, in an environment of its own."""
+    wheels = [edition.build(version) for version in (NEWER, OLDER)]
+    for wheel in wheels:
+        shutil.copy(wheel, HOME)
+    older = edition.make(wheels[-1])
+    older.program('pip')
+    _run(older)
+    lab_units.PREFIX.write_text(str(older.prefix))
+
+
+def _run(version: edition.Edition) -> None:
+    table = services.table()
+    wanted = [version.put_in(table[name]) for name in OURS]
+    for each in reversed(wanted):
+        each.stop()
+    version.permit()
+    for each in wanted:
+        each.ensure()
+    setup_steps.hosts()
+
+
+if __name__ == '__main__':
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            _inside()
+        except LabError as error:
+            sys.exit(str(error))
