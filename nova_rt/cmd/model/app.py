@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``nova-rt-model``: how large a reservation must be, and what it can do.
+
+The commands are the entry points of group ``nova_rt.model``.
+"""
+
+import argparse
+import sys
+from typing import Any
+
+from nova_rt.cmd.cli import program
+
+
+class App(program.Program):
+    """The program."""
+
+    NAME = 'nova-rt-model'
+    COMMANDS = 'nova_rt.model'
+    DESCRIPTION = (
+        'From what a service needs to a reservation, and back. Asks no cloud.'
+    )
+
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        """Name the program as users do.
+
+        :returns: the parser of what stands before the command
+        """
+        parser = super().build_option_parser(
+            description, version, argparse_kwargs
+        )
+        parser.prog = self.NAME
+        return parser
+
+    def get_fuzzy_matches(self, cmd: str) -> list[str]:
+        """Say in one line that there is no such command.
+
+        :returns: nothing: there are few commands, and --help lists them
+        """
+        return []
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command.
+
+    :param argv: its arguments; None for those of the process
+    :returns: the exit code
+    """
+    return App().run(sys.argv[1:] if argv is None else argv)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

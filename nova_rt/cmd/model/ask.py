@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``reservation|rate|deadline|latency``: each from the others."""
+
+import argparse
+from typing import Any
+
+from nova_rt import exception
+from nova_rt.cmd.model import answers, columns, links, options, question
+from nova_rt.model import guarantee, questions, services, sizing
+
+# What stands at the end, in this order.
+_LONGEST = ('Model', 'How sure', 'Caution', 'Flavor', 'Link')
+
+
+class _Ask(question.Question):
+    """A command about one service."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Offer what describes the service.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        options.add_service(parser)
+        parser.add_argument(
+            '--plot', metavar='FILE',
+            help='Draw response times against reservations into a file such '
+            'as x.png, x.svg or x.pdf; needs matplotlib.',
+        )  # fmt: skip
+        return parser
+
+    def tell(
+        self,
+        point: answers.Point,
+        given: argparse.Namespace,
+        first: dict[str, Any] | None = None,
+        last: dict[str, Any] | None = None,
+    ) -> question.Answer:
+        """Say what to expect, and draw it.
+
+        :param first: what was asked for
+        :param last: what else there is to say
+        :returns: properties and their values
+        """
+        said = (first or {}) | answers.tell(point) | (last or {})
+        if given.link is not None:
+            said['Link'] = links.tell(
+                given.link, given.request_size, point.rate_per_s,
+                point.fraction,
+            )  # fmt: skip
+        for longest in _LONGEST:
+            if longest in said:
+                said[longest] = said.pop(longest)
+        if given.plot is not None:
+            from nova_rt.cmd.model import plot
+
+            plot.draw(point, given.plot)
+        return tuple(said), tuple(said.values())
+
+
+def _always(
+    given: argparse.Namespace,
+    arrivals: guarantee.Arrivals | None,
+    point: answers.Point,
+) -> dict[str, Any]:
+    """The bound that no request exceeds."""
+    if arrivals is None:
+        return {}
+    try:
+        longest_s = questions.longest_s(
+            arrivals, point.reservation, given.latency, point.limits
+        )
+    except exception.Unstable as err:
+        # If all of them were so long.
+        return {'Never above': columns.Told(None, 'no bound', str(err))}
+    return {'Never above': columns.Duration(longest_s)}
+
+
+class Reservation(_Ask):
+    """Say how large the reservation of a service must be.
+
+    With --percentile, so many of its requests meet the deadline. With --burst
+    and --longest and no percentile, all of them do, on a host that
+    guarantees.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Offer what a service needs.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        options.add_rate(parser)
+        options.add_deadline(parser)
+        options.add_percentile(parser, required=False)
+        options.add_always(parser)
+        options.add_choice(parser)
+        return parser
+
+    def answer(self, given: argparse.Namespace) -> question.Answer:
+        """Choose runtime and period.
+
+        :returns: properties and their values
+        """
+        limits = options.limits(given)
+        arrivals = options.arrivals(given)
+        if given.percentile is None:
+            return self._for_all(given, arrivals, limits)
+        choice = services.choose(options.service(given))
+        found = sizing.size(
+            choice.model, given.rate, given.deadline, given.percentile,
+            limits, given.period,
+        )  # fmt: skip
+        point = answers.Point(
+            choice, given.rate, found.reservation, given.vcpus, limits,
+            given.percentile, given.deadline,
+        )  # fmt: skip
+        promised = questions.fraction(
+            choice.model, found.reservation, given.rate, given.deadline,
+            limits,
+        )  # fmt: skip
+        said = {'In time': columns.Percent(promised)}
+        return self.tell(
+            point, given, None, said | _always(given, arrivals, point)
+        )
+
+    def _for_all(
+        self,
+        given: argparse.Namespace,
+        arrivals: guarantee.Arrivals | None,
+        limits: sizing.Limits,
+    ) -> question.Answer:
+        if arrivals is None:
+            raise exception.InvalidQuantity(
+                'give --percentile, or --burst and --longest if no request '
+                'may be late'
+            )
+        for name in ('service_time', 'measured', 'distribution', 'plot'):
+            if getattr(given, name) is not None:
+                raise exception.InvalidQuantity(
+                    f'--{name.replace("_", "-")} is for --percentile: if no '
+                    'request may be late, only the longest counts'
+                )
+        found = sizing.size_for_all(
+            arrivals, given.deadline, given.latency, limits, given.period
+        )
+        never_s = questions.longest_s(arrivals, found, given.latency, limits)
+        said = {
+            'Reservation': str(found),
+            'vCPUs': 1,
+            'Bandwidth': columns.Share(found.runtime_us / found.period_us),
+            'Never above': columns.Duration(never_s),
+            'Model': 'token bucket',
+            'How sure': columns.Text(
+                'No request exceeds it, on a host that guarantees, if the '
+                'requests keep to burst and rate and none takes more CPU '
+                'time.'
+            ),
+            'Flavor': answers.create(found, 1),
+        }
+        return tuple(said), tuple(said.values())
+
+
+class _About(_Ask):
+    """A command about a reservation that is given."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Offer the reservation.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        options.add_reservation(parser)
+        options.add_overhead(parser)
+        return parser
+
+
+class Rate(_About):
+    """Say how many requests a reservation can bear."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Offer what a service needs.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        options.add_deadline(parser)
+        options.add_percentile(parser)
+        return parser
+
+    def answer(self, given: argparse.Namespace) -> question.Answer:
+        """Find the highest rate.
+
+        :returns: properties and their values
+        """
+        choice = services.choose(options.service(given))
+        limits = options.limits(given)
+        found = questions.max_rate_per_s(
+            choice.model, given.reservation, given.deadline,
+            given.percentile, limits,
+        )  # fmt: skip
+        point = answers.Point(
+            choice, found, given.reservation, given.vcpus, limits,
+            given.percentile, given.deadline,
+        )  # fmt: skip
+        return self.tell(point, given, {'Rate': columns.Rate(found)})
+
+
+class Deadline(_About):
+    """Say how soon answers of a service can be promised."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Offer what a service needs.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        options.add_rate(parser)
+        options.add_percentile(parser)
+        options.add_always(parser)
+        return parser
+
+    def answer(self, given: argparse.Namespace) -> question.Answer:
+        """Find the shortest deadline.
+
+        :returns: properties and their values
+        """
+        arrivals = options.arrivals(given)
+        choice = services.choose(options.service(given))
+        limits = options.limits(given)
+        found = questions.min_deadline_s(
+            choice.model, given.reservation, given.rate, given.percentile,
+            limits,
+        )  # fmt: skip
+        point = answers.Point(
+            choice, given.rate, given.reservation, given.vcpus, limits,
+            given.percentile, found,
+        )  # fmt: skip
+        return self.tell(
+            point, given, {'Deadline': columns.Deadline(found)},
+            _always(given, arrivals, point),
+        )  # fmt: skip
+
+
+class Latency(_About):
+    """Say how long answers of a service take."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Offer what can be asked about them.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        options.add_rate(parser)
+        options.add_percentile(parser, required=False)
+        options.add_deadline(parser, required=False)
+        options.add_always(parser)
+        return parser
+
+    def answer(self, given: argparse.Namespace) -> question.Answer:
+        """Find mean and percentiles, and how many meet a deadline.
+
+        :returns: properties and their values
+        """
+        arrivals = options.arrivals(given)
+        choice = services.choose(options.service(given))
+        limits = options.limits(given)
+        point = answers.Point(
+            choice, given.rate, given.reservation, given.vcpus, limits,
+            given.percentile, given.deadline,
+        )  # fmt: skip
+        said: dict[str, Any] = {}
+        if given.deadline is not None:
+            promised = questions.fraction(
+                choice.model, given.reservation, given.rate, given.deadline,
+                limits,
+            )  # fmt: skip
+            said['In time'] = columns.Percent(promised)
+        return self.tell(
+            point, given, None, said | _always(given, arrivals, point)
+        )

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler itself, simulated: a hard CBS as in SCHED_DEADLINE."""
+
+import random
+
+import numpy
+
+from nova_rt import exception
+from nova_rt.model.schedule import Nanoseconds, Position
+from nova_rt.model.supply import NS_PER_US
+from nova_rt.reservation import Reservation
+
+
+class DeadlineServer:
+    """The deadline server of a container on one CPU.
+
+    The rules of Linux, kernel/sched/deadline.c:
+
+    - When work comes to an idle server whose deadline is over, or whose
+      budget q is too much for the time left, q/(d - t) > Q/P, a period
+      begins: q = Q, d = t + P. Otherwise the server keeps both
+      (update_dl_entity()).
+    - While it runs, its budget falls. When it is used up, the server waits
+      for its deadline, then has q = Q and d = d + P (replenish_dl_entity()).
+
+    Beside other servers, by earliest deadline first, it has its budget some
+    time before its deadline; the position says when. The budget that is left
+    runs in one piece.
+
+    :ivar reservation: Q and P
+    :ivar position: first, last or random
+    """
+
+    def __init__(
+        self,
+        reservation: Reservation,
+        position: Position = Position.FIRST,
+        seed: int = 0,
+    ) -> None:
+        if position in (Position.ALTERNATE, Position.WORST):
+            raise exception.InvalidQuantity(
+                'the periods of a CBS begin when work comes: its position '
+                f'is {position} in none of them'
+            )
+        self.reservation = reservation
+        self.position = position
+        self._random = random.Random(seed)  # noqa: S311
+        self._runtime = reservation.runtime_us * NS_PER_US
+        self._period = reservation.period_us * NS_PER_US
+
+    def _delay(self, slack: int) -> int:
+        """For how long others go first, if they may for so long."""
+        if self.position == Position.FIRST:
+            return 0
+        if self.position == Position.LAST:
+            return slack
+        return int(self._random.random() * slack)
+
+    def fifo_ns(
+        self, arrivals_ns: Nanoseconds, works_ns: Nanoseconds
+    ) -> Nanoseconds:
+        """When each request is done, first come, first served.
+
+        :param arrivals_ns: times that do not fall
+        :param works_ns: CPU times of at least 1
+        :returns: times, as many as requests
+        """
+        runtime, period = self._runtime, self._period
+        budget, deadline = 0, -1
+        now = -1
+        done = []
+        for arrival, work in zip(
+            arrivals_ns.tolist(), works_ns.tolist(), strict=True
+        ):
+            if arrival > now:
+                # It was idle, and wakes up.
+                now = arrival
+                left = deadline - now
+                if left <= 0 or budget * period > left * runtime:
+                    budget, deadline = runtime, now + period
+                    left = period
+                if budget:
+                    now += self._delay(left - budget)
+            if work <= budget:
+                budget -= work
+                now += work
+            else:
+                # It waits for its deadlines, n of them.
+                more = work - budget
+                periods = (more - 1) // runtime
+                more -= periods * runtime
+                now = deadline + periods * period
+                deadline = now + period
+                now += self._delay(period - runtime) + more
+                budget = runtime - more
+            done.append(now)
+        return numpy.array(done, dtype=numpy.int64)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reservation that is given can do: rates, deadlines, and for all.
+
+``sizing`` goes from a deadline to a reservation; these go back. What they
+promise holds in every schedule of other reservations, by the same argument:
+a response takes at most 2 (P - Q) longer than on a CPU that is always there.
+"""
+
+import math
+
+from nova_rt import exception
+from nova_rt.model import guarantee, inputs, sizing, supply
+from nova_rt.model.response import ResponseTime
+from nova_rt.reservation import Reservation
+
+
+def max_rate_per_s(
+    model: ResponseTime,
+    reservation: Reservation,
+    deadline_s: float,
+    fraction: float,
+    limits: sizing.Limits | None = None,
+) -> float:
+    """The highest rate at which a fraction is promised to meet a deadline.
+
+    :returns: requests/s
+    :raises Unreachable: if even requests that come alone are late
+    :raises Unanswerable: for what is no quantity
+    """
+    bandwidth = sizing.net_bandwidth(reservation, limits)
+    inputs.positive('the deadline', deadline_s)
+    gap_s = model.gap_s(reservation.period_us / 1e6, bandwidth)
+    try:
+        return model.max_rate_per_s(
+            bandwidth, max(deadline_s - gap_s, inputs.LEAST), fraction
+        )
+    except exception.Unreachable as err:
+        alone = model.capacity_per_s(bandwidth) * 1e-9
+        least_s = model.percentile_s(alone, bandwidth, fraction) + gap_s
+        raise exception.Unreachable(
+            f'with the reservation {reservation}, {fraction:.6g} of the '
+            f'requests do not meet {deadline_s:.6g} s even one at a time',
+            f'the shortest deadline they meet is {least_s:.6g} s',
+        ) from err
+
+
+def min_deadline_s(
+    model: ResponseTime,
+    reservation: Reservation,
+    rate_per_s: float,
+    fraction: float,
+    limits: sizing.Limits | None = None,
+) -> float:
+    """The shortest deadline that a fraction is promised to meet.
+
+    :returns: seconds
+    :raises Unanswerable: for what is no quantity, or not stable
+    """
+    found = sizing.expect(model, rate_per_s, fraction, reservation, limits)
+    return found.percentile_s + found.gap_s
+
+
+def fraction(
+    model: ResponseTime,
+    reservation: Reservation,
+    rate_per_s: float,
+    deadline_s: float,
+    limits: sizing.Limits | None = None,
+) -> float:
+    """The fraction of requests that is promised to meet a deadline.
+
+    :returns: from 0 to 1
+    :raises Unanswerable: for what is no quantity, or not stable
+    """
+    bandwidth = sizing.net_bandwidth(reservation, limits)
+    inputs.positive('the deadline', deadline_s)
+    gap_s = model.gap_s(reservation.period_us / 1e6, bandwidth)
+    left_s = max(deadline_s - gap_s, inputs.LEAST)
+    return model.fraction(rate_per_s, bandwidth, left_s)
+
+
+def longest_s(
+    arrivals: guarantee.Arrivals,
+    reservation: Reservation,
+    latency_s: float = 0.0,
+    limits: sizing.Limits | None = None,
+) -> float:
+    """The response time that no request exceeds.
+
+    :param latency_s: delta, one way, at most
+    :returns: seconds
+    :raises Unstable: if the rate times the CPU time is above what is left
+        of Q/P
+    :raises InvalidReservation: if nothing is left
+    """
+    inputs.not_negative('the latency', latency_s)
+    overhead_us = math.ceil((limits or sizing.Limits()).overhead_us)
+    net = Reservation(
+        reservation.runtime_us - overhead_us, reservation.period_us
+    )
+    return guarantee.delay_ns(arrivals, net) / supply.NS_PER_S + 2 * latency_s

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every model of response times answers, and how it is inverted.
+
+A request's response time R is the time from sending it to having its answer.
+Four numbers belong together: the rate of requests, the bandwidth of the
+reservation, a deadline D, and the fraction of requests with R <= D. A model
+gives each of them from the other three.
+"""
+
+import abc
+import math
+
+from nova_rt import exception
+from nova_rt.model import inputs, roots
+
+# How far a sum of doubles may be off: a bandwidth that is needed exactly is
+# not refused for its last digits.
+_ROUNDING = 1e-9
+# Where a search for a time ends: what is longer is no response time.
+_FOREVER_S = 1e15
+
+
+class ResponseTime(abc.ABC):
+    """Response times of a service in a container with a reservation.
+
+    The CPU is fluid here: with bandwidth u = Q/P, work takes 1/u times as
+    long (EDGE 2019, equation 2). A real reservation departs from that by at
+    most 2 (P - Q) in each response time; see :mod:`nova_rt.model.sizing`.
+
+    Requests are a Poisson process, served first come, first served. All
+    methods refuse what is no quantity (``InvalidQuantity``) and rates at or
+    above the capacity (``Unstable``).
+
+    :ivar latency_s: delta, the one-way latency between client and service;
+        every response time holds it twice
+    """
+
+    def __init__(self, latency_s: float = 0.0) -> None:
+        self.latency_s = inputs.not_negative('the latency', latency_s)
+
+    # What a model has to say. Arguments are checked, and stable; times are
+    # without the latency.
+
+    @abc.abstractmethod
+    def _capacity_per_s(self, bandwidth: float) -> float: ...
+
+    @abc.abstractmethod
+    def _mean_s(self, rate_per_s: float, bandwidth: float) -> float: ...
+
+    @abc.abstractmethod
+    def _log_late(
+        self, rate_per_s: float, bandwidth: float, time_s: float
+    ) -> float:
+        """ln P(R > time), or of an upper bound; falls with time."""
+
+    # What a model may know in closed form. ``log_late`` is ln(1 - fraction).
+
+    def _percentile_s(
+        self, rate_per_s: float, bandwidth: float, log_late: float
+    ) -> float:
+        high = self._mean_s(rate_per_s, bandwidth)
+        while self._log_late(rate_per_s, bandwidth, high) > log_late:
+            high *= 2
+            if high > _FOREVER_S:
+                raise exception.Unreachable(
+                    'the percentile is longer than any response time',
+                    'choose a lower percentile',
+                )
+        return roots.boundary(
+            lambda t: self._log_late(rate_per_s, bandwidth, t) - log_late,
+            0.0,
+            high,
+        )
+
+    def _max_rate_per_s(
+        self, bandwidth: float, time_s: float, log_late: float
+    ) -> float | None:
+        """The highest rate; None if even the smallest is too high."""
+        capacity = self._capacity_per_s(bandwidth)
+
+        def missing(rate_per_s: float) -> float:
+            if rate_per_s >= capacity:
+                return math.inf
+            return self._log_late(rate_per_s, bandwidth, time_s) - log_late
+
+        idle = capacity * 1e-9
+        if missing(idle) > 0:
+            return None
+        return roots.boundary(missing, capacity, idle)
+
+    def _min_bandwidth(
+        self, rate_per_s: float, time_s: float, log_late: float
+    ) -> float | None:
+        """The smallest bandwidth; None if a whole CPU is too little."""
+
+        def missing(bandwidth: float) -> float:
+            if rate_per_s >= self._capacity_per_s(bandwidth):
+                return math.inf
+            return self._log_late(rate_per_s, bandwidth, time_s) - log_late
+
+        at_most = missing(1.0)
+        if at_most > 0:
+            return 1.0 if at_most < _ROUNDING else None
+        return roots.boundary(missing, inputs.LEAST, 1.0)
+
+    # What users of the model call
+
+    def capacity_per_s(self, bandwidth: float) -> float:
+        """The rate at which requests can be served at most.
+
+        :returns: requests/s; a stable rate is below it
+        """
+        return self._capacity_per_s(inputs.bandwidth(bandwidth))
+
+    def check_stable(self, rate_per_s: float, bandwidth: float) -> None:
+        """Refuse rates with which the queue grows without end.
+
+        :raises Unstable: if the rate is at or above the capacity
+        """
+        inputs.positive('the rate', rate_per_s)
+        capacity = self.capacity_per_s(bandwidth)
+        if rate_per_s >= capacity:
+            raise exception.Unstable(rate_per_s, capacity)
+
+    def mean_s(self, rate_per_s: float, bandwidth: float) -> float:
+        """E[R], the mean response time.
+
+        :returns: seconds
+        :raises Unanswerable: see the class
+        """
+        self.check_stable(rate_per_s, bandwidth)
+        return 2 * self.latency_s + self._mean_s(rate_per_s, bandwidth)
+
+    def percentile_s(
+        self, rate_per_s: float, bandwidth: float, fraction: float
+    ) -> float:
+        """The time within which a fraction of the requests is answered.
+
+        :param fraction: phi, such as 0.99
+        :returns: the smallest deadline D with P(R <= D) >= phi, seconds
+        :raises Unanswerable: see the class
+        """
+        self.check_stable(rate_per_s, bandwidth)
+        log_late = _log_late(fraction)
+        return 2 * self.latency_s + self._percentile_s(
+            rate_per_s, bandwidth, log_late
+        )
+
+    def fraction(
+        self, rate_per_s: float, bandwidth: float, deadline_s: float
+    ) -> float:
+        """The fraction of requests answered within a deadline.
+
+        :returns: P(R <= D), from 0 to 1
+        :raises Unanswerable: see the class
+        """
+        late = self.log_late(rate_per_s, bandwidth, deadline_s)
+        return -math.expm1(late)
+
+    def log_late(
+        self, rate_per_s: float, bandwidth: float, deadline_s: float
+    ) -> float:
+        """How many requests miss a deadline, also where they are very few.
+
+        :returns: ln P(R > D), from 0 downwards
+        :raises Unanswerable: see the class
+        """
+        self.check_stable(rate_per_s, bandwidth)
+        inputs.positive('the deadline', deadline_s)
+        time_s = deadline_s - 2 * self.latency_s
+        if time_s <= 0:
+            return 0.0
+        return min(0.0, self._log_late(rate_per_s, bandwidth, time_s))
+
+    def gap_s(self, period_s: float, bandwidth: float) -> float:
+        """The longest that reservations with this period keep a request.
+
+        What (Q, P) supplies in any time t is at least u (t - 2 (P - Q)) and
+        at most u (t + 2 (P - Q)), so a response time differs from that of the
+        fluid CPU by at most 2 (P - Q) for each reservation on its way.
+
+        :returns: the sum of 2 (P - Q), seconds
+        """
+        return 2 * period_s * (1 - bandwidth)
+
+    def max_rate_per_s(
+        self, bandwidth: float, deadline_s: float, fraction: float
+    ) -> float:
+        """The highest rate at which the fraction meets the deadline.
+
+        :returns: requests/s
+        :raises Unreachable: if a single request takes too long
+        :raises Unanswerable: see the class
+        """
+        inputs.bandwidth(bandwidth)
+        log_late = _log_late(fraction)
+        time_s = self._time_s(deadline_s)
+        found = self._max_rate_per_s(bandwidth, time_s, log_late)
+        if found is None or found <= 0:
+            light = self._capacity_per_s(bandwidth) * 1e-9
+            least = self.percentile_s(light, bandwidth, fraction)
+            raise exception.Unreachable(
+                f'with bandwidth {bandwidth:.6g}, {fraction:.6g} of the '
+                f'requests do not meet {deadline_s:.6g} s even one at a time',
+                f'the shortest deadline they meet is {least:.6g} s',
+            )
+        return found
+
+    def min_bandwidth(
+        self, rate_per_s: float, deadline_s: float, fraction: float
+    ) -> float:
+        """The smallest bandwidth with which the fraction meets the deadline.
+
+        :returns: Q/P of each CPU, above 0 and at most 1
+        :raises Unreachable: if a whole CPU is too little
+        :raises Unanswerable: see the class
+        """
+        inputs.positive('the rate', rate_per_s)
+        log_late = _log_late(fraction)
+        time_s = self._time_s(deadline_s)
+        found = self._min_bandwidth(rate_per_s, time_s, log_late)
+        if found is None or found > 1 + _ROUNDING:
+            raise exception.Unreachable(
+                f'{fraction:.6g} of {rate_per_s:.6g} requests/s do not meet '
+                f'{deadline_s:.6g} s with whole CPUs',
+                self.nearest(rate_per_s, deadline_s, fraction),
+            )
+        return min(found, 1.0)
+
+    def nearest(
+        self,
+        rate_per_s: float,
+        deadline_s: float,
+        fraction: float,
+        bandwidth: float = 1.0,
+    ) -> str:
+        """What can be had if one of three wishes is given up.
+
+        :param bandwidth: the most that can be had
+        :returns: a clause
+        """
+        found = []
+        if rate_per_s < self._capacity_per_s(bandwidth):
+            least = self.percentile_s(rate_per_s, bandwidth, fraction)
+            found.append(f'the shortest deadline is {least:.6g} s')
+        time_s = deadline_s - 2 * self.latency_s
+        if time_s > 0:
+            most = self._max_rate_per_s(bandwidth, time_s, _log_late(fraction))
+            if most is not None and most > 0:
+                found.append(f'the highest rate is {most:.6g} requests/s')
+        if not found:
+            return 'ask for a longer deadline and a lower rate'
+        return f'at bandwidth {bandwidth:.6g} ' + ', '.join(found)
+
+    def _time_s(self, deadline_s: float) -> float:
+        """What of a deadline is left for the service."""
+        inputs.positive('the deadline', deadline_s)
+        trip_s = 2 * self.latency_s
+        if deadline_s <= trip_s:
+            raise exception.Unreachable(
+                f'a deadline of {deadline_s:.6g} s is over before an answer '
+                f'can travel: the round trip takes {trip_s:.6g} s',
+                f'choose a deadline above {trip_s:.6g} s',
+            )
+        return deadline_s - trip_s
+
+
+def _log_late(fraction: float) -> float:
+    """ln(1 - fraction), the logarithm of what may be late."""
+    return math.log1p(-inputs.fraction(fraction))

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.cmd.model.ask."""
+
+import shlex
+import types
+
+from nova_rt.bounds import Bounds
+from nova_rt.cmd import flavors
+from nova_rt.model import guarantee, sizing
+from nova_rt.request import HintRule
+from nova_rt.reservation import Reservation
+from nova_rt.tests.unit.cmd.model import base
+
+SERVICE = '--service-time 1ms --latency 0.1ms'
+GOAL = '--deadline 20ms --percentile 99'
+
+
+class AskTest(base.TestCase):
+    def test_reservation(self):
+        """The example of the manual, with the numbers of the formula."""
+        said = self.ask(f'reservation --rate 500/s {SERVICE} {GOAL}')
+        self.assertEqual('744/1000', said['Reservation'])
+        self.assertEqual('M/M/1', said['Model'])
+        self.assertEqual(1, said['vCPUs'])
+        rate = 0.739 / 1e-3 - 500
+        self.assertAlmostEqual(2e-4 + 1 / rate, said['Mean'])
+        self.assertAlmostEqual(2e-4 + 4.605170 / rate, said['p99'])
+        self.assertAlmostEqual(2e-3 * (1 - 0.739), said['Gap'])
+        self.assertAlmostEqual(said['Gap'] / 4, said['Shift'])
+        self.assertLessEqual(said['p99'] + said['Gap'], 0.02)
+        self.assertLessEqual(0.99, said['In time'])
+        self.assertNotIn('Caution', said)
+
+    def test_each_from_the_others(self):
+        """What one command says holds in the others."""
+        for more in (
+            '',
+            '--distribution constant',
+            '--vcpus 2',
+            '--link 64Mbit --request-size 2KiB',
+            '--link 64Mbit --request-size 2KiB --conservative',
+        ):
+            about = f'{SERVICE} {more}'
+            found = self.ask(f'reservation --rate 500/s {about} {GOAL}')
+            about += f' --reservation {found["Reservation"]}'
+            rate = self.ask(f'rate {about} {GOAL}')
+            self.assertLessEqual(500, rate['Rate'])
+            # A runtime has whole microseconds.
+            self.assertLess(rate['Rate'], 505)
+            deadline = self.ask(
+                f'deadline --rate 500/s {about} --percentile 99'
+            )
+            self.assertLessEqual(deadline['Deadline'], 0.02)
+            self.assertAlmostEqual(
+                deadline['p99'] + deadline['Gap'], deadline['Deadline']
+            )
+            latency = self.ask(f'latency --rate 500/s {about} --deadline 20ms')
+            self.assertAlmostEqual(found['In time'], latency['In time'])
+            for same in ('Mean', 'p50', 'p90', 'p99', 'p99.9', 'Flavor'):
+                self.assertEqual(deadline[same], latency[same])
+
+    def test_percentile_that_is_asked_for(self):
+        said = self.ask(
+            f'latency --rate 500/s {SERVICE} --reservation 744/1000 '
+            '--percentile 99.99'
+        )
+        self.assertLess(said['p99.9'], said['p99.99'])
+
+    def test_for_people(self):
+        result = self.run_it(f'rate {SERVICE} {GOAL} --reservation 744/1000')
+        self.assertEqual((0, ''), (result.code, result.err))
+        # Never more than it can bear, never less than it takes.
+        self.assertIn('| 500.1/s ', result.out)
+        self.assertIn('| 130.5 us ', result.out)
+        self.assertLess(max(map(len, result.out.splitlines())), 80)
+
+    def test_flavor(self):
+        """It is one that the cloud takes, in a shell as it stands there."""
+        for vcpus, more in ((1, ''), (3, '--vcpus 3')):
+            line = f'reservation --rate 500/s {SERVICE} {GOAL} {more}'
+            said = self.ask(line)
+            words = shlex.split(said['Flavor'])
+            self.assertEqual(['openstack', 'flavor', 'create'], words[:3])
+            specs = dict(
+                words[at + 1].split('=', 1)
+                for at, word in enumerate(words)
+                if word == '--property'
+            )
+            self.assertEqual(said['Reservation'], specs['rt:reservation'])
+            allowed = Bounds(HintRule.DENY, 1_000, 1_000_000)
+            made = types.SimpleNamespace(
+                flavorid='f', name='f', vcpus=vcpus, extra_specs=specs
+            )
+            self.assertIsNone(flavors.judge(made, allowed))
+            shown = [
+                row.split('|')[2].strip()
+                for row in self.run_it(line).out.splitlines()
+                if '|' in row
+            ]
+            start = next(
+                at for at, row in enumerate(shown) if 'openstack' in row
+            )
+            self.assertEqual(
+                words, shlex.split(''.join(shown[start:]).replace('\\', ' '))
+            )
+
+    def test_bounds_of_the_cloud(self):
+        line = f'reservation --rate 500/s {SERVICE} {GOAL}'
+        self.assertEqual(
+            '7943/10000', self.ask(f'{line} --period 10ms')['Reservation']
+        )
+        period = self.ask(f'{line} --min-period 5ms')['Reservation']
+        self.assertEqual('3826/5000', period)
+        more = self.ask(f'{line} --overhead 50us')['Reservation']
+        self.assertLess(
+            Reservation.parse('744/1000').ppm, Reservation.parse(more).ppm
+        )
+
+    def test_no_request_late(self):
+        line = (
+            'reservation --rate 300/s --deadline 20ms --latency 0.1ms '
+            '--burst 5 --longest 2ms'
+        )
+        said = self.ask(line)
+        self.assertEqual('2406/4000', said['Reservation'])
+        self.assertLessEqual(said['Never above'], 0.02)
+        # With what is left after the overhead.
+        bound = guarantee.delay_ns(
+            guarantee.Arrivals.of(5, 300, 2e-3), Reservation(2401, 4000)
+        )
+        self.assertAlmostEqual(bound / 1e9 + 2e-4, said['Never above'])
+
+    def test_bound_beside_the_percentile(self):
+        about = '--rate 300/s --service-time 1ms --burst 5 --longest 1.5ms'
+        said = self.ask(f'reservation {about} {GOAL}')
+        reservation = said['Reservation']
+        for line in (
+            f'latency {about} --reservation {reservation}',
+            f'deadline {about} --reservation {reservation} --percentile 99',
+        ):
+            again = self.ask(line)
+            self.assertEqual(said['Never above'], again['Never above'])
+        about = about.replace('1.5ms', '2ms')
+        self.assertIsNone(
+            self.ask(f'latency {about} --reservation 599/1000')['Never above']
+        )
+
+    def test_cautions(self):
+        line = f'latency --rate 500/s {SERVICE} --reservation '
+        for text, more in (
+            ('period is long', '35000/50000'),
+            ('95 %', '990/1000'),
+            ('link is used', '744/1000 --link 8Mbit --request-size 1500B'),
+        ):
+            self.assertIn(text, self.ask(line + more)['Caution'])
+
+    def test_link(self):
+        """Commands that hold the link, no slower than it was asked about."""
+        line = (
+            f'latency --rate 500/s {SERVICE} --reservation 748/1000 '
+            '--request-size 2KiB --link '
+        )
+        said = self.ask(f'{line} 64000.1kbit')['Link']
+        policy, rule, port = map(shlex.split, said.splitlines())
+        name = policy[-1]
+        self.assertEqual(
+            ['openstack', 'network', 'qos', 'policy', 'create', name], policy
+        )
+        self.assertEqual(
+            ['openstack', 'network', 'qos', 'rule', 'create', name,
+             '--type', 'bandwidth-limit', '--ingress',
+             '--max-kbps', '64001', '--max-burst-kbits', '525'],
+            rule,
+        )  # fmt: skip
+        self.assertEqual(
+            ['openstack', 'port', 'set', 'PORT', '--qos-policy', name], port
+        )
+        shown = self.run_it(f'{line} 64000.1kbit -f value -c Link').out
+        self.assertEqual(said, shown.strip())
+        table = self.run_it(f'{line} 64000.1kbit').out
+        self.assertLess(max(map(len, table.splitlines())), 80)
+        self.assertIn('| openstack network qos rule create ', table)
+        self.assertNotIn('Link', self.ask(line.partition('--request')[0]))
+
+    def test_burst_of_a_link(self):
+        """More for a link that is nearly full, or hardly ever may lose."""
+        line = (
+            'latency --rate 900/s --service-time 0.1ms --link 8Mbit '
+            '--request-size 1KB --reservation 744/1000'
+        )
+        # 8000 bit x ln(1000) / (1 - 0.9)
+        self.assertIn('--max-burst-kbits 553\n', self.ask(line)['Link'])
+        more = self.ask(f'{line} --percentile 99.9')['Link']
+        self.assertIn('--max-burst-kbits 737\n', more)
+        self.ask(f'{line} --percentile 99.99999999999999')
+
+    def test_link_that_needs_no_rule(self):
+        line = f'latency --rate 500/s {SERVICE} --reservation 748/1000'
+        line += ' --request-size 2KiB --link 3000Gbit'
+        self.assertIsNone(self.ask(line)['Link'])
+        self.assertIn('no rule: ', self.run_it(line).out)
+
+    def test_measured(self):
+        path = self.write('times.csv', '1ms\n' * 2000)
+        said = self.ask(
+            f'reservation --rate 500/s --latency 0.1ms {GOAL} --measured',
+            path,
+        )
+        self.assertEqual('M/G/1', said['Model'])
+        # The mean is that of equal times, by any model.
+        mean = self.ask(
+            'latency --rate 500/s --latency 0.1ms --service-time 1ms '
+            '--distribution constant --reservation ' + said['Reservation']
+        )['Mean']
+        self.assertAlmostEqual(mean, said['Mean'])
+        few = self.write('few.csv', '1ms\n' * 50)
+        said = self.ask(f'reservation --rate 500/s {GOAL} --measured', few)
+        self.assertIn('at least 1000', said['Caution'])
+
+    def test_formats(self):
+        line = f'latency --rate 500/s {SERVICE} --reservation 744/1000'
+        for form in ('table', 'json', 'yaml', 'shell', 'value'):
+            result = self.run_it(f'{line} -f {form}')
+            self.assertEqual((0, ''), (result.code, result.err), form)
+        result = self.run_it(f'{line} -f value -c Load')
+        self.assertAlmostEqual(500 / 739, float(result.out))
+
+
+class LimitsTest(base.TestCase):
+    def test_defaults_are_those_of_the_model(self):
+        usual = sizing.Limits()
+        line = f'reservation --rate 500/s {SERVICE} {GOAL}'
+        self.assertEqual(
+            self.ask(line),
+            self.ask(
+                f'{line} --min-period {usual.min_period_us}us '
+                f'--max-period {usual.max_period_us}us '
+                f'--overhead {usual.overhead_us}us --max-bandwidth 100'
+            ),
+        )

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.cmd.model.fit and samples."""
+
+import os
+import random
+import shlex
+
+from nova_rt.cmd.model import samples
+from nova_rt.tests.unit.cmd.model import base
+
+
+def exponential(number=3000, seed=1):
+    generator = random.Random(seed)
+    return [generator.expovariate(1000) for _ in range(number)]
+
+
+class FitTest(base.TestCase):
+    def fit(self, data, more=''):
+        return self.ask(f'fit {more}', self.write('x.csv', data))
+
+    def refused(self, text, data, more=''):
+        self.assert_refused(text, f'fit {more}', self.write('x.csv', data))
+
+    def test_exponential(self):
+        times = exponential()
+        said = self.fit('\n'.join(map(repr, times)), '--csv-unit s')
+        self.assertEqual('exponential', said['Suits'])
+        self.assertAlmostEqual(sum(times) / 3000, said['Mean'])
+        self.assertEqual(sorted(times)[2969], said['p99'])
+        # Three times above it are an accident.
+        self.assertNotIn('p99.9', said)
+        self.assertEqual(max(times), said['Longest'])
+        words = shlex.split(said['Options'])
+        again = self.ask('latency --rate 500/s --reservation 744/1000', *words)
+        self.assertEqual('M/M/1', again['Model'])
+
+    def test_constant(self):
+        said = self.fit('1ms\n' * 99 + '1.001ms\n')
+        self.assertEqual('constant', said['Suits'])
+        # The longest one, to be safe.
+        self.assertIn('1001us', said['Options'])
+        self.ask(
+            'latency --rate 500/s --reservation 744/1000',
+            *shlex.split(said['Options']),
+        )
+
+    def test_measured(self):
+        data = 'name,the time\n' + 'x,1\ny,3\n' * 60
+        said = self.fit(data, '--csv-unit ms --csv-column "the time"')
+        self.assertEqual('measured', said['Suits'])
+        self.assertAlmostEqual(0.25, said['Variation'])
+        again = self.ask(
+            'latency --rate 100/s --reservation 744/1000',
+            *shlex.split(said['Options']),
+        )
+        self.assertEqual('M/G/1', again['Model'])
+
+    def test_spellings(self):
+        """With names or without, by name or number, with what editors add."""
+        line = '0.001\n'
+        wanted = self.fit(line * 50, '--csv-unit s')
+        for data, more in (
+            ('time\n' + line * 50, '--csv-unit s'),
+            ('\ufefftime\r\n' + '1\r\n' * 50, '--csv-unit ms'),
+            ('\n\n' + '1e3\n\n' * 50, '--csv-unit us'),
+            ('"time"\n' + '"1ms"\n' * 50, ''),
+            ('1000 us\n' * 50, '--csv-unit s'),
+            ('a,b\n' + '7,1\n' * 50, '--csv-column b --csv-unit ms'),
+            ('a,b\n' + '7,1\n' * 50, '--csv-column 2 --csv-unit ms'),
+            ('7,1\n' * 50, '--csv-column 2 --csv-unit ms'),
+            ('2,1\n' + '7,1ms\n' * 50, '--csv-column 2 --csv-unit ms'),
+        ):
+            said = self.fit(data, more)
+            for same in ('Mean', 'Longest', 'Suits'):
+                self.assertEqual(wanted[same], said[same], data[:20])
+
+    def test_empty(self):
+        for data in ('', '\n\n', ' \n', ',,\n', 'time\n', '\ufeff'):
+            self.refused('there are no service times', data)
+
+    def test_too_few(self):
+        self.refused('19 service times are too few', '1ms\n' * 19)
+        self.fit('1ms\n' * 20)
+
+    def test_no_times(self):
+        for text, why in (
+            ('0', 'must be from'), ('-1', 'must be from'),
+            ('1e309', 'must be from'), ('-1e309', 'must be from'),
+            ('9' * 400, 'must be from'), ('1e-400', 'must be from'),
+            ('nan', 'no duration'), ('NaN', 'no duration'),
+            ('inf', 'no duration'), ('-Infinity', 'no duration'),
+            ('x', 'no duration'), ('1_0', 'no duration'),
+            ('0x10', 'no duration'), ('\u0661', 'no duration'),
+            ('1 2', 'no duration'),
+            ('1\x00', 'no duration'), ('\x1b[2J', 'no duration'),
+            ('-1ms', 'no duration'), ('1parsec', 'unit'),
+        ):  # fmt: skip
+            data = '1\n' * 30 + f'{text}\n'
+            self.refused(why, data, '--csv-unit s')
+            self.refused('line 31', data, '--csv-unit s')
+
+    def test_empty_cell(self):
+        self.refused(
+            "line 3: '' is no duration", 'a,b\n1,2\n1,\n',
+            '--csv-column b --csv-unit s',
+        )  # fmt: skip
+
+    def test_bad_first_line(self):
+        """It is not taken for a name."""
+        for text in ('nan', '-inf', '1e309', '-5', '0', '1\x00'):
+            self.refused('line 1', f'{text}\n' + '1\n' * 30, '--csv-unit s')
+
+    def test_unit_is_not_guessed(self):
+        self.refused("line 2: '1' has no unit", 'ms\n' + '1\n' * 30)
+
+    def test_columns(self):
+        data = 'a,b,b\n' + '1,2,3\n' * 30
+        self.refused('3 columns: choose one', data, '--csv-unit ms')
+        for column in ('b', 'c', '0', '4', '-1', '99999', ''):
+            self.refused(
+                'there is no column', data,
+                f'--csv-unit ms --csv-column={column!r}',
+            )  # fmt: skip
+        self.refused(
+            'line 3 has only 1', 'a,b\n1,2\n1\n',
+            '--csv-column b --csv-unit ms',
+        )  # fmt: skip
+
+    def test_hostile(self):
+        self.refused('line 1 is longer', '1' * 100_000)
+        self.refused('line 1 is longer', b'\0' * 100_000)
+        self.refused('is no text', b'\xff\xfe1\n')
+        self.refused('is no CSV', '"1\n1\n')
+        self.refused('is no CSV', '"1"x\n')
+        self.refused('2001 columns', 'a,' * 2000)
+        self.assert_refused('line 1 is longer', 'fit /dev/zero')
+        self.assert_refused('No such file', 'fit /nowhere')
+        self.assert_refused('directory', 'fit', str(self.directory))
+        unreadable = self.write('y\x1b.csv', '')
+        os.unlink(unreadable)
+        self.assert_refused('No such file', 'fit', unreadable)
+
+    def test_huge(self):
+        """It stops reading, whatever follows."""
+        self.useFixture(
+            base.fixtures.MonkeyPatch(
+                'nova_rt.cmd.model.samples.MAX_TIMES', 100
+            )
+        )
+        self.fit('1ms\n' * 100)
+        self.refused('more than 100', '1ms\n' * 101 + '"')
+
+    def test_the_limit_is_bearable(self):
+        self.assertLessEqual(samples.MAX_TIMES, 1_000_000)

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the simulated scheduler: schedule, simulation, cbs, confidence."""
+
+import time
+
+import ddt
+import numpy
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt.model import cbs, confidence, simulation, supply
+from nova_rt.model.schedule import Position, Schedule
+from nova_rt.reservation import Reservation
+from nova_rt.tests.unit.model import runs
+
+
+def tick_by_tick(arrivals, works, serves):
+    """When requests are done, in a loop over instants, as slow as clear."""
+    left = list(works)
+    done = []
+    now = 0
+    while len(done) < len(left):
+        if arrivals[len(done)] <= now and serves(now, True):
+            left[len(done)] -= 1
+            if left[len(done)] == 0:
+                done.append(now + 1)
+        else:
+            serves(now, False)
+        now += 1
+    return done
+
+
+class SlowCBS:
+    """The rules of the kernel, one instant after the other."""
+
+    def __init__(self, runtime, period, last):
+        self.runtime, self.period, self.last = runtime, period, last
+        self.budget, self.deadline = 0, -1
+        self.awake = False
+        self.begin = 0
+
+    def place(self, now):
+        self.begin = self.deadline - self.budget if self.last else now
+
+    def work(self, now):
+        """Whether it serves the work that is there at this instant."""
+        if not self.awake:
+            self.awake = True
+            left = self.deadline - now
+            over = self.budget * self.period > left * self.runtime
+            if left <= 0 or over:
+                self.budget = self.runtime
+                self.deadline = now + self.period
+            self.place(now)
+        if self.budget == 0 and now >= self.deadline:
+            self.budget = self.runtime
+            self.deadline += self.period
+            self.place(now)
+        if self.budget == 0 or now < self.begin:
+            return False
+        self.budget -= 1
+        return True
+
+
+def slow_cbs(arrivals, works, server):
+    left = list(works)
+    done = []
+    now = 0
+    while len(done) < len(left):
+        # Asleep if nothing came and nothing is left at this instant.
+        if arrivals[len(done)] > now:
+            server.awake = False
+        elif server.work(now):
+            left[len(done)] -= 1
+            if left[len(done)] == 0:
+                done.append(now + 1)
+        now += 1
+    return done
+
+
+@ddt.ddt
+class ScheduleTest(base.BaseTestCase):
+    @ddt.data(*Position)
+    def test_inverse(self, position):
+        schedule = Schedule(7, 10, position, seed=3)
+        works = numpy.arange(1, 1000, dtype=numpy.int64)
+        done = schedule.done_ns(works)
+        self.assertTrue((schedule.supplied_ns(done) == works).all())
+        self.assertTrue((schedule.supplied_ns(done - 1) == works - 1).all())
+
+    @ddt.data(*Position)
+    def test_between_the_bounds(self, position):
+        reservation = Reservation(70, 100)
+        schedule = Schedule.of(reservation, position, seed=5)
+        rng = runs.rng()
+        begin = rng.integers(0, 10**7, 2000)
+        length = rng.integers(0, 10**6, 2000)
+        given = schedule.supplied_ns(begin + length) - schedule.supplied_ns(
+            begin
+        )
+        for one, at in zip(given.tolist(), length.tolist(), strict=True):
+            self.assertLessEqual(supply.supplied_ns(at, reservation), one)
+            self.assertLessEqual(one, 0.7 * (at + 60_000) + 1)
+
+    def test_alternate_has_the_longest_gap(self):
+        reservation = Reservation(70, 100)
+        schedule = Schedule.of(reservation, Position.ALTERNATE)
+        edges = numpy.array([70_000, 130_000, 130_001], dtype=numpy.int64)
+        self.assertEqual(
+            [70_000, 70_000, 70_001], schedule.supplied_ns(edges).tolist()
+        )
+        self.assertEqual(60, supply.gap_us(reservation))
+
+    def test_random_positions_are_spread(self):
+        schedule = Schedule(100, 1100, Position.RANDOM, seed=1)
+        works = numpy.arange(10_000, dtype=numpy.int64) * 100 + 1
+        into = schedule.done_ns(works) % 1100
+        self.assertLess(abs(float(into.mean()) - 501), 10)
+        other = Schedule(100, 1100, Position.RANDOM, seed=2)
+        self.assertNotEqual(
+            into[:50].tolist(), (other.done_ns(works) % 1100)[:50].tolist()
+        )
+
+
+@ddt.ddt
+class FifoTest(base.BaseTestCase):
+    @ddt.data((7, 10, 'first'), (7, 10, 'last'), (1, 10, 'alternate'),
+              (10, 10, 'first'), (5, 9, 'random'))  # fmt: skip
+    @ddt.unpack
+    def test_against_the_slow_loop(self, runtime, period, position):
+        schedule = Schedule(runtime, period, Position(position), seed=2)
+        rng = runs.rng()
+        arrivals = numpy.cumsum(rng.integers(0, 12, 300))
+        works = rng.integers(1, 9, 300)
+
+        def serves(now, _):
+            edge = numpy.array([now, now + 1], dtype=numpy.int64)
+            before, after = schedule.supplied_ns(edge)
+            return after > before
+
+        self.assertEqual(
+            tick_by_tick(arrivals.tolist(), works.tolist(), serves),
+            simulation.fifo_ns(arrivals, works, schedule).tolist(),
+        )
+
+    def test_many_cpus_of_one(self):
+        rng = runs.rng()
+        arrivals = simulation.poisson_ns(500, 2000, rng)
+        works = simulation.exponential_ns(1e-3, 2000, rng)
+        for position in (Position.FIRST, Position.LAST):
+            schedule = Schedule(700_000, 1_000_000, position)
+            self.assertEqual(
+                simulation.fifo_ns(arrivals, works, schedule).tolist(),
+                simulation.fifo_many_ns(arrivals, works, 1, schedule).tolist(),
+            )
+        self.assertRaises(
+            exception.InvalidQuantity,
+            simulation.fifo_many_ns,
+            arrivals,
+            works,
+            2,
+            Schedule(1, 2, Position.RANDOM),
+        )
+
+    def test_a_million_requests_in_seconds(self):
+        rng = runs.rng()
+        arrivals = simulation.poisson_ns(500, 10**6, rng)
+        works = simulation.exponential_ns(1e-3, 10**6, rng)
+        begin = time.process_time()
+        simulation.fifo_ns(arrivals, works, Schedule(1_400_000, 2_000_000))
+        self.assertLess(time.process_time() - begin, 2)
+        begin = time.process_time()
+        cbs.DeadlineServer(Reservation(1400, 2000)).fifo_ns(arrivals, works)
+        self.assertLess(time.process_time() - begin, 6)
+
+    def test_seeded(self):
+        first, again, other = (
+            runs.single(500, 1e-3, 0.7, 1000, seed).tolist()
+            for seed in (1, 1, 2)
+        )
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+
+    def test_too_long(self):
+        self.assertRaises(
+            exception.InvalidQuantity,
+            simulation.poisson_ns,
+            1e-6,
+            10**6,
+            runs.rng(),
+        )
+
+
+class ShapedTest(base.BaseTestCase):
+    def test_keeps_to_the_bucket_and_no_more(self):
+        rng = runs.rng()
+        for burst in (1, 3, 20):
+            arrivals = numpy.cumsum(rng.integers(0, 20, 400) ** 2 // 10)
+            shaped = simulation.shaped_ns(arrivals, burst, 10)
+            # The textbook's loop: a level of tokens.
+            level, last = burst * 10, 0
+            for arrival, found in zip(
+                arrivals.tolist(), shaped.tolist(), strict=True
+            ):
+                now = max(arrival, last)
+                level = min(burst * 10, level + now - last)
+                wait = max(0, 10 - level)
+                level += wait - 10
+                last = now + wait
+                self.assertEqual(last, found)
+
+    def test_fewer_than_the_burst(self):
+        arrivals = numpy.array([5, 5, 5], dtype=numpy.int64)
+        self.assertEqual(
+            [5, 5, 5], simulation.shaped_ns(arrivals, 3, 10).tolist()
+        )
+        self.assertEqual(
+            [5, 5, 15], simulation.shaped_ns(arrivals, 2, 10).tolist()
+        )
+
+
+@ddt.ddt
+class DeadlineServerTest(base.BaseTestCase):
+    @ddt.data(*((u, p) for u in (7, 2, 10) for p in ('first', 'last')))
+    @ddt.unpack
+    def test_against_the_slow_loop(self, runtime, position):
+        # In steps of 10 us, since a reservation has whole microseconds.
+        step = 10_000
+        rng = runs.rng()
+        arrivals = numpy.cumsum(rng.integers(0, 25, 400))
+        works = rng.integers(1, 12, 400)
+        server = cbs.DeadlineServer(
+            Reservation(runtime * 10, 100), Position(position)
+        )
+        slow = SlowCBS(runtime, 10, position == 'last')
+        wanted = slow_cbs(arrivals.tolist(), works.tolist(), slow)
+        found = server.fifo_ns(arrivals * step, works * step)
+        self.assertEqual(wanted, (found // step).tolist())
+
+    def test_alone_an_activity_takes_the_formula(self):
+        reservation = Reservation(1400, 2000)
+        for cost_us in (1, 1399, 1400, 1401, 2800, 5000):
+            bound_ns = 1000 * supply.activity_us(cost_us, reservation)
+            server = cbs.DeadlineServer(reservation, Position.LAST)
+            done = server.fifo_ns(
+                numpy.array([7], dtype=numpy.int64),
+                numpy.array([cost_us * 1000], dtype=numpy.int64),
+            )
+            self.assertLessEqual(int(done[0]) - 7, bound_ns)
+            if cost_us % 1400 == 0:
+                self.assertEqual(int(done[0]) - 7, bound_ns)
+
+    def test_within_the_gap_of_the_fluid_cpu(self):
+        reservation = Reservation(1400, 2000)
+        gap_ns = 1000 * supply.gap_us(reservation)
+        rng = runs.rng()
+        arrivals = simulation.poisson_ns(600, 20_000, rng)
+        works = simulation.exponential_ns(1e-3, 20_000, rng)
+        fluid = simulation.fifo_ns(arrivals, works, Schedule(7, 10))
+        for position in (Position.FIRST, Position.LAST, Position.RANDOM):
+            done = cbs.DeadlineServer(reservation, position).fifo_ns(
+                arrivals, works
+            )
+            late = done - fluid
+            self.assertLessEqual(int(late.max()), gap_ns + 10)
+            self.assertLessEqual(-gap_ns - 10, int(late.min()))
+
+    def test_positions_of_other_schedules(self):
+        for position in (Position.ALTERNATE, Position.WORST):
+            self.assertRaises(
+                exception.InvalidQuantity,
+                cbs.DeadlineServer,
+                Reservation(1400, 2000),
+                position,
+            )
+
+
+class ConfidenceTest(base.BaseTestCase):
+    def test_covers(self):
+        # 95 % intervals of a known mean: 200 runs, 190 expected, 4 sigma.
+        rng = runs.rng()
+        hits = sum(
+            abs(found.value - 1) < found.half_width
+            for found in (
+                confidence.mean(rng.exponential(1, 3100), confidence.T_95)
+                for _ in range(200)
+            )
+        )
+        self.assertTrue(178 <= hits <= 200, hits)
+
+    def test_ends(self):
+        found = confidence.Estimate(5.0, 2.0)
+        self.assertEqual((3.0, 7.0), (found.low, found.high))
+
+    def test_too_few(self):
+        self.assertRaises(
+            exception.InvalidQuantity, confidence.mean, numpy.ones(3099)
+        )

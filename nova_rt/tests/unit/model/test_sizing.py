@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.model.sizing."""
+
+import math
+
+import ddt
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt.model import (
+    cbs,
+    confidence,
+    guarantee,
+    simulation,
+    sizing,
+    supply,
+)
+from nova_rt.model.chain import Chain, Stage
+from nova_rt.model.many import ManyCPUs
+from nova_rt.model.schedule import Position, Schedule
+from nova_rt.model.single import SingleQueue
+from nova_rt.model.tandem import Tandem, TandemBound
+from nova_rt.reservation import Reservation
+from nova_rt.tests.unit.model import runs
+from nova_rt.tests.unit.model.test_inverses import MODELS
+
+FREE = sizing.Limits(overhead_us=0)
+
+
+@ddt.ddt
+class SizeTest(base.BaseTestCase):
+    @ddt.data(
+        (500, 0.02, 0.99), (100, 0.1, 0.9), (50, 1.0, 0.999),
+        (900, 0.1, 0.99),
+    )  # fmt: skip
+    @ddt.unpack
+    def test_the_scheduler_meets_the_deadline(self, rate, deadline, fraction):
+        """Beside others, in the worst position, within the confidence."""
+        queue = SingleQueue(1e-3, 1e-4)
+        found = sizing.size(queue, rate, deadline, fraction, FREE)
+        count = 400_000
+        rng = runs.rng(14)
+        arrivals = simulation.poisson_ns(rate, count, rng)
+        works = simulation.exponential_ns(1e-3, count, rng)
+        highest = 0
+        for done in (
+            *(
+                simulation.fifo_ns(
+                    arrivals, works, Schedule.of(found.reservation, position)
+                )
+                for position in Position
+            ),
+            *(
+                cbs.DeadlineServer(found.reservation, position).fifo_ns(
+                    arrivals, works
+                )
+                for position in (Position.FIRST, Position.LAST)
+            ),
+        ):
+            seen = confidence.percentile(done - arrivals, fraction)
+            highest = max(highest, seen.value)
+            self.assertLess(seen.low / 1e9 + 2e-4, deadline)
+        # Nor is it far too much: no schedule is the worst all the time.
+        self.assertLess(0.7 * deadline, highest / 1e9 + 2e-4)
+
+    @ddt.data(*MODELS)
+    def test_every_model(self, name):
+        model = MODELS[name]
+        found = sizing.size(model, 200, 0.1, 0.99)
+        self.assertLess(found.percentile_s + found.gap_s, 0.1 + 1e-12)
+        self.assertLess(found.mean_s, found.percentile_s)
+        again = sizing.expect(model, 200, 0.99, found.reservation)
+        self.assertEqual(found, again)
+        self.assertLess(found.bandwidth, found.reservation.ppm / 1e6)
+        one_less = Reservation(
+            found.reservation.runtime_us - 2, found.reservation.period_us
+        )
+        less = sizing.expect(model, 200, 0.99, one_less)
+        self.assertLess(0.1, less.percentile_s + less.gap_s)
+
+    def test_no_other_period_is_better(self):
+        for rate, deadline in ((500, 0.02), (100, 0.1), (50, 1.0)):
+            queue = SingleQueue(1e-3)
+            limits = sizing.Limits(min_period_us=100)
+            best = sizing.size(queue, rate, deadline, 0.99, limits)
+            for period in limits.periods_us():
+                try:
+                    other = sizing.size(
+                        queue, rate, deadline, 0.99, limits, period
+                    )
+                except exception.Unreachable:
+                    continue
+                # A whole microsecond of Q may tip the scales.
+                self.assertLess(
+                    best.reservation.ppm,
+                    other.reservation.ppm
+                    + 1e6 / period
+                    + 1e6 / best.reservation.period_us,
+                )
+
+    def test_overhead_makes_periods_longer(self):
+        queue = SingleQueue(1e-3)
+        periods = [
+            sizing.size(
+                queue,
+                100,
+                0.1,
+                0.99,
+                sizing.Limits(min_period_us=100, overhead_us=overhead_us),
+            ).reservation.period_us
+            for overhead_us in (0, 1, 10, 100)
+        ]
+        self.assertEqual(sorted(set(periods)), periods)
+        self.assertEqual(100, periods[0])
+
+    def test_the_links_of_a_chain_have_no_gap(self):
+        chain = Chain([Stage(1e-3), Stage(8e-4, 0)], 1e-4)
+        tandem = Tandem(1e-3, 8e-4, 1e-4)
+        bound = TandemBound(1e-3, 8e-4, 1e-4)
+        one, two, three = (
+            sizing.size(model, 400, 0.05, 0.99).reservation.ppm
+            for model in (chain, tandem, bound)
+        )
+        self.assertEqual(one, two)
+        self.assertLess(two, three)
+
+    def test_given_period(self):
+        found = sizing.size(SingleQueue(1e-3), 500, 0.02, 0.99, period_us=2000)
+        self.assertEqual(2000, found.reservation.period_us)
+        err = self.assertRaises(
+            exception.Unreachable,
+            sizing.size,
+            SingleQueue(1e-3),
+            500,
+            0.02,
+            0.99,
+            sizing.Limits(max_bandwidth=0.9),
+            900_000,
+        )
+        self.assertIn('periods from 900000 us', str(err))
+        for period in (5, 999, 1_000_001):
+            self.assertRaises(
+                exception.InvalidQuantity,
+                sizing.size,
+                SingleQueue(1e-3),
+                500,
+                0.02,
+                0.99,
+                None,
+                period,
+            )
+
+    def test_impossible(self):
+        queue = SingleQueue(1e-3)
+        err = self.assertRaises(
+            exception.Unreachable, sizing.size, queue, 900, 0.01, 0.99
+        )
+        self.assertIn('shortest deadline is 0.0460517 s', err.nearest)
+        half = sizing.Limits(max_bandwidth=0.5)
+        err = self.assertRaises(
+            exception.Unreachable, sizing.size, queue, 490, 0.05, 0.99, half
+        )
+        self.assertIn('at bandwidth 0.5 the shortest deadline', err.nearest)
+        self.assertIn('highest rate is', err.nearest)
+        err = self.assertRaises(
+            exception.Unreachable, sizing.size, queue, 501, 0.005, 0.99, half
+        )
+        self.assertNotIn('\n', str(err))
+
+    @ddt.data(0, -1, math.nan, math.inf)
+    def test_what_is_no_quantity(self, bad):
+        queue = SingleQueue(1e-3)
+        for words in ((bad, 0.1, 0.9), (100, bad, 0.9), (100, 0.1, bad)):
+            self.assertRaises(
+                exception.InvalidQuantity, sizing.size, queue, *words
+            )
+
+    def test_several_cpus(self):
+        found = sizing.size(ManyCPUs(4, 1e-3), 2000, 0.02, 0.99)
+        self.assertLess(500_000, found.reservation.ppm)
+        self.assertLess(found.reservation.ppm, 1_000_000)
+
+
+@ddt.ddt
+class ExpectTest(base.BaseTestCase):
+    @ddt.data((1400, 2000, 0.8), (1800, 2000, 0.8), (1000, 2000, 0.9),
+              (1400, 2000, 0.5))  # fmt: skip
+    @ddt.unpack
+    def test_shift(self, runtime, period, load):
+        """What the place in the period does, on the CBS itself."""
+        reservation = Reservation(runtime, period)
+        rate, count = 500, 400_000
+        queue = SingleQueue(load * runtime / period / rate)
+        found = sizing.expect(queue, rate, 0.99, reservation, FREE)
+        self.assertLess(abs(found.shift_s - (period - runtime) / 2e6), 1e-12)
+        rng = runs.rng(15)
+        arrivals = simulation.poisson_ns(rate, count, rng)
+        works = simulation.exponential_ns(queue.service_s, count, rng)
+        fluid = simulation.fifo_ns(arrivals, works, Schedule(runtime, period))
+        for position, sign in (
+            (Position.FIRST, -1), (Position.RANDOM, 0), (Position.LAST, 1)
+        ):  # fmt: skip
+            done = cbs.DeadlineServer(reservation, position).fifo_ns(
+                arrivals, works
+            )
+            # The same requests: what is left is the schedule's alone.
+            shift_s = float((done - fluid).mean()) / 1e9
+            self.assertLess(
+                abs(shift_s - sign * found.shift_s), 0.2 * found.shift_s
+            )
+
+    @ddt.data((1000, 2000, 0.5), (400, 2000, 0.8), (1400, 2000, 0.9),
+              (1000, 5000, 0.7), (3000, 10_000, 0.8), (5000, 10_000, 0.8),
+              (9000, 10_000, 0.3))  # fmt: skip
+    @ddt.unpack
+    def test_mean_alone(self, runtime, period, load):
+        """On the CBS itself, with shifts up to half of the mean."""
+        reservation = Reservation(runtime, period)
+        rate, count = 500, 400_000
+        queue = SingleQueue(load * runtime / period / rate)
+        found = sizing.expect(queue, rate, 0.99, reservation, FREE)
+        rng = runs.rng(16)
+        arrivals = simulation.poisson_ns(rate, count, rng)
+        works = simulation.exponential_ns(queue.service_s, count, rng)
+        done = cbs.DeadlineServer(reservation).fifo_ns(arrivals, works)
+        # In nanoseconds: periods so short that it is all but fluid.
+        fluid = simulation.fifo_ns(arrivals, works, Schedule(runtime, period))
+        fluid_s = float((fluid - arrivals).mean()) / 1e9
+        chance_s = fluid_s - found.mean_s
+        measured_s = float((done - arrivals).mean()) / 1e9 - chance_s
+        self.assertLess(abs(measured_s / found.alone_s - 1), 0.05)
+
+    @ddt.data((500, 1000), (90, 100), (50_000, 100_000), (10, 1_000_000))
+    @ddt.unpack
+    def test_mean_alone_is_between_its_limits(self, runtime, period):
+        reservation = Reservation(runtime, period)
+        bandwidth = reservation.runtime_us / reservation.period_us
+        queue = SingleQueue(0.8 * bandwidth / 500)
+        found = sizing.expect(queue, 500, 0.99, reservation, FREE)
+        self.assertLessEqual(queue.mean_s(500, 1) * (1 - 1e-9), found.alone_s)
+        self.assertLess(found.alone_s, found.mean_s)
+
+    def test_a_whole_cpu_has_no_shift(self):
+        queue = SingleQueue(1e-3)
+        found = sizing.expect(queue, 500, 0.99, Reservation(1000, 1000), FREE)
+        self.assertEqual(found.mean_s, found.alone_s)
+
+    def test_overhead_of_the_whole_runtime(self):
+        self.assertRaises(
+            exception.InvalidQuantity,
+            sizing.expect,
+            SingleQueue(1e-3),
+            1,
+            0.9,
+            Reservation(5, 100),
+        )
+
+    def test_unstable_once_the_overhead_is_gone(self):
+        queue = SingleQueue(1e-3)
+        sizing.expect(queue, 699, 0.9, Reservation(1400, 2000), FREE)
+        self.assertRaises(
+            exception.Unstable,
+            sizing.expect,
+            queue,
+            699,
+            0.9,
+            Reservation(1400, 2000),
+        )
+
+
+@ddt.ddt
+class SizeForAllTest(base.BaseTestCase):
+    # The last ones take little more than what the rate needs: slow to see.
+    @ddt.data((5, 300, 1e-3, 0.02), (1, 10, 5e-3, 0.05), (50, 100, 1e-3, 0.2),
+              (5, 300, 2e-3, 10.0), (1, 333, 3e-3, 60.0))  # fmt: skip
+    @ddt.unpack
+    def test_least(self, burst, rate, cost_s, deadline_s):
+        arrivals = guarantee.Arrivals.of(burst, rate, cost_s)
+        limits = sizing.Limits()
+        found = sizing.size_for_all(arrivals, deadline_s, 1e-3)
+        net = Reservation(found.runtime_us - 5, found.period_us)
+        delay = guarantee.delay_ns(arrivals, net)
+        self.assertLessEqual(delay + 2_000_000, deadline_s * 1e9)
+        left = int((deadline_s - 2e-3) * 1e9)
+        for period in limits.periods_us():
+            runtime = guarantee.min_runtime_us(arrivals, left, period)
+            if runtime is not None:
+                self.assertLessEqual(
+                    found.ppm, -(-(runtime + 5) * 1_000_000 // period)
+                )
+
+    def test_impossible(self):
+        arrivals = guarantee.Arrivals.of(50, 100, 1e-3)
+        for deadline_s, latency_s in ((0.04, 0), (0.01, 0.005), (0.01, 1.0)):
+            err = self.assertRaises(
+                exception.Unreachable,
+                sizing.size_for_all,
+                arrivals,
+                deadline_s,
+                latency_s,
+            )
+            self.assertIn('a burst of 50 requests is 0.05 s of work', str(err))
+        self.assertRaises(
+            exception.Unreachable,
+            sizing.size_for_all,
+            guarantee.Arrivals.of(1, 1001, 1e-3),
+            1.0,
+        )
+
+
+@ddt.ddt
+class LimitsTest(base.BaseTestCase):
+    def test_periods(self):
+        found = sizing.Limits(1_000, 1_234).periods_us()
+        self.assertEqual([1000, 1100, 1200, 1234], found)
+        self.assertEqual(100, sizing.Limits(100, 4_194_304).periods_us()[0])
+
+    @ddt.data(
+        {'min_period_us': 99},
+        {'max_period_us': 5_000_000},
+        {'min_period_us': 2000, 'max_period_us': 1000},
+        {'max_bandwidth': 1.1},
+        {'max_bandwidth': 0},
+        {'overhead_us': -1},
+        {'overhead_us': math.nan},
+        {'min_period_us': 1000.5},
+    )
+    def test_refused(self, words):
+        self.assertRaises(exception.InvalidQuantity, sizing.Limits, **words)
+
+    def test_gap_is_that_of_the_reservation(self):
+        reservation = Reservation(1400, 2000)
+        found = sizing.expect(SingleQueue(1e-3), 500, 0.99, reservation, FREE)
+        self.assertLess(
+            abs(found.gap_s - supply.gap_us(reservation) / 1e6), 1e-15
+        )

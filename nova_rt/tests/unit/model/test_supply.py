@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.model.supply."""
+
+import ddt
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt.model import supply
+from nova_rt.reservation import Reservation
+
+
+@ddt.ddt
+class SupplyTest(base.BaseTestCase):
+    @ddt.data((1400, 2000), (100, 100), (2, 100), (99, 100))
+    @ddt.unpack
+    def test_inverse(self, runtime, period):
+        reservation = Reservation(runtime, period)
+        for work in (1, 999, 1000, 1001, 1_399_999, 1_400_000, 1_400_001,
+                     123_456_789):  # fmt: skip
+            done = supply.time_for_ns(work, reservation)
+            self.assertEqual(work, supply.supplied_ns(done, reservation))
+            self.assertEqual(
+                work - 1, supply.supplied_ns(done - 1, reservation)
+            )
+
+    def test_by_hand(self):
+        # Nothing for 2 (P - Q) = 1.2 ms, then 1.4 ms, a gap of 0.6 ms.
+        reservation = Reservation(1400, 2000)
+        for time_us, wanted_us in ((0, 0), (1200, 0), (1201, 1), (2600, 1400),
+                                   (3200, 1400), (3201, 1401)):  # fmt: skip
+            self.assertEqual(
+                wanted_us * 1000,
+                supply.supplied_ns(time_us * 1000, reservation),
+            )
+        self.assertEqual(0, supply.time_for_ns(0, reservation))
+        self.assertEqual(1200, supply.gap_us(reservation))
+        self.assertEqual(600, supply.gap_us(reservation, alone=True))
+
+    @ddt.data((1, 2000), (1400, 2000), (1401, 4000), (2800, 4000))
+    @ddt.unpack
+    def test_activity(self, cost_us, wanted_us):
+        self.assertEqual(
+            wanted_us, supply.activity_us(cost_us, Reservation(1400, 2000))
+        )
+
+    def test_refused(self):
+        reservation = Reservation(1400, 2000)
+        for bad in (-1, 0.5, True, '1'):
+            for call in (
+                supply.activity_us, supply.supplied_ns, supply.time_for_ns
+            ):  # fmt: skip
+                self.assertRaises(
+                    exception.InvalidQuantity, call, bad, reservation
+                )
