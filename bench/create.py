@@ -5,18 +5,22 @@ Brings the lab up and measures on it:
 
 * the time from the request to ACTIVE, of a real-time and a plain server,
   in turn, each with a port, each deleted before the next is made;
-* the same of real-time servers with nova-rt-conductor and while it is stopped;
+* the same of real-time servers with nova-rt-conductor and while it is stopped,
+  and the CPU time that nova-rt-conductor takes for the whole life of a server;
 * the resident memory of nova-rt-compute and of Nova's own nova-compute, each
   started anew and after the same servers.
 
-    python -m bench.create [--pairs N] [--output FILE.json]
+A ratio of medians comes with the interval in which it would be in 19 of 20
+repetitions (bootstrap, percentiles).
+
+    python -m bench.create [--pairs N] [--only PART] [--output FILE.json]
 """
 
 import argparse
 import json
-import os
 import pathlib
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -35,10 +39,12 @@ from lab import (
     services,
 )
 from lab.console import LabError
+from lab.measure import machine
 
 RT = 'rt.small'
 PLAIN = 'plain.small'
 CONDUCTOR = 'nova-rt-conductor'
+PARTS = ('create', 'conductor', 'memory')
 POLL_S = 0.02
 WARM_UP = 2
 # Servers that each nova-compute makes before its memory is read.
@@ -46,6 +52,7 @@ MEMORY_SERVERS = 5
 SETTLE_S = 15
 # A service that has just started or ended takes CPU time for a while.
 CONDUCTOR_S = 4
+RESAMPLES = 10_000
 AIM_TIME = 1.03
 AIM_CONDUCTOR = 1.01
 AIM_MEMORY = 1.05
@@ -68,13 +75,21 @@ def main() -> int:
 def _run(options: argparse.Namespace) -> None:
     connection = catalog.connect()
     _refuse_company(connection)
-    times = _times(connection, options.pairs)
-    conductor = _conductor_times(connection, options.pairs)
-    memory = {
-        'stock': _memory(connection, stock=True),
-        'nova_rt': _memory(connection, stock=False),
+    for flavor in (RT, PLAIN) * WARM_UP:
+        _create(connection, flavor)
+    result: dict[str, Any] = {
+        'python': platform.python_version(),
+        'machine': machine.describe(),
     }
-    result = _result(times, conductor, memory)
+    if options.only in (None, 'create'):
+        times = _times(connection, options.pairs)
+        result['create_to_active_s'] = _compare(
+            'real_time', times[RT], 'plain', times[PLAIN], AIM_TIME
+        )
+    if options.only in (None, 'conductor'):
+        result['conductor_s'] = _conductor(connection, options.pairs)
+    if options.only in (None, 'memory'):
+        result['memory'] = _memories(connection)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(result, indent=2) + '\n')
     print(_table(result))
@@ -88,6 +103,9 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         '--pairs', type=int, default=12, help='servers of each kind'
+    )
+    parser.add_argument(
+        '--only', choices=PARTS, help='leave the other parts out'
     )
     parser.add_argument(
         '--output',
@@ -111,8 +129,6 @@ def _refuse_company(connection: Connection) -> None:
 
 
 def _times(connection: Connection, pairs: int) -> dict[str, list[float]]:
-    for flavor in (RT, PLAIN) * WARM_UP:
-        _create(connection, flavor)
     times: dict[str, list[float]] = {RT: [], PLAIN: []}
     for number in range(pairs):
         # Each kind is the first of a pair as often as the other.
@@ -126,15 +142,11 @@ def _times(connection: Connection, pairs: int) -> dict[str, list[float]]:
     return times
 
 
-def _conductor_times(
-    connection: Connection, pairs: int
-) -> dict[bool, list[float]]:
-    """Create with and without the conductor, in turn.
-
-    :return: whether it ran -> seconds until ACTIVE.
-    """
+def _conductor(connection: Connection, pairs: int) -> dict[str, Any]:
+    """Create with and without the conductor, in turn."""
     conductor = services.table()[CONDUCTOR]
     times: dict[bool, list[float]] = {True: [], False: []}
+    cpu_s = []
     try:
         for number in range(pairs):
             for runs in (True, False) if number % 2 else (False, True):
@@ -143,7 +155,11 @@ def _conductor_times(
                 else:
                     conductor.stop()
                 time.sleep(CONDUCTOR_S)
+                running = conductor.running()
+                before_s = running.cpu_s() if running else 0.0
                 times[runs].append(_create(connection, RT))
+                if running:
+                    cpu_s.append(running.cpu_s() - before_s)
             print(
                 f'pair {number + 1:>2} of {pairs}: with {CONDUCTOR} '
                 f'{times[True][-1]:.2f} s, without {times[False][-1]:.2f} s',
@@ -151,7 +167,9 @@ def _conductor_times(
             )
     finally:
         conductor.ensure()
-    return times
+    return _compare(
+        'with', times[True], 'without', times[False], AIM_CONDUCTOR
+    ) | {'conductor_cpu_s': statistics.median(cpu_s)}
 
 
 def _create(connection: Connection, flavor: str) -> float:
@@ -186,6 +204,19 @@ def _create(connection: Connection, flavor: str) -> float:
     return elapsed
 
 
+def _memories(connection: Connection) -> dict[str, Any]:
+    stock = _memory(connection, stock=True)
+    ours = _memory(connection, stock=False)
+    return {
+        'stock': stock,
+        'nova_rt': ours,
+        'ratio': ours['process_kb'] / stock['process_kb'],
+        'ratio_with_helpers': ours['with_helpers_kb']
+        / stock['with_helpers_kb'],
+        'aim': AIM_MEMORY,
+    }
+
+
 def _memory(connection: Connection, stock: bool) -> dict[str, int]:
     """Restart nova-compute and return its resident memory in KiB."""
     program = "Nova's own nova-compute" if stock else 'nova-rt-compute'
@@ -208,34 +239,6 @@ def _memory(connection: Connection, stock: bool) -> dict[str, int]:
     return {'process_kb': int(rss), 'with_helpers_kb': running.rss_kb()}
 
 
-def _result(
-    times: dict[str, list[float]],
-    conductor: dict[bool, list[float]],
-    memory: dict[str, dict[str, int]],
-) -> dict[str, Any]:
-    return {
-        'machine': {
-            'cpus': os.cpu_count(),
-            'kernel': platform.release(),
-            'python': platform.python_version(),
-        },
-        'create_to_active_s': _compare(
-            'real_time', times[RT], 'plain', times[PLAIN], AIM_TIME
-        ),
-        'conductor_s': _compare(
-            'with', conductor[True], 'without', conductor[False], AIM_CONDUCTOR
-        ),
-        'memory': memory
-        | {
-            'ratio': memory['nova_rt']['process_kb']
-            / memory['stock']['process_kb'],
-            'ratio_with_helpers': memory['nova_rt']['with_helpers_kb']
-            / memory['stock']['with_helpers_kb'],
-            'aim': AIM_MEMORY,
-        },
-    }
-
-
 def _compare(
     name: str, ours: list[float], other: str, theirs: list[float], aim: float
 ) -> dict[str, Any]:
@@ -245,6 +248,7 @@ def _compare(
         name: {'median': one, 'all': ours},
         other: {'median': two, 'all': theirs},
         'ratio_of_medians': one / two,
+        'interval': _interval(ours, theirs),
         'median_of_ratios': statistics.median(
             a / b for a, b in zip(ours, theirs, strict=True)
         ),
@@ -252,36 +256,59 @@ def _compare(
     }
 
 
-def _table(result: dict[str, Any]) -> str:
-    memory = result['memory']
-    rows = [
-        ('', 'nova_rt', 'without', 'ratio', 'aim'),
-        *_rows(
-            'create to ACTIVE',
-            result['create_to_active_s'],
-            'real_time',
-            'plain',
+def _interval(ours: list[float], theirs: list[float]) -> list[float]:
+    """Return what the ratio of medians lies between, by the bootstrap.
+
+    Efron, Tibshirani: An Introduction to the Bootstrap, 1993, chapter 13.
+    """
+    draw = random.Random(1).choices  # noqa: S311
+    ratios = statistics.quantiles(
+        (
+            statistics.median(draw(ours, k=len(ours)))
+            / statistics.median(draw(theirs, k=len(theirs)))
+            for _ in range(RESAMPLES)
         ),
-        *_rows('  the conductor', result['conductor_s'], 'with', 'without'),
+        n=40,
+    )
+    return [ratios[0], ratios[-1]]
+
+
+def _table(result: dict[str, Any]) -> str:
+    rows: list[tuple[str, ...]] = [('', 'nova_rt', 'without', 'ratio', 'aim')]
+    if 'create_to_active_s' in result:
+        times = result['create_to_active_s']
+        rows += _rows('create to ACTIVE', times, 'real_time', 'plain')
+    if 'conductor_s' in result:
+        times = result['conductor_s']
+        rows += _rows('  the conductor', times, 'with', 'without')
+        cpu_s = times['conductor_cpu_s']
+        rows.append(('  CPU that it takes', f'{cpu_s:.3f} s', '', '', ''))
+    if 'memory' in result:
+        rows += _memory_rows(result['memory'])
+    return '\n' + '\n'.join(
+        f'{row[0]:<32}' + ''.join(f'{text:>15}' for text in row[1:])
+        for row in rows
+    )
+
+
+def _memory_rows(memory: dict[str, Any]) -> list[tuple[str, ...]]:
+    ours, stock = memory['nova_rt'], memory['stock']
+    return [
         (
             'memory of nova-compute',
-            f'{memory["nova_rt"]["process_kb"] / 1024:.0f} MiB',
-            f'{memory["stock"]["process_kb"] / 1024:.0f} MiB',
+            f'{ours["process_kb"] / 1024:.0f} MiB',
+            f'{stock["process_kb"] / 1024:.0f} MiB',
             f'{memory["ratio"]:.3f}',
             f'{memory["aim"]}',
         ),
         (
             '  with its privileged helpers',
-            f'{memory["nova_rt"]["with_helpers_kb"] / 1024:.0f} MiB',
-            f'{memory["stock"]["with_helpers_kb"] / 1024:.0f} MiB',
+            f'{ours["with_helpers_kb"] / 1024:.0f} MiB',
+            f'{stock["with_helpers_kb"] / 1024:.0f} MiB',
             f'{memory["ratio_with_helpers"]:.3f}',
             '',
         ),
     ]
-    return '\n' + '\n'.join(
-        f'{row[0]:<32}' + ''.join(f'{text:>11}' for text in row[1:])
-        for row in rows
-    )
 
 
 def _rows(
@@ -295,6 +322,13 @@ def _rows(
             f'{times[other]["median"]:.2f} s',
             f'{times["ratio_of_medians"]:.3f}',
             aim,
+        ),
+        (
+            '  19 of 20 times between',
+            '',
+            '',
+            '{:.3f}..{:.3f}'.format(*times['interval']),
+            '',
         ),
         (
             '  each pair by itself',

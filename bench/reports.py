@@ -36,9 +36,12 @@ import fixtures
 from oslo_config import cfg
 import oslo_messaging
 
+from lab.measure import distribution
 from nova_rt import events
 from nova_rt.admission import Capacity, Scope
 from nova_rt.compute import reports
+from nova_rt.compute.backlog import Backlog
+from nova_rt.compute.epoch import Epoch
 from nova_rt.conductor import rpcapi
 from nova_rt.db import api
 from nova_rt.extra_specs import Enforcement
@@ -64,7 +67,7 @@ class Capability:
 
 
 class Host:
-    """The reservations of a host, see :class:`reports.Source`."""
+    """A host, see :class:`nova_rt.compute.sampler.Source` and ``Running``."""
 
     adopted = True
     capability: Any = Capability()
@@ -185,14 +188,15 @@ def _make_reporter(
     spans_s: list[float],
 ) -> tuple[Host, reports.Reporter]:
     host = Host(number, args.servers)
-    backlog = reports.Backlog()
+    backlog = Backlog()
     host.seam.subscribe(backlog)
     path = pathlib.Path(args.directory) / host.name
     return host, reports.Reporter(
         Timed(transport, host.name, spans_s=spans_s),
         host,
+        host,
         backlog,
-        reports.Epoch(path),
+        Epoch(path),
         'bench',
         60,
     )
@@ -391,7 +395,7 @@ def _measure(
         'unanswered': sum(failed for _, failed, _ in measured),
         'drivers_late_s': round(max(late for *_, late in measured), 2),
         'answer_median_s': round(statistics.median(spans_s), 4),
-        'answer_p99_s': round(spans_s[len(spans_s) * 99 // 100], 4),
+        'answer_p99_s': round(distribution.percentile(spans_s, 99), 4),
         'drained_after_s': round(drained_s, 1),
         'oldest_report_s': round(max(ages_s[len(ages_s) // 2 :]), 1),
         'failed': sum(

@@ -20,7 +20,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nova_rt.db import api, models, samples, session
+from nova_rt.db import api, models, progress, series, session, sums
 from nova_rt.db.objects import Resolution, Retention
 from nova_rt.tests.fixtures import database
 from nova_rt.tests.fixtures.reports import make_uuid
@@ -140,12 +140,12 @@ def measure(rows: int) -> Figures:
     }
     keep = {each: 400 * DAY for each in Resolution}
     transactions = Transactions()
-    end = NOW + samples.GRACE
+    end = NOW + sums.GRACE
     with session.writer() as writer:
         # All but the last hour, at once: what a conductor does that was away.
-        for series in (samples.SERVERS, samples.HOSTS):
+        for table in (series.SERVERS, series.HOSTS):
             for resolution in (Resolution.FIVE_MINUTES, Resolution.HOUR):
-                row = samples.lock_progress(writer, series.job(resolution))
+                row = progress.lock_progress(writer, table.job(resolution))
                 row.done_us = models.to_us(NOW - DAY)
     figures['sum_up_day'] = _timed(
         transactions, lambda: api.sum_up(end - HOUR, keep)

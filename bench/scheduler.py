@@ -56,6 +56,7 @@ from placement.db.sqlalchemy import models as placement_models
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+from lab.measure import machine
 from nova_rt import admission, node_stats
 from nova_rt.scheduler import host_stats, manager, request_filter
 from nova_rt.scheduler.filters import rt_bandwidth_filter
@@ -566,7 +567,7 @@ def main() -> None:
     result = {
         'what': 'cost in nova-scheduler',
         'python': platform.python_version(),
-        'machine': platform.machine(),
+        'machine': machine.describe(),
         'filters': [],
         'select_destinations': [],
     }

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure some points with distwalk, the papers' own load, and with ours.
+
+    python -m experiments.distwalk [--source DIR] [--output DIR]
+    python -m experiments.distwalk --lab [COUNT] [--source DIR]
+
+Both send the same requests at the same instants to the HCBS guest: those of a
+small figure of EDGE 2019 without a link. With --lab they send COUNT of them,
+or 10,000, to containers of the lab, which has to be up, and only those for
+half of a CPU: stock Linux sums reservations over the host. distwalk is
+compiled from its public source, which is fetched if it is not there. Without
+it, this says so and ends with EX_UNAVAILABLE. It is under the GNU GPL, and no
+part of this project.
+"""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+
+from experiments import __main__ as command
+from experiments import description, evaluate, guest, judge, servers
+from experiments.distwalk import containers
+from lab import namespace, paths
+from lab.console import LabError
+
+PUBLIC = 'https://github.com/tomcucinotta/distwalk'
+#: What was tested.
+COMMIT = '9b00acca58dc9682be2eb92cc1f3a62598e92738'
+PROGRAMS = ('dw_node', 'dw_client')
+FIGURE = 'edge19-fig4ac'
+
+
+class Unavailable(Exception):
+    """There is no distwalk; the text says why."""
+
+
+def build(source: pathlib.Path) -> guest.Load:
+    """Fetch and compile distwalk.
+
+    :param source: its checkout; made if it is not there
+    :raises Unavailable: if one of them cannot be done
+    """
+    top = str(source)
+    steps = [['make', '-C', f'{top}/src', *PROGRAMS]]
+    if not source.exists():
+        steps[:0] = [
+            ['git', 'clone', '--quiet', PUBLIC, top],
+            ['git', '-C', top, 'checkout', '--quiet', COMMIT],
+        ]
+    for step in steps:
+        try:
+            done = subprocess.run(step, check=False, stdout=subprocess.DEVNULL)
+        except OSError as err:
+            raise Unavailable(str(err)) from err
+        if done.returncode:
+            words = ' '.join(step)
+            raise Unavailable(f'{words} ended with {done.returncode}')
+    return guest.Load(
+        pathlib.Path(__file__).with_name('load.c'),
+        tuple(source / 'src' / name for name in PROGRAMS),
+        cpus=1,
+    )
+
+
+def measure(load: guest.Load, cache: pathlib.Path) -> list[evaluate.Result]:
+    """Measure the points with a load."""
+
+    def source(
+        kernel: str, tasks: command.Tasks, where: pathlib.Path
+    ) -> command.Runs:
+        return guest.run(kernel, tasks, where, load)
+
+    figure = description.load(FIGURE)
+    return command.measure(figure, 'small', cache, source)
+
+
+def measure_in_lab(load: guest.Load, count: int) -> list[evaluate.Result]:
+    """Measure those that stock Linux has room for in the lab's containers."""
+
+    def source(
+        kernel: str, tasks: command.Tasks, where: pathlib.Path
+    ) -> command.Runs:
+        return containers.run(tasks, load)
+
+    figure = description.load(FIGURE)
+    small = figure.small | {'bandwidth': [0.5], 'count': count}
+    figure = dataclasses.replace(figure, small=small)
+    return command.measure(figure, 'small', paths.RESULTS, source)
+
+
+def line(ours: evaluate.Result, theirs: evaluate.Result) -> str:
+    """A point, measured by both."""
+    words = []
+    for name in ('mean_s', 'percentile_s'):
+        one, other = (getattr(r.measured, name) for r in (ours, theirs))
+        more = other / one - 1
+        words.append(f'{one * 1e3:.3f} and {other * 1e3:.3f} ms ({more:+.1%})')
+    return (
+        f'{judge.describe(ours.point)}: mean {words[0]}, p99 {words[1]}, '
+        f'mean against the scheduler {ours.scheduler_error:+.1%} and '
+        f'{theirs.scheduler_error:+.1%}, lost {ours.lost} and {theirs.lost}'
+    )
+
+
+def main() -> int:
+    """Run the command.
+
+    :returns: the exit code
+    """
+    parser = argparse.ArgumentParser(
+        prog='python -m experiments.distwalk',
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        '--source',
+        type=pathlib.Path,
+        default=paths.WORK / 'cache/distwalk',
+        help='its checkout (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--output',
+        type=pathlib.Path,
+        help="directory of the guest's results (default: "
+        f'{paths.RESULTS / "experiments"})',
+    )
+    parser.add_argument(
+        '--lab',
+        type=int,
+        nargs='?',
+        const=10_000,
+        metavar='COUNT',
+        help="in the lab's containers, so many requests",
+    )
+    options = parser.parse_args()
+    if options.lab is not None:
+        if options.output is not None:
+            parser.error('--output belongs to the guest, not to --lab')
+        if options.lab < 1:
+            parser.error('COUNT is at least 1')
+    if options.lab and not namespace.inside():
+        return servers.again('experiments.distwalk')
+    output = options.output or paths.RESULTS / 'experiments'
+    try:
+        theirs = build(options.source)
+        found = [
+            measure_in_lab(load, options.lab)
+            if options.lab
+            else measure(load, output / 'cache')
+            for load in (guest.OURS, theirs)
+        ]
+        for pair in zip(*found, strict=True):
+            print(line(*pair))
+    except Unavailable as err:
+        print(f'distwalk: skipped, {err}')
+        return os.EX_UNAVAILABLE
+    except (guest.Failed, LabError) as err:
+        print(f'distwalk: {err}', file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points, measured in the containers of the lab."""
+
+from collections.abc import Sequence
+import contextlib
+import os
+import pathlib
+import subprocess
+import tempfile
+from typing import Any
+
+from experiments import guest, samples, servers
+from lab import catalog
+from lab.console import LabError
+from lab.measure import container, network, rtprobe
+
+_PORT = 7000
+#: Where the programs are in a container; it becomes their /.
+_PLACE = '/experiment'
+
+
+def run(
+    tasks: Sequence[guest.Task], load: guest.Load
+) -> dict[str, samples.Run]:
+    """Measure points, each with a server of its own.
+
+    :returns: what was measured, by the names of the tasks
+    :raises LabError: if something was not measured
+    """
+    with contextlib.ExitStack() as stack:
+        cloud = stack.enter_context(contextlib.closing(catalog.connect()))
+        image = cloud.image.find_image(catalog.IMAGE, ignore_missing=False)
+        ours = servers.Servers(cloud, 'distwalk', image.id)
+        stack.callback(ours.delete)
+        name = stack.enter_context(tempfile.TemporaryDirectory())
+        tree = _tree(load, pathlib.Path(name))
+        found = {}
+        for task in tasks:
+            point = task.point
+            server = ours.boot(
+                task.name,
+                f'{point.runtime_us}/{point.period_us}',
+                network=True,
+            )
+            found[task.name] = _ask(server, tree, task)
+            ours.delete()
+    return found
+
+
+def _tree(load: guest.Load, root: pathlib.Path) -> pathlib.Path:
+    """Put a load's programs, and what they need, into a directory."""
+    # A container's user has to get in, too.
+    root.chmod(0o755)
+    guest.compile_c(load.source, root / 'load')
+    for program in load.programs:
+        guest.copy_program(program, root)
+    return root
+
+
+def _copy(tree: pathlib.Path, found: container.Container) -> None:
+    """Copy programs into a container, as its root: ours has no user there."""
+    entering = [
+        'nsenter', '--target', str(found.first_process()), '--all', '--root',
+        '--wd=/', 'sh', '-ec', f'mkdir {_PLACE}; cd {_PLACE}; tar x',
+    ]  # fmt: skip
+    with subprocess.Popen(
+        ['tar', '-c', '-C', str(tree), '.'], stdout=subprocess.PIPE
+    ) as packing:
+        done = subprocess.run(
+            entering, stdin=packing.stdout, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise LabError(f'the programs were not copied: {done.stderr.strip()}')
+
+
+def _ask(server: Any, tree: pathlib.Path, task: guest.Task) -> samples.Run:
+    """Start a load in a container, and its client beside it."""
+    found = container.Container.of(server.id)
+    if not found:
+        raise LabError('the server has no container')
+    ip = servers.address(server)
+    rtprobe.Probe(ip).wait()
+    (cpu,) = found.cpus()
+    other = max(os.sched_getaffinity(0) - {cpu}, default=cpu)
+    _copy(tree, found)
+    _, words = task.line().split(' -- ')
+    asking = [
+        'taskset', '--cpu-list', str(other), 'chrt', '--fifo', '1',
+        'chroot', str(tree), '/load', 'client', '--to', ip,
+        '--port', str(_PORT), *words.split(),
+    ]  # fmt: skip
+    answering = ['/load', 'server', '--port', str(_PORT)]
+    with (
+        servers.inside(found, answering, ('--rr', '1'), cpu, _PLACE),
+        network.ahead(other),
+    ):
+        done = subprocess.run(
+            asking, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise LabError(f'the client says: {done.stderr.strip()[-200:]}')
+    return samples.requests(done.stdout.splitlines())

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was measured, beside what nova_rt/model says of it.
+
+A few thousand response times of a queue have a mean that is far from its
+expectation, because of which requests came. So each point has three answers:
+
+- the *theory*, for all requests there could be;
+- the *fluid* queue with the very requests that were sent, on a CPU that is
+  always there with the speed Q/P;
+- the *scheduler* with these requests: nova_rt/model/cbs, and the token bucket.
+
+Fluid against theory is chance. Measured against fluid is what the theory does
+not know, and measured against scheduler is what the simulation does not.
+"""
+
+import dataclasses
+import math
+
+import numpy
+
+from experiments import samples
+from experiments.description import Point
+from lab.measure import distribution
+from nova_rt.model import (
+    cbs,
+    constant,
+    guarantee,
+    many,
+    simulation,
+    single,
+    sizing,
+    tandem,
+)
+from nova_rt.model.response import ResponseTime
+from nova_rt.reservation import Reservation
+
+PERCENT = 99
+FRACTION = PERCENT / 100
+#: The token bucket's size: one frame.
+BURST_BYTES = 1514
+#: Requests at the beginning that are sent and not counted: the queue is empty
+#: then, and the neighbours do not know each other's addresses.
+SKIPPED = 100
+Nanoseconds = samples.Nanoseconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """Mean and 99th percentile in seconds."""
+
+    mean_s: float
+    percentile_s: float
+
+    @classmethod
+    def of(cls, times_ns: Nanoseconds) -> 'Numbers':
+        """Those of response times."""
+        return cls(
+            float(times_ns.mean()) / 1e9,
+            distribution.percentile(sorted(times_ns.tolist()), PERCENT) / 1e9,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A point, measured and computed.
+
+    :ivar theory: M/M/1, or the tandem with its exact percentile
+    :ivar bound_s: the papers' percentile, which is a bound with a link
+    :ivar bucket_s: what the token bucket's one frame takes off the tandem
+    :ivar fluid: the same requests on a fluid CPU, behind the token bucket
+    :ivar alone_s: the mean of the same requests as the model has it for a
+        container that is alone: :func:`nova_rt.model.sizing.mean_alone_s`, or
+        for several CPUs :func:`nova_rt.model.many.mean_shared_s`
+    :ivar scheduler: the same requests, scheduled; the fluid one if there is no
+        reservation, or several CPUs
+    :ivar excess_s: the most that a response was later than on the fluid CPU
+        with the bandwidth less the overhead
+    :ivar gap_s: what it may be later: 2 (P - Q)
+    :ivar longest_s: the longest response
+    :ivar guaranteed_s: what none may exceed, for constant CPU times; else 0
+    :ivar trip_s: 2 delta, measured
+    :ivar late_s: the most that the client was late
+    :ivar count: requests that were answered
+    """
+
+    point: Point
+    measured: Numbers
+    theory: Numbers
+    bound_s: float
+    bucket_s: float
+    fluid: Numbers
+    alone_s: float
+    scheduler: Numbers
+    excess_s: float
+    gap_s: float
+    longest_s: float
+    guaranteed_s: float
+    trip_s: float
+    late_s: float
+    count: int
+    lost: int
+    sorted_ns: Nanoseconds = dataclasses.field(repr=False)
+
+    @property
+    def error(self) -> float:
+        """Measured mean against theory, as a fraction."""
+        return self.measured.mean_s / self.theory.mean_s - 1
+
+    @property
+    def chance(self) -> float:
+        """What of the error is due to which requests came."""
+        return self.fluid.mean_s / self.theory.mean_s - 1
+
+    @property
+    def fluid_error(self) -> float:
+        """Measured mean against the fluid queue with the same requests."""
+        return self.measured.mean_s / self.fluid.mean_s - 1
+
+    @property
+    def alone_error(self) -> float:
+        """Measured mean against that of a container alone on its CPU."""
+        return self.measured.mean_s / self.alone_s - 1
+
+    @property
+    def scheduler_error(self) -> float:
+        """Measured mean against the simulated scheduler."""
+        return self.measured.mean_s / self.scheduler.mean_s - 1
+
+    @property
+    def scheduler_percentile_error(self) -> float:
+        """The same for the 99th percentile."""
+        return self.measured.percentile_s / self.scheduler.percentile_s - 1
+
+    @property
+    def expected_percentile_s(self) -> float:
+        """The measured percentile without the part that is chance.
+
+        What was measured less the fluid one says what kernel and link add to
+        the percentile; with theory's in the place of the fluid one, this is an
+        estimate of the percentile of very many requests.
+        """
+        return (
+            self.theory.percentile_s
+            + self.measured.percentile_s
+            - self.fluid.percentile_s
+        )
+
+    @property
+    def percentile_error(self) -> float:
+        """The same against the exact percentile behind a token bucket.
+
+        The bucket lets one frame pass at once, and what waits at the link is
+        ahead by it. The model has no such bucket.
+        """
+        exact_s = self.theory.percentile_s - self.bucket_s
+        return self.expected_percentile_s / exact_s - 1
+
+
+def latency_s(ping: samples.Run) -> float:
+    """2 delta: what a request takes beside the server's CPU time.
+
+    :param ping: requests that ask for none
+    """
+    times_ns = (ping.response_ns - ping.service_ns)[SKIPPED:]
+    return float(times_ns.mean()) / 1e9
+
+
+def models(
+    point: Point, trip_s: float
+) -> tuple[ResponseTime, ResponseTime, float]:
+    """The exact model, the papers' bound, and the bandwidth to ask for."""
+    service_s = point.service_us / 1e6
+    bandwidth = point.bandwidth or 1.0
+    if point.cpus > 1:
+        several = many.ManyCPUs(point.cpus, service_s, trip_s / 2)
+        return several, several, bandwidth
+    if point.work_is == 'constant':
+        equal = constant.ConstantQueue(service_s, trip_s / 2)
+        return equal, equal, bandwidth
+    if not point.link_bit_per_s:
+        exact = single.SingleQueue(service_s, trip_s / 2)
+        return exact, exact, bandwidth
+    sending_s = tandem.transmission_s(
+        point.size_bytes * 8, point.link_bit_per_s
+    )
+    return (
+        tandem.Tandem(service_s, sending_s, trip_s / 2),
+        tandem.TandemBound(service_s, sending_s, trip_s / 2),
+        bandwidth,
+    )
+
+
+def through_link_ns(
+    arrivals_ns: Nanoseconds, sizes_bytes: Nanoseconds, bit_per_s: int
+) -> Nanoseconds:
+    """When the last frame of each request leaves the token bucket.
+
+    With tokens for B bytes, a frame leaves B/sigma before a queue without
+    tokens would have sent it, but not before it came.
+    """
+    if not bit_per_s:
+        return arrivals_ns
+    times_ns = numpy.ceil(sizes_bytes * 8e9 / bit_per_s).astype(numpy.int64)
+    sent_ns = simulation.fifo_ns(arrivals_ns, times_ns)
+    ahead_ns = int(BURST_BYTES * 8e9 / bit_per_s)
+    found: Nanoseconds = numpy.maximum(arrivals_ns, sent_ns - ahead_ns)
+    return found
+
+
+def _bucket_s(point: Point) -> float:
+    if not point.link_bit_per_s:
+        return 0.0
+    return BURST_BYTES * 8 / point.link_bit_per_s
+
+
+def on_fluid_ns(
+    arrivals_ns: Nanoseconds,
+    works_ns: Nanoseconds,
+    bandwidth: float,
+    cpus: int = 1,
+) -> Nanoseconds:
+    """When each request is done on CPUs that are always there."""
+    slowed_ns = numpy.ceil(works_ns / bandwidth).astype(numpy.int64)
+    if cpus > 1:
+        return simulation.fifo_many_ns(arrivals_ns, slowed_ns, cpus)
+    return simulation.fifo_ns(arrivals_ns, slowed_ns)
+
+
+def bound_s(
+    reservation: Reservation, arrivals_ns: Nanoseconds, works_ns: Nanoseconds
+) -> float:
+    """What no response time exceeds, without the network.
+
+    Of the largest CPU time, and the smallest token bucket that the arrivals
+    keep to, at a rate of 0.98 of the capacity.
+
+    :returns: seconds
+    """
+    cost_ns = int(works_ns.max())
+    usable = Reservation(
+        math.floor(reservation.runtime_us - sizing.Limits().overhead_us),
+        reservation.period_us,
+    )
+    interval_ns = math.ceil(
+        cost_ns * usable.period_us / usable.runtime_us / 0.98
+    )
+    # Request k needs k - j + 1 - (t_k - t_j)/interval tokens, for all j <= k.
+    level = numpy.arange(len(arrivals_ns)) - arrivals_ns / interval_ns
+    tokens = (level - numpy.minimum.accumulate(level)).max() + 1
+    arrivals = guarantee.Arrivals(math.ceil(tokens), interval_ns, cost_ns)
+    return guarantee.delay_ns(arrivals, usable) / 1e9
+
+
+def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
+    """Put what was measured beside what the model says.
+
+    :param trip_s: 2 delta, measured
+    :returns: all numbers of the point
+    :raises Malformed: if hardly anything was answered
+    """
+    if len(run.service_ns) <= SKIPPED:
+        raise samples.Malformed(f'{len(run.service_ns)} answers are too few')
+    exact, bound, bandwidth = models(point, trip_s)
+    rate = point.rate_per_s
+    works_ns = numpy.maximum(run.service_ns, 1)
+    trip_ns = round(trip_s * 1e9)
+    there_ns = through_link_ns(
+        run.intended_ns, run.size_bytes, point.link_bit_per_s
+    )
+    fluid_ns = on_fluid_ns(there_ns, works_ns, bandwidth, point.cpus)
+    done_ns, alone_ns, gain_s = fluid_ns, fluid_ns, 0.0
+    excess_s, gap_s, guaranteed_s = 0.0, 0.0, 0.0
+    if point.bandwidth:
+        reservation = Reservation(point.runtime_us, point.period_us)
+        if point.cpus == 1:
+            server = cbs.DeadlineServer(reservation)
+            done_ns = server.fifo_ns(there_ns, works_ns)
+        expected = sizing.expect(exact, rate, FRACTION, reservation)
+        gap_s, gain_s = expected.gap_s, expected.mean_s - expected.alone_s
+        if point.cpus > 1:
+            gain_s = (expected.mean_s - trip_s) - many.mean_shared_s(
+                point.cpus, point.service_us / 1e6, rate, expected.bandwidth
+            )
+        alone_ns = on_fluid_ns(
+            there_ns, works_ns, expected.bandwidth, point.cpus
+        )
+        late_ns = run.received_ns - alone_ns - trip_ns
+        excess_s = float(late_ns[SKIPPED:].max()) / 1e9
+        if point.work_is == 'constant':
+            guaranteed_s = trip_s + bound_s(reservation, there_ns, works_ns)
+
+    def responses(done: Nanoseconds) -> Numbers:
+        return Numbers.of((done - run.intended_ns)[SKIPPED:] + trip_ns)
+
+    return Result(
+        point=point,
+        measured=Numbers.of(run.response_ns[SKIPPED:]),
+        theory=Numbers(
+            exact.mean_s(rate, bandwidth),
+            exact.percentile_s(rate, bandwidth, FRACTION),
+        ),
+        bound_s=bound.percentile_s(rate, bandwidth, FRACTION),
+        bucket_s=_bucket_s(point),
+        fluid=responses(fluid_ns),
+        alone_s=responses(alone_ns).mean_s - gain_s,
+        scheduler=responses(done_ns),
+        excess_s=excess_s,
+        gap_s=gap_s,
+        longest_s=float(run.response_ns[SKIPPED:].max()) / 1e9,
+        guaranteed_s=guaranteed_s,
+        trip_s=trip_s,
+        late_s=float(run.late_ns.max()) / 1e9,
+        count=len(works_ns) - SKIPPED,
+        lost=run.lost,
+        sorted_ns=numpy.sort(run.response_ns[SKIPPED:]),
+    )

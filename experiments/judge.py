@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bounds that are stated, and whether they hold."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import dataclasses
+import statistics
+
+from experiments.description import Point
+from experiments.evaluate import Result
+
+#: Mean error at most, for load ratios up to this and without a link.
+MEAN_ERROR = 0.05
+MODERATE = 0.8
+#: Error of the exact percentile at most, at each point.
+PERCENTILE_ERROR = 0.05
+#: The papers' percentile holds up to this use of the link.
+HALF_A_LINK = 0.5
+#: 99th percentile of a real-time server with noise against without.
+ISOLATION = 1.02
+#: What the client and the network can add to a response, beside their mean.
+JITTER_S = 50e-6
+WORDS = {'periodic': 'periodic tasks', 'hogs': 'endless tasks'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """A bound that was looked at.
+
+    :ivar what: a sentence
+    :ivar found: the worst number that was found, in words
+    :ivar points: what each point has, a line for each
+    """
+
+    what: str
+    found: str
+    holds: bool
+    points: tuple[str, ...] = ()
+
+
+def reserved(result: Result) -> bool:
+    """Whether the kernel guarantees something here."""
+    return bool(result.point.bandwidth) and result.point.kernel == 'hcbs'
+
+
+def describe(point: Point) -> str:
+    """A point in a few words."""
+    words = [
+        f'Q/P {point.bandwidth:g}, P {point.period_us / 1e3:g} ms',
+        f'LDR {point.cpu_load / point.bandwidth:.3f}',
+        f'1/lambda {point.inter_arrival_us / 1e3:g} ms',
+    ]
+    if point.link_bit_per_s:
+        words.append(
+            f'{point.size_is} {point.size_bytes:g} bytes at '
+            f'{point.link_bit_per_s / 1e6:.4g} Mbit/s'
+        )
+    if point.cpus > 1:
+        words.append(f'{point.cpus} CPUs')
+    if point.noise != 'none':
+        words.append(f'beside {WORDS[point.noise]}')
+    return ', '.join(words)
+
+
+def _each(
+    results: Sequence[Result], words: Callable[[Result], str]
+) -> tuple[str, ...]:
+    return tuple(f'{describe(one.point)}: {words(one)}' for one in results)
+
+
+def verdicts(results: Mapping[str, Sequence[Result]]) -> list[Verdict]:
+    """Judge all figures.
+
+    :param results: by the names of the figures
+    :returns: the bounds that some point can show or break
+    """
+    measured = [one for some in results.values() for one in some]
+    several = [one for one in measured if one.point.cpus > 1]
+    everything = [one for one in measured if one.point.cpus == 1]
+    found = [
+        _guaranteed(everything),
+        _never_longer(everything),
+        _conservative(everything),
+        _exact_percentile(everything),
+        _mean_error(everything),
+        _several(several),
+        _isolation(results.get('isolation', [])),
+        _lost(measured),
+    ]
+    return [verdict for each in found for verdict in each]
+
+
+def _guaranteed(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = [one for one in results if reserved(one) and one.gap_s > 0]
+    if used:
+        worst = max(used, key=lambda one: one.excess_s - one.gap_s)
+        yield Verdict(
+            'No response is later than on a CPU that is always there by more '
+            f'than 2 (P - Q), and {JITTER_S * 1e6:.0f} us for the network',
+            f'at the tightest point {worst.excess_s * 1e3:.3f} ms of '
+            f'{worst.gap_s * 1e3:.3f} ms, {len(used)} points',
+            all(one.excess_s <= one.gap_s + JITTER_S for one in used),
+            _each(
+                used,
+                lambda one: (
+                    f'{one.excess_s * 1e3:.3f} of {one.gap_s * 1e3:.3f} ms'
+                ),
+            ),
+        )
+
+
+def _never_longer(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = [one for one in results if reserved(one) and one.guaranteed_s]
+    if used:
+        tight = [one.longest_s / one.guaranteed_s for one in used]
+        yield Verdict(
+            'No response to requests of constant CPU times exceeds the '
+            'guaranteed bound',
+            f'the longest are {min(tight):.2f} to {max(tight):.2f} of it, '
+            f'{len(used)} points',
+            max(tight) <= 1,
+            _each(
+                used,
+                lambda one: (
+                    f'{one.longest_s * 1e3:.3f} of '
+                    f'{one.guaranteed_s * 1e3:.3f} ms'
+                ),
+            ),
+        )
+
+
+def _conservative(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = [
+        one
+        for one in results
+        if reserved(one)
+        and one.point.noise == 'none'
+        and 0 < one.point.link_ratio <= HALF_A_LINK + 1e-6
+    ]
+    if used:
+        with_chance = [one.measured.percentile_s / one.bound_s for one in used]
+        ratios = [one.expected_percentile_s / one.bound_s for one in used]
+        yield Verdict(
+            "The papers' bound is not below the 99th percentile where at most "
+            'half of the link is used',
+            f'measured, at most {max(with_chance):.3f} of the bound; apart '
+            f'from what is chance, at most {max(ratios):.3f}; '
+            f'{len(used)} points',
+            max(ratios + with_chance) <= 1,
+            _each(
+                used,
+                lambda one: (
+                    f'{one.measured.percentile_s * 1e3:.3f} of '
+                    f'{one.bound_s * 1e3:.3f} ms'
+                ),
+            ),
+        )
+
+
+def _exact_percentile(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = [
+        one
+        for one in results
+        if reserved(one)
+        and one.point.noise == 'none'
+        and one.point.link_bit_per_s
+        and one.point.size_is == 'exponential'
+        and not one.lost
+    ]
+    if used:
+        plain = [
+            one.expected_percentile_s / one.theory.percentile_s - 1
+            for one in used
+        ]
+        errors = [one.percentile_error for one in used]
+        yield Verdict(
+            'For exponential sizes, the exact 99th percentile of the tandem, '
+            'less the frame that the token bucket lets pass at once, is '
+            f'within {PERCENTILE_ERROR:.0%} at each point, apart from what is '
+            'chance',
+            f'{min(errors):+.1%} to {max(errors):+.1%}, {len(used)} points; '
+            f'with the frame, {min(plain):+.1%} to {max(plain):+.1%}',
+            max(map(abs, errors)) <= PERCENTILE_ERROR,
+            _each(used, lambda one: f'{one.percentile_error:+.1%}'),
+        )
+
+
+def _mean_error(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = [
+        one
+        for one in results
+        if reserved(one)
+        and one.point.noise == 'none'
+        and not one.point.link_bit_per_s
+        and one.point.work_is == 'exponential'
+        and one.point.cpu_load / one.point.bandwidth <= MODERATE + 1e-9
+    ]
+    if not used:
+        return
+    where = f'for load ratios up to {MODERATE:g} and without a link'
+    fluid = [abs(one.fluid_error) for one in used]
+    for model, errors, more, words in (
+        (
+            'model for a container alone on its CPU, sizing.mean_alone_s()',
+            [abs(one.alone_error) for one in used],
+            "; the papers' formula is not judged: mean "
+            f'{statistics.mean(fluid):.1%}, largest {max(fluid):.1%}',
+            lambda one: (
+                f'{one.alone_error:+.1%}; formula {one.fluid_error:+.1%}, '
+                f'with chance {one.error:+.1%}'
+            ),
+        ),
+        (
+            'simulated scheduler',
+            [abs(one.scheduler_error) for one in used],
+            '',
+            lambda one: f'{one.scheduler_error:+.1%}',
+        ),
+    ):
+        yield Verdict(
+            f'The mean error of the {model}, {where}, is at most '
+            f'{MEAN_ERROR:.0%}, apart from what is chance',
+            f'mean {statistics.mean(errors):.2%}, largest {max(errors):.2%}, '
+            f'{len(used)} points{more}',
+            statistics.mean(errors) <= MEAN_ERROR,
+            _each(used, words),
+        )
+
+
+def _several(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = [one for one in results if reserved(one)]
+    if used:
+        fluid = [one.fluid_error for one in used]
+        shared = [abs(one.alone_error) for one in used]
+        yield Verdict(
+            'M/M/n is not below the mean of a container with several CPUs, '
+            'apart from what is chance',
+            f'{min(fluid):+.1%} to {max(fluid):+.1%}, {len(used)} points',
+            max(fluid) <= 0,
+            _each(used, lambda one: f'{one.fluid_error:+.1%}'),
+        )
+        yield Verdict(
+            'The mean error of the model for several CPUs that are alone, '
+            f'many.mean_shared_s(), is at most {MEAN_ERROR:.0%}, apart from '
+            'what is chance',
+            f'mean {statistics.mean(shared):.2%}, largest {max(shared):.2%}, '
+            f'{len(used)} points',
+            statistics.mean(shared) <= MEAN_ERROR,
+            _each(used, lambda one: f'{one.alone_error:+.1%}'),
+        )
+
+
+def _isolation(results: Sequence[Result]) -> Iterator[Verdict]:
+    for reservation, noise, ratio in ratios(results):
+        if reservation:
+            yield Verdict(
+                f'The 99th percentile beside {WORDS[noise]} is at most '
+                f'{ISOLATION} times that without',
+                f'{ratio:.4f}',
+                ratio <= ISOLATION,
+            )
+
+
+def ratios(results: Sequence[Result]) -> Iterator[tuple[bool, str, float]]:
+    """99th percentiles with noise over those without, for equal requests.
+
+    :returns: whether there is a reservation, the noise, the ratio
+    """
+    quiet = {one.point: one for one in results if one.point.noise == 'none'}
+    for one in results:
+        alone = quiet.get(dataclasses.replace(one.point, noise='none'))
+        if one.point.noise != 'none' and alone and one.point.kernel == 'hcbs':
+            yield (
+                reserved(one),
+                one.point.noise,
+                one.measured.percentile_s / alone.measured.percentile_s,
+            )
+
+
+def _lost(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = [
+        one
+        for one in results
+        if reserved(one) and not one.point.link_bit_per_s
+    ]
+    if used:
+        lost = sum(one.lost for one in used)
+        yield Verdict(
+            'No request to a reservation is lost where no link drops it',
+            f'{lost} of {sum(one.count for one in used) + lost}',
+            not lost,
+        )

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One page with all figures, which needs no other file."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+import csv
+import html
+import json
+import pathlib
+from typing import Any
+
+from experiments import description, judge, plot
+from experiments.description import Figure
+from experiments.evaluate import Result
+from experiments.judge import Verdict
+
+_HERE = pathlib.Path(__file__).resolve().parent
+
+_HEADS = (
+    'mean (ms)',
+    'p99 (ms)',
+    'theory mean',
+    'theory p99',
+    'bound p99',
+    'error',
+    'chance',
+    'fluid',
+    'alone',
+    'scheduler',
+    'its p99',
+    'latest (ms)',
+    'allowed (ms)',
+    'longest (ms)',
+    'bound (ms)',
+    'lost',
+)
+
+
+def write(
+    directory: pathlib.Path,
+    which: str,
+    figures: Sequence[Figure],
+    results: Mapping[str, Sequence[Result]],
+    verdicts: Sequence[Verdict],
+) -> pathlib.Path:
+    """Write the page, and each figure's plot, table and numbers.
+
+    :param which: the set
+    :returns: the path of the page
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    parts = []
+    for figure in figures:
+        some = results[figure.name]
+        picture = plot.draw(figure, some)
+        (directory / f'{figure.name}.svg').write_bytes(picture)
+        with (directory / f'{figure.name}.csv').open('w') as file:
+            writer = csv.writer(file, lineterminator='\n')
+            writer.writerow(head(figure))
+            writer.writerows(row(figure, one) for one in some)
+        parts.append(section(which, figure, some, picture))
+    page = directory / 'index.html'
+    page.write_text(_page(which, figures, results, verdicts, parts))
+    summary = {
+        'set': which,
+        'verdicts': [vars(each) for each in verdicts],
+    }
+    text = json.dumps(summary, indent=2)
+    (directory / 'verdicts.json').write_text(f'{text}\n')
+    return page
+
+
+def parameters(figure: Figure) -> list[str]:
+    """The columns that say which point it is."""
+    names = [figure.panels, figure.curves, figure.x]
+    return [name for name in dict.fromkeys(names) if name]
+
+
+def head(figure: Figure) -> list[str]:
+    """Names of a table's columns."""
+    return [plot.LABELS[name] for name in parameters(figure)] + list(_HEADS)
+
+
+def row(figure: Figure, one: Result) -> list[str]:
+    """A point in a table."""
+    return [
+        *(
+            _shown(name, getattr(one.point, name))
+            for name in parameters(figure)
+        ),
+        _ms(one.measured.mean_s),
+        _ms(one.measured.percentile_s),
+        _ms(one.theory.mean_s),
+        _ms(one.theory.percentile_s),
+        _ms(one.bound_s) if one.point.link_bit_per_s else '',
+        _percent(one.error),
+        _percent(one.chance),
+        _percent(one.fluid_error),
+        _percent(one.alone_error) if judge.reserved(one) else '',
+        _percent(one.scheduler_error) if scheduled(one) else '',
+        _percent(one.scheduler_percentile_error) if scheduled(one) else '',
+        _ms(one.excess_s) if one.gap_s else '',
+        _ms(one.gap_s) if one.gap_s else '',
+        _ms(one.longest_s),
+        _ms(one.guaranteed_s) if one.guaranteed_s else '',
+        str(one.lost),
+    ]
+
+
+def scheduled(one: Result) -> bool:
+    """Whether the scheduler is simulated for this point."""
+    return one.gap_s > 0 and one.point.cpus == 1
+
+
+def _shown(name: str, value: Any) -> str:
+    value = plot.shown(name, value)
+    return value if isinstance(value, str) else f'{value:g}'
+
+
+def _ms(seconds: float) -> str:
+    return f'{seconds * 1e3:.3f}'
+
+
+def _percent(fraction: float) -> str:
+    # Of a queue without end, percents are no help.
+    return f'{1 + fraction:.0f} times' if fraction > 9 else f'{fraction:+.1%}'
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text."""
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        made = ''.join(f'<{tag}>{html.escape(c)}</{tag}>' for c in cells)
+        return f'<tr>{made}</tr>'
+
+    body = '\n'.join(line('td', cells) for cells in rows)
+    return f'<table>\n{line("th", heads)}\n{body}\n</table>'
+
+
+def section(
+    which: str, figure: Figure, results: Sequence[Result], picture: bytes
+) -> str:
+    """A figure as a part of the page."""
+    code = base64.b64encode(picture).decode()
+    title = html.escape(figure.title)
+    texts = ''.join(
+        f'<h3>{name}</h3><p>{html.escape(text)}</p>'
+        for name, text in (
+            ('Question', figure.question),
+            ('Set-up', figure.setup),
+        )
+    )
+    rows = [row(figure, one) for one in results]
+    return (
+        f'<h2 id="{figure.name}">{title}</h2>'
+        f'<p><i>{html.escape(figure.source[0].upper() + figure.source[1:])}'
+        f'</i></p>{texts}<h3>Result</h3>'
+        f'<img alt="{title}" src="data:image/svg+xml;base64,{code}">'
+        f'<p>{html.escape(result(figure, results))}</p>'
+        f'<div class="wide">{table(head(figure), rows)}</div>'
+        '<h3>Where it deviates, and why</h3>'
+        f'<p>{html.escape(figure.deviates)}</p>'
+        f'<p><code>python -m experiments run {which} {figure.name}</code></p>'
+    )
+
+
+def result(figure: Figure, results: Sequence[Result]) -> str:
+    """A figure's numbers in two or three sentences."""
+    found = list(_sentences(results))
+    if figure.draw == 'ecdf':
+        found += _noise(results)
+    return ' '.join(found)
+
+
+def _sentences(results: Sequence[Result]) -> Iterator[str]:
+    used = [one for one in results if judge.reserved(one) and one.gap_s]
+    if used:
+        fluid = max((one.fluid_error for one in used), key=abs)
+        alone = max((one.alone_error for one in used), key=abs)
+        yield (
+            f'{results[0].count + results[0].lost} requests a point. With the '
+            'same requests, the measured means differ from the fluid CPU by '
+            f'up to {fluid:+.1%}, and from the model for a container that is '
+            f'alone by up to {alone:+.1%}.'
+        )
+    simulated = [abs(one.scheduler_error) for one in used if scheduled(one)]
+    if simulated:
+        yield (
+            'From the simulated scheduler they differ by at most '
+            f'{max(simulated):.1%}.'
+        )
+    linked = [one for one in used if one.point.link_bit_per_s]
+    if linked:
+        below = sum(one.measured.percentile_s <= one.bound_s for one in linked)
+        yield (
+            f'{below} of {len(linked)} measured 99th percentiles are below '
+            "the papers' bound."
+        )
+    for one in results:
+        if one.point.kernel != 'hcbs':
+            late = one.measured.percentile_s / one.theory.percentile_s
+            yield (
+                f'Unpatched, at a load ratio of {one.point.ldr:g}, the mean '
+                f'is {one.measured.mean_s / one.theory.mean_s:.2f} and the '
+                f'99th percentile {late:.2f} times what the model says.'
+            )
+
+
+def _noise(results: Sequence[Result]) -> Iterator[str]:
+    for reserved, noise, ratio in judge.ratios(results):
+        yield (
+            f'{"With" if reserved else "Without"} a reservation, '
+            f'{plot.NOISES[noise]} multiply the 99th percentile by '
+            f'{ratio:.3f}.'
+        )
+
+
+def _page(
+    which: str,
+    figures: Sequence[Figure],
+    results: Mapping[str, Sequence[Result]],
+    verdicts: Sequence[Verdict],
+    parts: Sequence[str],
+) -> str:
+    rows = ''.join(
+        f'<tr><td class="{"holds" if v.holds else "broken"}">'
+        f'{"holds" if v.holds else "broken"}</td>'
+        f'<td>{html.escape(v.what)}</td><td>{html.escape(v.found)}</td></tr>'
+        for v in verdicts
+    )
+    links = ''.join(
+        f'<li><a href="#{figure.name}">{html.escape(figure.title)}</a>'
+        f' ({html.escape(figure.source)})</li>'
+        for figure in figures
+    )
+    points = sum(len(some) for some in results.values())
+    requests = sum(one.count for some in results.values() for one in some)
+    part = ''
+    if which != 'full':
+        part = (
+            ' The set-ups describe the full set; this one has some of its '
+            'points, with fewer requests.'
+        )
+    chosen = ''
+    if len(figures) < len(description.names()):
+        chosen = ''.join(f' {figure.name}' for figure in figures)
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        '<title>Response times of real-time containers</title>'
+        f'<style>{(_HERE / "style.css").read_text()}</style></head><body>'
+        '<h1>Response times of real-time containers: model and kernel</h1>'
+        f'{(_HERE / "introduction.html").read_text()}'
+        f'<p>This is the {which} set: {len(figures)} figures, {points} '
+        f'points, {requests} requests; '
+        f'<code>python -m experiments run {which}{chosen}</code>.{part}'
+        '</p><h3>The bounds that are stated</h3>'
+        '<table class="text"><tr><th></th><th>Bound</th><th>Found</th></tr>'
+        f'{rows}</table><h3>Figures</h3><ul>{links}</ul>{"".join(parts)}'
+        '</body></html>\n'
+    )

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What experiments/load prints, as arrays of whole nanoseconds."""
+
+import dataclasses
+import re
+
+import numpy
+import numpy.typing
+
+Nanoseconds = numpy.typing.NDArray[numpy.int64]
+
+
+class Malformed(Exception):
+    """A log that cannot be read; the text has the line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """The requests of a point that were answered, in their order.
+
+    :ivar intended_ns: when each was to be sent
+    :ivar sent_ns: when it was sent
+    :ivar received_ns: when its answer came
+    :ivar service_ns: CPU time that the server took for it
+    :ivar size_bytes: with the headers
+    :ivar lost: requests without an answer
+    """
+
+    intended_ns: Nanoseconds
+    sent_ns: Nanoseconds
+    received_ns: Nanoseconds
+    service_ns: Nanoseconds
+    size_bytes: Nanoseconds
+    lost: int
+
+    @property
+    def response_ns(self) -> Nanoseconds:
+        """Response times, from the instant at which a request was due."""
+        return self.received_ns - self.intended_ns
+
+    @property
+    def late_ns(self) -> Nanoseconds:
+        """How late the client was."""
+        return self.sent_ns - self.intended_ns
+
+
+def requests(lines: list[str]) -> Run:
+    """Read what a client printed.
+
+    :raises Malformed: unless every line is there and makes sense
+    """
+    rows, lost, end = [], 0, None
+    for line in lines:
+        words = line.split()
+        if end is not None:
+            raise Malformed(f'after the end: {line!r}')
+        if re.fullmatch(r'\d+ \d+ \d+ lost', line):
+            lost += 1
+        elif re.fullmatch(r'\d+( \d+){5}', line):
+            rows.append([int(word) for word in words[1:]])
+        elif re.fullmatch(r'end \d+ \d+', line):
+            end = int(words[1]), int(words[2])
+            continue
+        else:
+            raise Malformed(f'not a request: {line[:80]!r}')
+        if int(words[0]) != len(rows) + lost - 1:
+            raise Malformed(f'out of order: {line[:80]!r}')
+    if end != (len(rows), len(rows) + lost):
+        raise Malformed(f'the end is {end}, and {len(rows)} came, {lost} lost')
+    table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 5)
+    due, sent, received, service, size = table.T
+    run = Run(due, sent, received, service, size, lost)
+    if (run.late_ns < 0).any() or (run.received_ns < run.sent_ns).any():
+        raise Malformed('a request was sent too early, or answered before')
+    return run
+
+
+def parse(log: str) -> dict[str, Run]:
+    """Read the log of a guest.
+
+    :returns: runs by the names of the points
+    :raises Malformed: if a point is cut short
+    """
+    found = {}
+    for name, body, status in re.findall(
+        r'^POINT (\S+)$(.*?)^END \1 (\d+)$', log, re.M | re.S
+    ):
+        if status != '0':
+            raise Malformed(f'{name} ended with {status}')
+        lines = [line for line in body.split('\n') if _is_request(line)]
+        found[name] = requests(lines)
+    if len(found) != len(re.findall('^POINT ', log, re.M)):
+        raise Malformed('a point has no end')
+    return found
+
+
+def _is_request(line: str) -> bool:
+    return bool(re.match(r'\d+ \d+ \d+ |end ', line))

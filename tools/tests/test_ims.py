@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of what the IMS experiment makes of a guest's log."""
+
+import pathlib
+import tempfile
+from unittest import mock
+
+from oslotest import base
+
+from experiments import guest
+from experiments.ims import __main__, virtual
+from lab import paths
+
+_CASES = ('plain,alone', 'plain,noise', 'real-time,alone', 'real-time,noise')
+
+
+def log(*slow, cases=_CASES, lost=0):
+    """What a guest says: 100 registrations in 1 to 100 us, or ten times that.
+
+    :param slow: cases
+    :param lost: registrations of each case
+    """
+    lines = ['Booting']
+    for case in cases:
+        lines += [f'case {case}', 'used_us 5000']
+        factor = 10 if case in slow else 1
+        for number in range(100 - lost):
+            took = factor * (number + 1)
+            start = 999_990 + number
+            end = start + took
+            lines.append(
+                f'{7 + start // 10**6}.000000 {start % 10**6}.000000 '
+                f'{7 + end // 10**6}.000000 {end % 10**6}.000000'
+            )
+        lines.append('sipp: Successful call')
+    return '\n'.join(lines) + '\nDONE failures 0\n'
+
+
+class ParseTest(base.BaseTestCase):
+    def test_times(self):
+        found = virtual.parse(log('plain,noise'), 100)
+        self.assertEqual(
+            [
+                ('plain', 'alone', 99, 0),
+                ('plain', 'noise', 990, 0),
+                ('real-time', 'alone', 99, 0),
+                ('real-time', 'noise', 99, 0),
+            ],
+            [(s.server, s.beside, s.percentile(99), s.lost) for s in found],
+        )
+
+    def test_lost(self):
+        found = virtual.parse(log(lost=10), 100)
+        self.assertEqual([10] * 4, [series.lost for series in found])
+
+    def test_most_are_lost(self):
+        text = log(lost=51)
+        err = self.assertRaises(guest.Failed, virtual.parse, text, 100)
+        self.assertEqual('plain,alone: 49 of 100 answered', str(err))
+
+    def test_case_is_missing(self):
+        text = log(cases=_CASES[:3])
+        err = self.assertRaises(guest.Failed, virtual.parse, text, 100)
+        self.assertEqual('3 cases of 4', str(err))
+
+
+class GuestTest(base.BaseTestCase):
+    """The exit code says whether noise moves the percentile."""
+
+    def run_it(self, text):
+        with (
+            tempfile.TemporaryDirectory() as name,
+            mock.patch.object(paths, 'RESULTS', pathlib.Path(name)),
+            mock.patch.object(
+                virtual,
+                'measure',
+                lambda count, *_: virtual.parse(text, count),
+            ),
+        ):
+            code = __main__.in_guest(100, 40)
+            kept = sorted(
+                path.name for path in pathlib.Path(name, 'ims-guest').iterdir()
+            )
+        return code, kept
+
+    def test_plain_server_suffers(self):
+        code, kept = self.run_it(log('plain,noise'))
+        self.assertEqual(0, code)
+        self.assertEqual(
+            [
+                'plain-alone.us',
+                'plain-noise.us',
+                'real-time-alone.us',
+                'real-time-noise.us',
+                'registrations.png',
+                'times.txt',
+            ],
+            kept,
+        )
+
+    def test_real_time_server_suffers(self):
+        self.assertEqual(1, self.run_it(log('real-time,noise'))[0])
