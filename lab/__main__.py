@@ -57,6 +57,15 @@ def _parser() -> argparse.ArgumentParser:
             action='store_true',
             help="with Nova's own nova-compute in the place of ours",
         )
+        if run is _up:
+            added.add_argument(
+                '--computes',
+                type=int,
+                choices=(1, 2),
+                help='how many compute hosts a new lab has; 1 unless said',
+            )
+    for name, run in (('kill', _kill), ('_kill', _kill_inside)):
+        _add(commands, name, run, 'let the second compute host die at once')
     for name, run in (('down', _down), ('_stop', _stop_inside)):
         _add(commands, name, run, 'stop and remove everything')
     for name, run in (('status', _status), ('_status', _status_inside)):
@@ -82,6 +91,18 @@ def _parser() -> argparse.ArgumentParser:
         added.add_argument('--regex')
         added.add_argument('--workers', type=int)
         added.add_argument('--at-least', type=int, metavar='TESTS')
+        added.add_argument(
+            '--rt',
+            action='store_true',
+            help='with real-time flavors, under nova-rt-compute alone',
+        )
+    for name, run in (
+        ('tempest-plugin', _plugin),
+        ('_tempest-plugin', _plugin_inside),
+    ):
+        added = _add(commands, name, run, "run nova_rt's plug-in of tempest")
+        added.add_argument('--regex')
+        added.add_argument('--workers', type=int)
     added = _add(commands, 'demo', _demo, 'show what it does for a user')
     added.add_argument('arguments', nargs=argparse.REMAINDER)
     _add(commands, 'image', _image, "build the containers' image")
@@ -108,7 +129,8 @@ def _add(
 def _up(options: argparse.Namespace) -> int:
     from lab import cloud
 
-    return cloud.up(['--stock-compute'] if options.stock_compute else [])
+    stock = ['--stock-compute'] if options.stock_compute else []
+    return cloud.up(stock, options.computes)
 
 
 def _up_inside(options: argparse.Namespace) -> int:
@@ -130,6 +152,20 @@ def _stop_inside(options: argparse.Namespace) -> int:
     from lab import cloud
 
     cloud.stop_inside()
+    return 0
+
+
+def _kill(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    with cloud.lock():
+        return namespace.run_module(_up_or_fail(), 'lab', ['_kill'])
+
+
+def _kill_inside(options: argparse.Namespace) -> int:
+    from lab import cloud
+
+    cloud.kill_inside()
     return 0
 
 
@@ -212,14 +248,22 @@ def _up_or_fail() -> process.Process:
 
 
 def _tempest(options: argparse.Namespace) -> int:
+    names = ('regex', 'workers', 'at_least', 'rt')
+    return _up_and_run('_tempest', options, *names)
+
+
+def _up_and_run(command: str, options: argparse.Namespace, *names: str) -> int:
     from lab import cloud
 
     given = []
-    for name in ('regex', 'workers', 'at_least'):
+    for name in names:
         value = getattr(options, name)
-        if value is not None:
-            given.append(f'--{name.replace("_", "-")}={value}')
-    return cloud.up_and_run('lab', ['_tempest', *given])
+        option = f'--{name.replace("_", "-")}'
+        if value is True:
+            given.append(option)
+        elif value is not None and value is not False:
+            given.append(f'{option}={value}')
+    return cloud.up_and_run('lab', [command, *given])
 
 
 def _tempest_inside(options: argparse.Namespace) -> int:
@@ -231,7 +275,20 @@ def _tempest_inside(options: argparse.Namespace) -> int:
             options.regex or compare.REGEX,
             options.workers or compare.WORKERS,
             compare.AT_LEAST if options.at_least is None else options.at_least,
+            options.rt,
         )
+
+
+def _plugin(options: argparse.Namespace) -> int:
+    return _up_and_run('_tempest-plugin', options, 'regex', 'workers')
+
+
+def _plugin_inside(options: argparse.Namespace) -> int:
+    from lab import plugin
+
+    return plugin.run(
+        options.regex or plugin.REGEX, options.workers or plugin.WORKERS
+    )
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -9,13 +9,17 @@ import os
 import pathlib
 import re
 
-from lab import namespace, paths
+from lab import namespace, paths, second
 from lab.config import put
 from lab.console import LabError
 from lab.unit import Unit
 
 USER = 'nova'
 HOME = paths.VAR / 'nova'
+#: Who looks at both of two compute hosts over SSH: root, by another name and
+#: with another home.
+OPERATOR = 'lab-root'
+OPERATOR_HOME = paths.VAR / OPERATOR
 RULES = paths.CHECKOUT / 'etc' / 'nova_rt' / 'sudoers.d' / 'nova-rt'
 STOCK = 'nova-compute-stock.conf'
 _BIN = f'{paths.VENV}/bin/'
@@ -44,9 +48,16 @@ def write() -> None:
     :raises LabError: when the machine has given Nova's ids to somebody else.
     """
     files = namespace.PRIVATE_FILES
-    passwd = pathlib.Path('/etc/passwd').read_text()
+    passwd = ''.join(
+        line
+        for line in pathlib.Path('/etc/passwd').read_text().splitlines(True)
+        if not line.startswith(f'{OPERATOR}:')
+    )
     group = pathlib.Path('/etc/group').read_text()
-    put(files['/etc/passwd'], with_user(passwd))
+    passwd = with_user(passwd)
+    if second.wanted():
+        passwd += f'{OPERATOR}:*:0:0::{OPERATOR_HOME}:/bin/sh\n'
+    put(files['/etc/passwd'], passwd)
     put(files['/etc/group'], with_groups(group))
     put(files['/etc/sudoers'], sudoers(RULES.read_text()), 0o440)
 
@@ -56,13 +67,30 @@ def own(unit: Unit) -> None:
 
     Its configuration stays root's: it says what the privileged helpers may do.
     """
-    logs = paths.LOG / 'nova'
-    runtime = [pathlib.Path('/run') / name for name in unit.runtime]
-    for directory in (HOME, HOME / 'instances', logs, *runtime):
+    _own(unit, HOME, paths.LOG / 'nova', paths.ETC / 'nova', '/run')
+    if second.holder():
+        _own(
+            unit,
+            second.VAR / 'nova',
+            second.LOG / 'nova',
+            second.ETC / 'nova',
+            second.path('/run'),
+        )
+
+
+def _own(
+    unit: Unit,
+    home: pathlib.Path,
+    logs: pathlib.Path,
+    etc: pathlib.Path,
+    run: str | pathlib.Path,
+) -> None:
+    runtime = [pathlib.Path(run) / name for name in unit.runtime]
+    for directory in (home, home / 'instances', logs, *runtime):
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         os.chown(directory, ID, ID)
     for name in ('nova.conf', 'nova-compute.conf', STOCK):
-        os.chown(paths.ETC / 'nova' / name, 0, ID)
+        os.chown(etc / name, 0, ID)
 
 
 def with_user(passwd: str) -> str:

@@ -8,12 +8,12 @@ import socket
 import subprocess
 
 
-def at_port(number: int) -> Callable[[], bool]:
+def at_port(number: int, address: str = '127.0.0.1') -> Callable[[], bool]:
     """Something accepts connections at a TCP port."""
 
     def answers() -> bool:
         try:
-            socket.create_connection(('127.0.0.1', number), 2).close()
+            socket.create_connection((address, number), 2).close()
         except OSError:
             return False
         return True
@@ -21,16 +21,14 @@ def at_port(number: int) -> Callable[[], bool]:
     return answers
 
 
-def by_http(number: int) -> Callable[[], bool]:
+def by_http(number: int, address: str = '127.0.0.1') -> Callable[[], bool]:
     """An application answers a request, in whatever way.
 
     Its port is open before it is loaded.
     """
 
     def answers() -> bool:
-        connection = http.client.HTTPConnection(
-            '127.0.0.1', number, timeout=10
-        )
+        connection = http.client.HTTPConnection(address, number, timeout=10)
         try:
             connection.request('GET', '/')
             connection.getresponse()

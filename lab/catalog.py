@@ -4,6 +4,7 @@
 Service users and endpoints, and then what users find: image, network, flavors.
 """
 
+import contextlib
 import datetime
 import hashlib
 import ipaddress
@@ -134,7 +135,19 @@ def _register_limits(cloud: Connection, reader: _role.Role) -> None:
             )
 
 
-def reporting(cloud: Connection, binary: str, since: float) -> bool:
+def let_up(cloud: Connection, binary: str, host: str) -> None:
+    """Take back that a service of Nova was declared dead, if it was.
+
+    Nova refuses that until a nova-compute has started, and has cleared away
+    the servers that were evacuated from it: ask again.
+    """
+    for found in cloud.compute.services(binary=binary, host=host):
+        if found.is_forced_down:
+            with contextlib.suppress(sdk_exceptions.BadRequestException):
+                cloud.compute.update_service_forced_down(found, forced=False)
+
+
+def reporting(cloud: Connection, binary: str, host: str, since: float) -> bool:
     """Tell whether a service of Nova has reported itself since a time.
 
     Nova's services report themselves once they take requests.
@@ -143,7 +156,7 @@ def reporting(cloud: Connection, binary: str, since: float) -> bool:
     """
     return any(
         found.state == 'up' and _seconds(found.updated_at) > since
-        for found in cloud.compute.services(binary=binary)
+        for found in cloud.compute.services(binary=binary, host=host)
     )
 
 

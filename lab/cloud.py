@@ -22,6 +22,10 @@ from lab import (
     paths,
     preflight,
     process,
+    second,
+    second_machine,
+    second_services,
+    second_steps,
     service,
     services,
     setup_steps,
@@ -47,13 +51,18 @@ def lock() -> Iterator[None]:
         yield
 
 
-def up(arguments: list[str]) -> int:
-    """Bring the namespaces up and the rest of ``up`` to work in them."""
+def up(arguments: list[str], computes: int | None = None) -> int:
+    """Bring the namespaces up and the rest of ``up`` to work in them.
+
+    :param computes: how many compute hosts; None for as many as there are.
+    """
     with lock():
         kept = namespace.holder()
-        if not kept:
+        if kept:
+            second.choose(computes)
+        else:
             preflight.check()
-            kept = _new_namespaces()
+            kept = _new_namespaces(computes)
         return namespace.run_module(kept, 'lab', ['_up', *arguments])
 
 
@@ -69,7 +78,7 @@ def up_and_run(module: str, arguments: Sequence[str]) -> int:
     return namespace.run_module(kept, module, arguments)
 
 
-def _new_namespaces() -> process.Process:
+def _new_namespaces(computes: int | None) -> process.Process:
     # Processes of a lab whose holder was killed are of no use to a new one.
     if namespace.members():
         warn('ending what is left of a lab without namespaces')
@@ -78,6 +87,9 @@ def _new_namespaces() -> process.Process:
         shutil.rmtree(paths.LOG, ignore_errors=True)
     for directory in (paths.RUN, paths.ETC, paths.LOG):
         directory.mkdir(parents=True, exist_ok=True)
+    if computes == 2 or (computes is None and second.wanted()):
+        preflight.check_second()
+    second.choose(computes)
     leftovers.remember_host()
     accounts.write()
     kept = namespace.create()
@@ -85,19 +97,33 @@ def _new_namespaces() -> process.Process:
     return kept
 
 
-def up_inside(stock_compute: bool) -> None:
-    """Start and set up everything that is not there yet."""
+def up_inside(stock_compute: bool, revive: bool = True) -> None:
+    """Start and set up everything that is not there yet.
+
+    :param revive: start the second compute's machine as well, if it is dead.
+    """
     config.write()
+    namespace.keep_private()
     accounts.write()
+    if revive and second.wanted():
+        second_machine.ensure()
     accounts.own(services.UNIT)
-    table = services.table(stock_compute)
+    table = second_services.possible(services.table(stock_compute))
     steps = {name: step.needs for name, step in table.items()}
     work: dict[str, Callable[[], object]] = {
         name: step.ensure for name, step in table.items()
     }
-    for name, (function, needs) in setup_steps.STEPS.items():
+    setup = dict(setup_steps.STEPS)
+    if second.holder():
+        setup |= second_steps.STEPS
+    for name, (function, needs) in setup.items():
         steps[name] = needs
         work[name] = function
+    if second.holder():
+        steps['hosts'] = (
+            *steps['hosts'],
+            second_services.name('nova-compute'),
+        )
     work['seed'] = seed
     steps['seed'] = ('hosts', 'glance', 'neutron', 'image')
     work['image'] = build_image
@@ -170,15 +196,29 @@ def seed() -> None:
 def restart_inside(names: list[str], stock_compute: bool) -> None:
     """Stop some services and start them again, with what they need."""
     table = services.table(stock_compute)
+    possible = second_services.possible(table)
     for name in names:
         if name not in table:
             raise LabError(
                 f'no service {name!r}; there are: {", ".join(table)}'
             )
+        if name not in possible:
+            raise LabError(f'{second.HOST} is dead; "up" starts it')
     for name in names:
         table[name].stop()
         say(f'{name} is stopped')
-    up_inside(stock_compute)
+    up_inside(stock_compute, revive=False)
+
+
+def kill_inside() -> None:
+    """Let the second compute's machine die; nothing on it ends in order.
+
+    :raises LabError: when the lab has none, or something lives on.
+    """
+    if not second.wanted():
+        raise LabError('this lab has one compute; "up --computes 2" has two')
+    second_machine.kill()
+    say(f'{second.HOST} is dead; "up" starts it again')
 
 
 def status_inside() -> int:
@@ -233,6 +273,8 @@ def _sweep() -> None:
 
 def stop_inside() -> None:
     """Destroy the lab's containers, then end all services at once."""
+    if second.wanted():
+        second_machine.kill()
     table = services.table()
     table['nova-compute'].stop(_DOWN_S)
     if table['libvirtd'].running():

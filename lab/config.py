@@ -4,7 +4,7 @@
 import pathlib
 import string
 
-from lab import namespace, paths
+from lab import namespace, paths, second
 from lab.console import LabError
 
 PASSWORD = 'nova-rt-lab'
@@ -79,6 +79,17 @@ _CREDENTIALS = """[{section}]
 auth_url = http://127.0.0.1:5000
 valid_interfaces = internal"""
 
+# Of one compute among two.
+_COMPUTE = """
+[DEFAULT]
+host = {host}
+my_ip = {address}
+[nova_rt]
+cpu_set = {cpus}
+[nova_rt_exporter]
+listen_address = {listen}
+"""
+
 _WRAPPER = """#!/bin/sh
 # Run the OpenStack client inside the lab, from anywhere. Written by the lab.
 [ "$(id -u)" = 0 ] || exec sudo "$0" "$@"
@@ -139,10 +150,12 @@ def write() -> None:
     )
     put(paths.ETC / 'rabbitmq' / 'enabled_plugins', '[].\n')
     for name in ('prometheus.yml', 'rules.yaml'):
-        put(
-            paths.ETC / 'prometheus' / name,
-            (paths.CHECKOUT / 'etc/nova_rt/prometheus' / name).read_text(),
-        )
+        text = (paths.CHECKOUT / 'etc/nova_rt/prometheus' / name).read_text()
+        if second.wanted():
+            text = text.replace(
+                '[localhost:9839]', f'[localhost:9839, {second.HOST}:9839]'
+            )
+        put(paths.ETC / 'prometheus' / name, text)
     put(
         paths.OPENRC,
         ''.join(
@@ -160,6 +173,35 @@ def write() -> None:
         ),
         0o755,
     )
+    if second.wanted():
+        _write_second()
+
+
+def _write_second() -> None:
+    """Tell the computes apart; the files of the second have the same names."""
+    own = paths.ETC / 'nova'
+    # User nova runs the second file, and is in the group of the first alone.
+    for file, mode in ((own / 'nova.conf', 0o640), (STOCK_COMPUTE, 0o644)):
+        put(second.ETC / 'nova' / file.name, file.read_text(), mode)
+    for name in ('libvirtd.conf', 'lxc.conf'):
+        text = (paths.ETC / 'libvirt' / name).read_text()
+        put(second.ETC / 'libvirt' / name, text, 0o600)
+    hosts = (namespace.HOST_NAME, second.HOST)
+    cpu_sets = second.cpu_sets(second.online())
+    for directory, host, address, cpus, listen in zip(
+        (own, second.ETC / 'nova'),
+        hosts,
+        second.ADDRESSES,
+        cpu_sets,
+        ('127.0.0.1', second.ADDRESSES[1]),
+        strict=True,
+    ):
+        for name in ('nova-compute.conf', 'nova-compute-stock.conf'):
+            text = (paths.TEMPLATES / name).read_text()
+            text += _COMPUTE.format(
+                host=host, address=address, cpus=cpus, listen=listen
+            )
+            put(directory / name, text, 0o640)
 
 
 def put(path: pathlib.Path, text: str, mode: int = 0o644) -> None:

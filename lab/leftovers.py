@@ -17,8 +17,14 @@ from lab import namespace, paths, process
 
 CGROUPS = pathlib.Path('/sys/fs/cgroup')
 PARTITION = 'machine'
+#: Name and disk of the second compute's machine, see :mod:`lab.second`.
+SECOND = f'{namespace.HOST_NAME}-2'
+SECOND_VAR = paths.VAR / 'machine-2'
 _NET = pathlib.Path('/sys/class/net')
 _LOOPS = pathlib.Path('/sys/block')
+# What the kernel calls a removed disk of the second machine, once its mounts
+# are gone: the path begins where the mount did, which was at SECOND_VAR.
+_REMOVED = re.compile(r'/instances/[0-9a-f-]{36}\w*/disk[\w.]* \(deleted\)')
 _INTERFACE = re.compile(r'br-ex|br-int|ovs-netdev|tap[0-9a-f]{8}-[0-9a-f]{2}')
 
 
@@ -119,9 +125,10 @@ def _partitions() -> list[pathlib.Path]:
     # Of every v1 hierarchy, or of the one of v2.
     hierarchies = [CGROUPS, *CGROUPS.iterdir()]
     return [
-        hierarchy / PARTITION
+        hierarchy / name
         for hierarchy in hierarchies
-        if not hierarchy.is_symlink() and (hierarchy / PARTITION).is_dir()
+        for name in (PARTITION, SECOND)
+        if not hierarchy.is_symlink() and (hierarchy / name).is_dir()
     ]
 
 
@@ -133,7 +140,51 @@ def _loops() -> list[str]:
             backing = (block / 'loop' / 'backing_file').read_text()
             if backing.startswith(f'{paths.VAR}/'):
                 found.append(f'/dev/{block.name}')
-    return sorted(found)
+    return sorted({*found, *second_disks()})
+
+
+def second_disks() -> list[str]:
+    """Return the loop devices of disks of the second machine.
+
+    By their inodes. While it lives, it sees its disks where the first has its
+    own; once its mounts are gone, the path of an attached one begins nowhere.
+    A disk that was removed has no inode here: it is known by that path, on the
+    file system of the lab.
+    """
+    inodes = set()
+    for file in SECOND_VAR.rglob('disk*'):
+        with contextlib.suppress(FileNotFoundError):
+            found = file.stat()
+            inodes.add((_device(found.st_dev), found.st_ino))
+    columns = 'NAME,BACK-FILE,BACK-INO,BACK-MAJ:MIN'
+    listed = subprocess.run(
+        ['losetup', '--list', '--json', '--output', columns],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    devices = json.loads(listed)['loopdevices'] if listed else []
+    return sorted(
+        each['name']
+        for each in devices
+        if (each['back-maj:min'].strip(), each['back-ino']) in inodes
+        or _is_removed(each)
+    )
+
+
+def _is_removed(loop: dict[str, str]) -> bool:
+    """Tell whether it shows a removed disk of the second machine."""
+    parents = (SECOND_VAR, *SECOND_VAR.parents)
+    there = next(path for path in parents if path.exists())
+    return _REMOVED.fullmatch(
+        loop.get('back-file') or ''
+    ) is not None and loop['back-maj:min'].strip() == _device(
+        there.stat().st_dev
+    )
+
+
+def _device(number: int) -> str:
+    return f'{os.major(number)}:{os.minor(number)}'
 
 
 def _command(pid: int) -> str:

@@ -113,6 +113,27 @@ def create() -> process.Process:
     return kept
 
 
+def keep_private() -> None:
+    """Put the lab's own files back over those that the machine has replaced.
+
+    A mount on a file ends when somebody, in whatever mount namespace, renames
+    another over it, as a package does that adds a group to /etc/group.
+
+    :raises LabError: when it cannot be mounted.
+    """
+    for target, source in PRIVATE_FILES.items():
+        if not source.exists() or source.samefile(target):
+            continue
+        done = subprocess.run(
+            ['mount', '--bind', source, target],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise LabError(f'{target} is not the lab\'s: {done.stderr}')
+
+
 def enter_command(
     kept: process.Process, directory: str | pathlib.Path
 ) -> list[str]:

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from lab import namespace, paths
+from lab import leftovers, namespace, paths, second
 from lab.console import LabError
 
 MEMORY_KB = 3 * 1024 * 1024
@@ -35,6 +35,13 @@ _PROGRAMS = {
     'libvirtd': 'libvirt-daemon',
     'qemu-img': 'qemu-utils',
     'virsh': 'libvirt-clients',
+}
+# The same for two computes: Nova copies disks from one to the other.
+_SECOND_PROGRAMS = {
+    'dropbear': 'dropbear-bin',
+    'ssh': 'openssh-client',
+    'scp': 'openssh-client',
+    '/usr/lib/sftp-server': 'openssh-sftp-server',
 }
 _LXC_DRIVER = '/usr/lib/*/libvirt/connection-driver/libvirt_driver_lxc.so'
 
@@ -64,6 +71,23 @@ def check() -> None:
     _check_kernel()
 
 
+def check_second() -> None:
+    """Refuse a machine that cannot be two compute hosts.
+
+    :raises LabError: with what is missing.
+    """
+    missing = _missing(_SECOND_PROGRAMS)
+    if missing:
+        raise _without(missing)
+    if not all(second.cpu_sets(second.online())):
+        raise LabError('two computes need a CPU each; this machine has one')
+    if not (leftovers.CGROUPS / 'cpu' / 'cpu.rt_runtime_us').exists():
+        raise LabError(
+            'two computes share the bandwidth of cgroup v1; this machine has '
+            'its cpu controller on cgroup v2'
+        )
+
+
 def _check_ways() -> None:
     # Of the work directory, what is there.
     for directory in (paths.WORK, *paths.WORK.parents):
@@ -84,19 +108,11 @@ def _check_alone() -> None:
 
 
 def _check_software() -> None:
-    wanted = {
-        package
-        for program, package in _PROGRAMS.items()
-        if not shutil.which(program, path=f'{os.defpath}:/usr/sbin:/sbin')
-    }
+    wanted = _missing(_PROGRAMS)
     if not list(pathlib.Path('/').glob(_LXC_DRIVER[1:])):
         wanted.add('libvirt-daemon-driver-lxc')
     if wanted:
-        raise LabError(
-            'Debian packages are missing: '
-            + ' '.join(sorted(wanted))
-            + '; "make venv" installs them'
-        )
+        raise _without(wanted)
     modules = ('nova', 'keystone', 'glance', 'placement', 'neutron')
     missing = [m for m in modules if not importlib.util.find_spec(m)]
     if not (paths.VENV / 'bin' / 'nova-rt-compute').exists():
@@ -106,6 +122,22 @@ def _check_software() -> None:
             f'not installed in {paths.VENV}: {", ".join(missing)}; "make '
             'venv" installs them'
         )
+
+
+def _missing(programs: dict[str, str]) -> set[str]:
+    return {
+        package
+        for program, package in programs.items()
+        if not shutil.which(program, path=f'{os.defpath}:/usr/sbin:/sbin')
+    }
+
+
+def _without(packages: set[str]) -> LabError:
+    return LabError(
+        'Debian packages are missing: '
+        + ' '.join(sorted(packages))
+        + '; "make venv" installs them'
+    )
 
 
 def _check_resources() -> None:

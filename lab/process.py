@@ -50,6 +50,15 @@ class Process:
             if (fields := _stat(pid)) and int(fields[3]) == self.pid
         )
 
+    def cpu_s(self) -> float:
+        """Return the seconds of CPU that its whole session has used."""
+        ticks = sum(
+            int(fields[11]) + int(fields[12])
+            for pid in pids()
+            if (fields := _stat(pid)) and int(fields[3]) == self.pid
+        )
+        return ticks / os.sysconf('SC_CLK_TCK')
+
     def kill(self, signum: int) -> None:
         """Send a signal if it still runs."""
         if self.alive():

@@ -5,7 +5,7 @@ Which programs there are is in :mod:`lab.services`. Everything here runs inside
 the lab's namespaces.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 import dataclasses
 import hashlib
 import json
@@ -13,7 +13,7 @@ import pathlib
 import threading
 import time
 
-from lab import answers, paths, process
+from lab import answers, paths, process, second
 from lab.console import LabError, say
 
 Words = tuple[str | pathlib.Path, ...]
@@ -32,6 +32,7 @@ class Service:
     :param environment: added to the environment that all services share.
     :param directory: where it runs.
     :param stop_s: seconds it gets to end in order.
+    :param on_second: whether it runs on the second compute's machine.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Service:
     directory: pathlib.Path = paths.VAR
     stop_s: float = 15
     ready_s: float = 90
+    on_second: bool = False
 
     @property
     def log(self) -> pathlib.Path:
@@ -71,8 +73,11 @@ class Service:
                 return False
             say(f'{self.name}: its configuration changed, restarting it')
             self.stop()
+        command: Sequence[str | pathlib.Path] = self.command
+        if self.on_second:
+            command = second.enter(command, self.directory)
         started = process.start(
-            self.command, self.log, self._environment(), self.directory
+            command, self.log, self._environment(), self.directory
         )
         self._record.write_text(
             json.dumps(

@@ -6,7 +6,7 @@ What starts, watches and ends them is in :mod:`lab.service`.
 
 import pathlib
 
-from lab import accounts, answers, config, paths, unit
+from lab import accounts, answers, config, paths, second, second_services, unit
 from lab.paths import ETC, RUN, VAR
 from lab.service import Service, Words, config_files, program, wsgi
 
@@ -73,7 +73,8 @@ _SERVICES = (
             '--skip-networking',
             '--max-connections=400',
             '--innodb-buffer-pool-size=128M',
-            '--innodb-flush-log-at-trx-commit=0',
+            # Commits survive the death of the server, not the machine's.
+            '--innodb-flush-log-at-trx-commit=2',
             '--skip-log-bin',
             '--performance-schema=OFF',
             '--character-set-server=utf8mb4',
@@ -310,4 +311,5 @@ def table(stock_compute: bool = False) -> dict[str, Service]:
     """
     compute = _STOCK_COMPUTE if stock_compute else _COMPUTE
     services = (*_SERVICES, compute, _EXPORTER, _PROMETHEUS)
-    return {service.name: service for service in services}
+    found = {service.name: service for service in services}
+    return found | second_services.beside(found) if second.wanted() else found

@@ -11,11 +11,21 @@ import pathlib
 import subprocess
 import time
 
-from lab import catalog, config, namespace, paths, service, services
+from lab import (
+    catalog,
+    config,
+    namespace,
+    paths,
+    second,
+    service,
+    services,
+)
 from lab.console import LabError, say
 
 _DONE = paths.VAR / 'done'
 _REGISTER_S = 120
+SWITCH_SCHEMA = '/usr/share/openvswitch/vswitch.ovsschema'
+VSCTL = ('ovs-vsctl', '--timeout=20')
 
 
 def run(
@@ -194,24 +204,30 @@ def _version(package: str) -> str:
 def ovs_databases() -> None:
     """Make the empty databases of the switch and of OVN."""
     var = paths.VAR / 'ovs'
-    for name, schema in (
-        ('conf', '/usr/share/openvswitch/vswitch.ovsschema'),
-        ('nb', '/usr/share/ovn/ovn-nb.ovsschema'),
-        ('sb', '/usr/share/ovn/ovn-sb.ovsschema'),
-    ):
-        database = var / f'{name}.db'
-        if not database.exists():
-            run('ovs-setup', ['ovsdb-tool', 'create', database, schema])
+    make_database(var / 'conf.db', SWITCH_SCHEMA)
+    make_database(var / 'nb.db', '/usr/share/ovn/ovn-nb.ovsschema')
+    make_database(var / 'sb.db', '/usr/share/ovn/ovn-sb.ovsschema')
+
+
+def make_database(database: pathlib.Path, schema: str) -> None:
+    """Make an empty database of the switch, unless it is there."""
+    if not database.exists():
+        run('ovs-setup', ['ovsdb-tool', 'create', database, schema])
 
 
 def switch_settings() -> None:
     """Tell the switch who it is and where OVN's databases are."""
-    settings = {
-        'external-ids:system-id': namespace.HOST_NAME,
-        'external-ids:hostname': namespace.HOST_NAME,
+    set_switch(settings_of(namespace.HOST_NAME, '127.0.0.1'), vsctl)
+
+
+def settings_of(host: str, address: str) -> dict[str, str]:
+    """Return what the switch of a machine has to know."""
+    return {
+        'external-ids:system-id': host,
+        'external-ids:hostname': host,
         'external-ids:ovn-remote': f'"unix:{paths.OVN_SOCKET}"',
         'external-ids:ovn-encap-type': 'geneve',
-        'external-ids:ovn-encap-ip': '127.0.0.1',
+        'external-ids:ovn-encap-ip': address,
         'external-ids:ovn-bridge-datapath-type': 'netdev',
         'external-ids:ovn-bridge': 'br-int',
         'external-ids:ovn-bridge-mappings': '"physnet1:br-ex"',
@@ -220,17 +236,23 @@ def switch_settings() -> None:
         # not fill in checksums.
         'other_config:userspace-tso-enable': 'true',
     }
-    _vsctl('--no-wait', 'init')
+
+
+def set_switch(
+    settings: dict[str, str], configure: Callable[..., None]
+) -> None:
+    """Give a switch its settings.
+
+    :param configure: runs ovs-vsctl on its machine
+    """
+    configure('--no-wait', 'init')
     pairs = [f'{key}={value}' for key, value in settings.items()]
-    _vsctl('--no-wait', 'set', 'Open_vSwitch', '.', *pairs)
+    configure('--no-wait', 'set', 'Open_vSwitch', '.', *pairs)
 
 
 def bridges() -> None:
     """Make the bridges; the lab itself is the gateway of the network."""
-    for bridge, extra in (('br-ex', []), ('br-int', ['fail-mode=secure'])):
-        options = ['datapath_type=netdev', *extra]
-        add = ['--may-exist', 'add-br', bridge]
-        _vsctl(*add, '--', 'set', 'bridge', bridge, *options)
+    make_bridges(vsctl)
     deadline = time.monotonic() + 20
     while not pathlib.Path('/sys/class/net/br-ex').exists():
         if time.monotonic() > deadline:
@@ -241,8 +263,20 @@ def bridges() -> None:
     run('ovs-setup', ['ip', 'link', 'set', 'br-ex', 'up'])
 
 
-def _vsctl(*arguments: str) -> None:
-    run('ovs-setup', ['ovs-vsctl', '--timeout=20', *arguments])
+def make_bridges(configure: Callable[..., None]) -> None:
+    """Make the bridges of a switch.
+
+    :param configure: runs ovs-vsctl on its machine
+    """
+    for bridge, extra in (('br-ex', []), ('br-int', ['fail-mode=secure'])):
+        options = ['datapath_type=netdev', *extra]
+        add = ['--may-exist', 'add-br', bridge]
+        configure(*add, '--', 'set', 'bridge', bridge, *options)
+
+
+def vsctl(*arguments: str) -> None:
+    """Configure the lab's switch."""
+    run('ovs-setup', [*VSCTL, *arguments])
 
 
 def endpoints() -> None:
@@ -258,13 +292,21 @@ def hosts() -> None:
     cloud = catalog.connect()
     table = services.table()
     deadline = time.monotonic() + _REGISTER_S
-    for name in ('nova-conductor', 'nova-scheduler', 'nova-compute'):
+    own = namespace.HOST_NAME
+    wanted = [('nova-conductor', 'nova-conductor', own)]
+    wanted.append(('nova-scheduler', 'nova-scheduler', own))
+    wanted.append(('nova-compute', 'nova-compute', own))
+    if second.holder():
+        wanted.append(('nova-compute-2', 'nova-compute', second.HOST))
+    for name, binary, host in wanted:
         found = table[name]
         while True:
             running = found.running()
             if not running:
                 raise LabError(f'{name} ended', found.log)
-            if catalog.reporting(cloud, name, running.since()):
+            if host == second.HOST:
+                catalog.let_up(cloud, binary, host)
+            if catalog.reporting(cloud, binary, host, running.since()):
                 break
             if time.monotonic() > deadline:
                 raise LabError(
@@ -275,7 +317,7 @@ def hosts() -> None:
                 raise LabError(f'{name}: not waited for', found.log)
     _once(
         'host-mapping',
-        '1',
+        '2' if second.wanted() else '1',
         lambda: _nova_manage('host-mapping', ['cell_v2', 'discover_hosts']),
     )
 

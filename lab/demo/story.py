@@ -7,9 +7,6 @@ its real-time server to the user.
 
 import dataclasses
 import os
-import pathlib
-import platform
-import re
 import time
 
 from openstack.compute.v2 import server as _server
@@ -18,7 +15,7 @@ from openstack.connection import Connection
 from lab import catalog, cloud, console, paths
 from lab.console import LabError
 from lab.demo import stage
-from lab.measure import distribution, network
+from lab.measure import distribution, machine, network
 from lab.measure.container import Container, shares
 from lab.measure.rtprobe import Answered, Probe
 
@@ -393,7 +390,7 @@ def _draw(
         f'times (Poisson), {REQUESTS} a curve, client and switch on {where}.\n'
         "From a request's arrival at the container's network interface to the "
         f'end of its work. Noise: {len(NOISE)} plain servers, '
-        f'{HOGS_PER_NOISE} endless loops each.\n{_machine()}',
+        f'{HOGS_PER_NOISE} endless loops each.\n{machine.describe()}',
         PICTURE,
     )
 
@@ -413,16 +410,6 @@ def _conclude(series: list[distribution.Series]) -> None:
 
 def _ms(series: distribution.Series) -> str:
     return f'{series.percentile(99) / 1000:.1f} ms'
-
-
-def _machine() -> str:
-    text = pathlib.Path('/proc/cpuinfo').read_text()
-    found = re.search(r'^model name\s*:\s*(.+)$', text, re.MULTILINE)
-    name = found[1] if found else platform.machine()
-    virtual = ' (virtual machine)' if 'hypervisor' in text else ''
-    return (
-        f'{name}, {os.cpu_count()} CPUs{virtual}, Linux {platform.release()}'
-    )
 
 
 def _probe(connection: Connection, name: str) -> Probe:

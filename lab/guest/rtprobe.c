@@ -4,10 +4,12 @@
  *
  *   rtprobe serve                 in a container: answers on UDP port 7007
  *   rtprobe ask IP WORD...        outside: one request, prints the answer
- *   rtprobe load IP RATE SERVICE_US COUNT SEED
+ *   rtprobe load IP RATE SERVICE_US COUNT SEED [exponential]
  *                                 outside: Poisson arrivals, prints for
  *                                 each the response time of the service and
- *                                 of the client, in microseconds, or "lost"
+ *                                 of the client, in microseconds, or "lost".
+ *                                 Each request costs SERVICE_US, or an
+ *                                 exponential time of that mean
  *
  * A request is one datagram "<seq> <verb> <arguments>", its answer
  * "<seq> <text>" with the same number. Verbs:
@@ -485,6 +487,7 @@ static int ask(const char *ip, int n, char *words[])
 struct request {
 	int64_t due_ns;
 	int64_t done_ns; /* 0: no answer */
+	int64_t work_us;
 	int64_t service_us;
 };
 
@@ -507,8 +510,27 @@ static void print_times(const struct request *requests, int64_t count)
 			printf("lost\n");
 }
 
+/* Draw the arrivals; then, so that they stay the same, the work. */
+static void draw(struct request *requests, int64_t count, int64_t start_ns,
+		 double rate, int64_t service_us, int exponential)
+{
+	struct request *one;
+	double at = 0, drawn;
+
+	for (one = requests; one < requests + count; one++) {
+		at += -log(1.0 - drand48()) / rate;
+		one->due_ns = start_ns + (int64_t)(at * NS_PER_S);
+		one->work_us = service_us;
+	}
+	for (one = requests; exponential && one < requests + count; one++) {
+		drawn = -log(1.0 - drand48()) * service_us;
+		one->work_us = drawn < MAX_WORK_US ? (int64_t)drawn
+						   : MAX_WORK_US;
+	}
+}
+
 static int load(const char *ip, double rate, int64_t service_us, int64_t count,
-		int64_t seed)
+		int64_t seed, int exponential)
 {
 	struct request *requests = calloc(count, sizeof(*requests)), *one;
 	int64_t base = random_seq(), start, end, now, sent = 0, got = 0, i;
@@ -516,7 +538,6 @@ static int load(const char *ip, double rate, int64_t service_us, int64_t count,
 	struct sched_param first = { .sched_priority = 1 };
 	struct pollfd ready = { .events = POLLIN };
 	struct timespec wait;
-	double at = 0;
 	ssize_t n;
 
 	ready.fd = dial(ip);
@@ -544,16 +565,13 @@ static int load(const char *ip, double rate, int64_t service_us, int64_t count,
 	base += 100;
 	srand48(seed);
 	start = now_ns(CLOCK_MONOTONIC) + NS_PER_S / 10;
-	for (i = 0; i < count; i++) {
-		at += -log(1.0 - drand48()) / rate;
-		requests[i].due_ns = start + (int64_t)(at * NS_PER_S);
-	}
+	draw(requests, count, start, rate, service_us, exponential);
 	end = requests[count - 1].due_ns + 10 * NS_PER_S;
 	while (got < count && (now = now_ns(CLOCK_MONOTONIC)) < end) {
 		if (sent < count && now >= requests[sent].due_ns) {
 			n = snprintf(text, sizeof(text), "%lld W %lld",
 				     (long long)(base + sent),
-				     (long long)service_us);
+				     (long long)requests[sent].work_us);
 			if (send(ready.fd, text, n, 0) < 0 &&
 			    errno != ECONNREFUSED)
 				perror("rtprobe: send");
@@ -585,19 +603,21 @@ static int load(const char *ip, double rate, int64_t service_us, int64_t count,
 
 int main(int argc, char *argv[])
 {
+	int exponential = argc == 8 && !strcmp(argv[7], "exponential");
 	int64_t rate, service_us, count, seed;
 
 	if (argc == 2 && !strcmp(argv[1], "serve"))
 		return serve();
 	if (argc >= 4 && !strcmp(argv[1], "ask"))
 		return ask(argv[2], argc - 3, argv + 3);
-	if (argc == 7 && !strcmp(argv[1], "load") &&
+	if (argc == 7 + exponential && !strcmp(argv[1], "load") &&
 	    parse(argv[3], 1, 100000, &rate) &&
 	    parse(argv[4], 0, MAX_WORK_US, &service_us) &&
 	    parse(argv[5], 1, MAX_COUNT, &count) &&
 	    parse(argv[6], 0, INT64_MAX, &seed))
-		return load(argv[2], rate, service_us, count, seed);
+		return load(argv[2], rate, service_us, count, seed,
+			    exponential);
 	fprintf(stderr, "usage: rtprobe serve | ask IP WORD... | "
-			"load IP RATE SERVICE_US COUNT SEED\n");
+			"load IP RATE SERVICE_US COUNT SEED [exponential]\n");
 	return 2;
 }

@@ -6,10 +6,13 @@ checked here.
 """
 
 import dataclasses
+import os
 import pathlib
 import time
 
 import libvirt
+
+from lab import second
 
 PROC = pathlib.Path('/proc')
 
@@ -27,7 +30,14 @@ class Held:
 
 def domains() -> list[str]:
     """Return the ids of all servers that libvirt knows, running or not."""
-    with _Libvirt() as connection:
+    return sorted(
+        found for host in second.alive() for found in domains_on(host)
+    )
+
+
+def domains_on(host: str) -> list[str]:
+    """Return the ids of those that the libvirt of one compute knows."""
+    with _Libvirt(host) as connection:
         return sorted(
             domain.UUIDString() for domain in connection.listAllDomains()
         )
@@ -45,8 +55,20 @@ class Container:
 
     @classmethod
     def of(cls, server_id: str) -> 'Container | None':
-        """Return the container of a server, None when none runs."""
-        with _Libvirt() as connection:
+        """Return the container of a server, None when none runs.
+
+        On whichever compute it runs; a moved server may be defined on two.
+        """
+        for host in second.alive():
+            found = cls.on(host, server_id)
+            if found:
+                return found
+        return None
+
+    @classmethod
+    def on(cls, host: str, server_id: str) -> 'Container | None':
+        """Return the container of a server on one compute, if one runs."""
+        with _Libvirt(host) as connection:
             try:
                 domain = connection.lookupByUUIDString(server_id)
             except libvirt.libvirtError as error:
@@ -109,6 +131,11 @@ class Container:
             for line in table.splitlines()
             if ':' in line
         )
+
+    def join(self) -> None:
+        """Put the process that calls this into its control groups."""
+        for group in set(self._paths.values()):
+            (group / 'cgroup.procs').write_text(str(os.getpid()))
 
     def gone(self) -> bool:
         """Tell whether its control groups are gone."""
@@ -187,10 +214,16 @@ def _cgroups_of(pid: int) -> dict[str, pathlib.Path]:
 
 
 class _Libvirt:
+    def __init__(self, host: str) -> None:
+        self._uri = 'lxc:///'
+        if host == second.HOST:
+            socket = second.path('/run/libvirt/libvirt-sock')
+            self._uri = f'lxc+unix:///?socket={socket}'
+
     def __enter__(self) -> libvirt.virConnect:
         # Errors are raised; they need not be printed as well.
         libvirt.registerErrorHandler(lambda context, error: None, None)
-        self._connection = libvirt.open('lxc:///')
+        self._connection = libvirt.open(self._uri)
         return self._connection
 
     def __exit__(self, *args: object) -> None:

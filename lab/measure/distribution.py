@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Response times as numbers, as a table and as a picture."""
+"""Response times as numbers, as a table and as a picture.
+
+What a percentile is, and how a distribution is drawn, is said here once: for
+the demo, for experiments/ and for bench/.
+"""
 
 from collections.abc import Sequence
 import dataclasses
 import pathlib
+from typing import TypeVar
 
 import matplotlib
 
@@ -16,6 +21,30 @@ _COLOURS = {'plain': '#d1495b', 'real-time': '#00798c'}
 _PERCENTS = (50, 90, 99)
 #: Nothing runs beside it.
 ALONE = 'alone'
+Time = TypeVar('Time', bound=float)
+
+
+def percentile(times: Sequence[Time], percent: int) -> Time:
+    """The time that so many percent of the requests met.
+
+    The nearest rank, so always a time that was measured.
+
+    :param times: ascending, at least one
+    :param percent: from 0 to 100
+    :returns: one of the times
+    """
+    rank = -(-len(times) * percent // 100)
+    return times[max(rank, 1) - 1]
+
+
+def steps(times: Sequence[Time]) -> tuple[list[Time], list[float]]:
+    """The distribution function of what was measured, to draw with 'post'.
+
+    :param times: ascending, at least one
+    :returns: times, and the fraction that was answered by each
+    """
+    shares = [rank / len(times) for rank in range(len(times) + 1)]
+    return [times[0], *times], shares
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +73,8 @@ class Series:
         return cls(server, beside, tuple(kept), len(times_us) - len(kept))
 
     def percentile(self, percent: int) -> int:
-        """Return the time that so many percent of the requests met, in us.
-
-        The nearest rank, so always a time that was measured.
-        """
-        rank = -(-len(self.times_us) * percent // 100)
-        return self.times_us[max(rank, 1) - 1]
+        """Return the time that so many percent of the requests met, in us."""
+        return percentile(self.times_us, percent)
 
 
 def table(series: Sequence[Series]) -> str:
@@ -133,12 +158,9 @@ def picture(
 def _curve(axes: mpl_axes.Axes, row: Series) -> None:
     colour = _COLOURS[row.server]
     alone = row.beside == ALONE
-    times = [time / 1000 for time in row.times_us]
-    shares = [(rank + 1) / len(times) for rank in range(len(times))]
     late = row.percentile(99) / 1000
     axes.step(
-        [times[0], *times],
-        [0, *shares],
+        *steps([time / 1000 for time in row.times_us]),
         where='post',
         color=colour,
         linewidth=1.4 if alone else 2.6,

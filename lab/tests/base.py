@@ -5,8 +5,6 @@ Each test leaves the lab as it has found it, and is failed if it does not:
 servers of a user may run meanwhile, and stay.
 """
 
-import dataclasses
-import json
 import os
 import pathlib
 import subprocess
@@ -15,20 +13,16 @@ import time
 import unittest
 import uuid
 
-import pymysql
-
-from lab import catalog, namespace, paths
+from lab import catalog, namespace, paths, second, world
 from lab.measure import container
 from lab.measure.rtprobe import Probe
-from nova_rt import admission, extra_specs, node_stats, record
+from nova_rt import extra_specs, record
 from nova_rt.reservation import Reservation
 
 RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
 IMAGE = catalog.IMAGE
 PLAIN = 'plain.small'
 ACTIVE_S = 120
-SETTLE_S = 30
-INSTANCES = paths.VAR / 'nova' / 'instances'
 
 
 def setup_once():
@@ -40,28 +34,15 @@ def setup_once():
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Stats:
-    """What the compute node publishes.
+class LabTestCase(unittest.TestCase):
+    """A test on the running lab.
 
-    :ivar free: CPU -> free ppm
-    :ivar host_free: free ppm of the host; None where only CPUs count
+    :cvar on_first: whether all servers are to be on the first host, of which
+        the test breaks or reads something
     """
 
-    free: dict
-    host_free: int | None
-    interface: str
-    enforcement: str
-
-    @property
-    def capacity(self):
-        return admission.Capacity(self.free, self.host_free)
-
-
-class LabTestCase(unittest.TestCase):
-    """A test on the running lab."""
-
     maxDiff = None
+    on_first = False
 
     @classmethod
     def setUpClass(cls):
@@ -74,6 +55,16 @@ class LabTestCase(unittest.TestCase):
         super().setUp()
         self.before = self.look()
         self.addCleanup(self.assert_nothing_left)
+        if self.on_first and second.wanted():
+            self.enable_second(False)
+            self.addCleanup(self.enable_second, True)
+
+    def enable_second(self, wanted):
+        """Let servers be scheduled to the second host, or not."""
+        compute = self.cloud.compute
+        (service,) = compute.services(binary='nova-compute', host=second.HOST)
+        change = compute.enable_service if wanted else compute.disable_service
+        change(service)
 
     # Servers
 
@@ -84,10 +75,13 @@ class LabTestCase(unittest.TestCase):
             return self.reach(server, 'ACTIVE')
         return server
 
-    def request_server(self, flavor, *, network=False, hint=None, user=None):
+    def request_server(
+        self, flavor, *, network=False, hint=None, user=None, **more
+    ):
         """Ask for a server, to be deleted at the end of the test.
 
         :param user: the connection of the user who asks; else the admin's
+        :param more: attributes of the request
         """
         user = user or self.cloud
         networks = 'none'
@@ -107,6 +101,7 @@ class LabTestCase(unittest.TestCase):
             ).id,
             networks=networks,
             **({'scheduler_hints': hints} if hints else {}),
+            **more,
         )
         self.addCleanup(self.delete, server)
         return server
@@ -177,24 +172,17 @@ class LabTestCase(unittest.TestCase):
 
     # What is claimed
 
+    def host_of(self, server):
+        """Return the name of the host on which Nova says a server is."""
+        return self.cloud.compute.get_server(server.id).compute_host
+
     def stats(self):
-        """Return what the compute node publishes, from Nova's database."""
-        (text,) = self.select(
-            'nova_cell1',
-            'SELECT stats FROM compute_nodes WHERE deleted = 0',
-        )
-        stats = json.loads(text)
-        free = node_stats.parse(stats)
-        return Stats(
-            free.cpus,
-            free.host_ppm,
-            stats['rt_interface'],
-            stats['rt_enforcement'],
-        )
+        """Return what each compute node publishes, by its host."""
+        return world.all_stats()
 
     def record(self, server):
         """Return the record of a server, from Nova's database."""
-        found = self.select(
+        found = world.select(
             'nova_cell1',
             'SELECT value FROM instance_system_metadata WHERE deleted = 0 '
             "AND `key` = 'nova_rt' AND instance_uuid = %s",
@@ -216,7 +204,8 @@ class LabTestCase(unittest.TestCase):
     def assert_agree(self, server, reservation, cpus=1):
         """Kernel, record, Placement and tracker hold the same.
 
-        The tracker has nothing but this server more than when the test began.
+        The trackers have nothing but this server more than when the test
+        began.
         """
         wanted = Reservation.parse(reservation)
         rec = self.record(server)
@@ -229,13 +218,17 @@ class LabTestCase(unittest.TestCase):
         self.assert_claimed(server, rec)
 
     def assert_claimed(self, server, rec):
-        """Placement and tracker hold what the record says."""
+        """Placement and the host's tracker hold what the record says."""
         self.assertEqual(
             rec.claim.total_ppm, self.allocations(server)[RESOURCE_CLASS]
         )
-        self.assertEqual(
-            self.before.stats.capacity.free([rec.claim]), self.stats().capacity
-        )
+        wanted = {
+            host: stats.capacity for host, stats in self.before.hosts.items()
+        }
+        host = self.host_of(server)
+        wanted[host] = wanted[host].free([rec.claim])
+        found = {host: each.capacity for host, each in self.stats().items()}
+        self.assertEqual(wanted, found)
 
     def assert_real_time(self, found, policy=os.SCHED_RR, priority=1):
         """Every process of a container has the policy."""
@@ -253,38 +246,11 @@ class LabTestCase(unittest.TestCase):
 
     def look(self):
         """Return what a server could leave behind."""
-        return World(
-            servers=sorted(s.id for s in self.cloud.compute.servers()),
-            domains=container.domains(),
-            cgroups=_cgroups(),
-            bandwidth=_bandwidth(),
-            allocations=self._consumers(),
-            ports=sorted(
-                port.id
-                for port in self.cloud.network.ports()
-                if (port.device_owner or '').startswith('compute:')
-            ),
-            interfaces=sorted(os.listdir('/sys/class/net')),
-            loops=_loops(),
-            mounts=_mounts(),
-            files=_instance_files(),
-            flavors=sorted(f.id for f in self.cloud.compute.flavors()),
-            stats=self.stats(),
-        )
+        return world.look(self.cloud)
 
     def assert_nothing_left(self):
-        """The lab is as it was when the test began.
-
-        libvirt, the switch and the kernel take back what they gave a moment
-        after the server is gone.
-        """
-        deadline = time.monotonic() + SETTLE_S
-        while (now := self.look()) != self.before:
-            if time.monotonic() > deadline:
-                self.assertEqual(
-                    dataclasses.asdict(self.before), dataclasses.asdict(now)
-                )
-            time.sleep(0.5)
+        """The lab is as it was when the test began."""
+        self.assertEqual({}, world.left(self.cloud, self.before))
 
     def wait_for(self, condition, message, seconds=60):
         """Wait until something is so."""
@@ -293,45 +259,6 @@ class LabTestCase(unittest.TestCase):
             if time.monotonic() > deadline:
                 self.fail(message)
             time.sleep(0.2)
-
-    def _consumers(self):
-        found = set()
-        for provider in self.cloud.placement.resource_providers():
-            answer = self.cloud.placement.get(
-                f'/resource_providers/{provider.id}/allocations',
-                microversion='1.39',
-            )
-            self.assertEqual(200, answer.status_code, answer.text)
-            found.update(answer.json()['allocations'])
-        return sorted(found)
-
-    @staticmethod
-    def select(database, query, *values):
-        """Return the first column of what a query finds."""
-        connection = pymysql.connect(
-            unix_socket=str(paths.MYSQL_SOCKET), user='root', db=database
-        )
-        with connection, connection.cursor() as cursor:
-            cursor.execute(query, values)
-            return [row[0] for row in cursor.fetchall()]
-
-
-@dataclasses.dataclass(frozen=True)
-class World:
-    """What is there at one moment."""
-
-    servers: list
-    domains: list
-    cgroups: list
-    bandwidth: dict
-    allocations: list
-    ports: list
-    interfaces: list
-    loops: list
-    mounts: list
-    files: list
-    flavors: list
-    stats: Stats
 
 
 def lab(*words):
@@ -350,46 +277,3 @@ def lab(*words):
         raise AssertionError(
             f'lab {" ".join(words)}: {done.stdout}{done.stderr}'
         )
-
-
-def partitions():
-    """Return libvirt's control group in every hierarchy that has it."""
-    found = {top / 'machine' for top in container.hierarchies().values()}
-    return sorted(path for path in found if path.is_dir())
-
-
-def _cgroups():
-    return sorted(
-        str(path) for top in partitions() for path in top.rglob('*/')
-    )
-
-
-def _bandwidth():
-    return {
-        str(path): str(container.held(path))
-        for path in partitions()
-        if list(path.glob('cpu.rt*'))
-    }
-
-
-def _loops():
-    found = []
-    for path in pathlib.Path('/sys/block').glob('loop*/loop/backing_file'):
-        try:
-            text = path.read_text().strip()
-        except FileNotFoundError:
-            continue  # detached meanwhile
-        if text.startswith(str(paths.VAR)):
-            found.append(text)
-    return sorted(found)
-
-
-def _mounts():
-    lines = pathlib.Path('/proc/self/mountinfo').read_text().splitlines()
-    mounts = [line.split()[4] for line in lines]
-    return sorted(m for m in mounts if m.startswith(str(INSTANCES)))
-
-
-def _instance_files():
-    shared = {'_base', 'locks', 'compute_nodes', 'snapshots'}
-    return sorted(set(os.listdir(INSTANCES)) - shared)

@@ -16,6 +16,9 @@ MUST = ('cpuset.cpus', 'sched_rt_runtime_us', 'mknod mem', 'load a module',
 
 
 class AttackTest(base.LabTestCase):
+    # Attacker and victim are neighbors.
+    on_first = True
+
     def test_everything_is_refused(self):
         victim = self.create('rt.small')
         attacker = self.create('rt.small')

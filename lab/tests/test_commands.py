@@ -4,7 +4,7 @@
 import subprocess
 import sys
 
-from lab import paths
+from lab import namespace, paths
 from lab.tests import base
 from nova_rt import extra_specs
 
@@ -49,8 +49,9 @@ class ClientTest(base.LabTestCase):
 
     def test_inventory_of_a_host(self):
         """The commands of the manual that ask Placement."""
+        host = namespace.HOST_NAME
         (provider,) = self._openstack(
-            'resource', 'provider', 'list', '-c', 'uuid'
+            'resource', 'provider', 'list', '--name', host, '-c', 'uuid'
         )
         asked = 'resource', 'provider'
         inventory = self._table(
@@ -59,7 +60,7 @@ class ClientTest(base.LabTestCase):
         )  # fmt: skip
         usage = self._table(*asked, 'usage', 'show', provider)
         free = inventory[self.OURS] - usage[self.OURS]
-        self.assertEqual(self.stats().capacity.total_ppm, free)
+        self.assertEqual(self.stats()[host].capacity.total_ppm, free)
 
     def _table(self, *arguments):
         rows = (line.split() for line in self._openstack(*arguments))

@@ -111,6 +111,17 @@ class RtprobeTest(unittest.TestCase):
             # The client's time is the service's and the way there and back.
             self.assertGreater(answered.client_us, answered.service_us)
 
+    def test_load_of_exponential_work(self):
+        before = _cpu_s(self.service.pid)
+        command = [str(rtprobe.client()), 'load', '127.0.0.1']
+        command += ['500', '1000', '400', '1', 'exponential']
+        output = subprocess.check_output(command, text=True, timeout=60)
+        used = _cpu_s(self.service.pid) - before
+        # The 20 requests before, and what is drawn of seed 1.
+        self.assertAlmostEqual(0.02 + 0.37, used, delta=0.05)
+        fastest = min(int(line.split()[0]) for line in output.splitlines())
+        self.assertLess(fastest, 200)
+
     def test_load_counts_from_the_moment_meant(self):
         # Twice as much work as there is time for: the queue grows, and with
         # it every response time, although each request is sent at once.
@@ -210,6 +221,10 @@ class DistributionTest(unittest.TestCase):
         self.assertEqual(((1, 3), 1), (series.times_us, series.lost))
         with self.assertRaisesRegex(ValueError, 'no request was answered'):
             distribution.Series.of('plain', 'alone', [None])
+
+    def test_steps(self):
+        xs, shares = distribution.steps([2.5, 4.0])
+        self.assertEqual(([2.5, 2.5, 4.0], [0, 0.5, 1]), (xs, shares))
 
     def test_table_and_picture(self):
         series = [

@@ -6,7 +6,7 @@ import resource
 import stat
 import subprocess
 
-from lab import accounts, paths, services
+from lab import accounts, paths, services, world
 from lab.tests import base
 
 _PROC = pathlib.Path('/proc')
@@ -55,6 +55,8 @@ def helpers():
 
 class PrivilegesTest(base.LabTestCase):
     """The processes of nova-compute, and what its user may do."""
+
+    on_first = True
 
     def test_service(self):
         running = services.table()['nova-compute'].running()
@@ -133,7 +135,7 @@ class PrivilegesTest(base.LabTestCase):
         for secret in (etc / 'nova-database.conf', paths.OPENRC):
             answer = self._as_nova('cat', secret)
             self.assertIn('Permission denied', answer.stderr)
-        self.assertEqual(_ID, base.INSTANCES.stat().st_uid)
+        self.assertEqual(_ID, world.INSTANCES.stat().st_uid)
 
     def test_machine_has_no_part_in_it(self):
         # The lab's own files: what the machine has is of another mount.

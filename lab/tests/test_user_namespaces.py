@@ -4,6 +4,7 @@
 import pathlib
 import subprocess
 
+from lab import world
 from lab.tests import base
 
 _FIRST = 100000
@@ -33,7 +34,8 @@ class UserNamespacesTest(base.LabTestCase):
 
     def owner_on_disk(self, server, path):
         """Return the owner of a file as the disk has it."""
-        disk = base.INSTANCES / server.id / 'disk'
+        files = world.instances(self.host_of(server))
+        disk = files / server.id / 'disk'
         return self.owner_in(disk, path)
 
     def owner_in(self, disk, path):

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Tempest plug-in of nova_rt on the lab, and a look at what it leaves.
+
+Each of its tests sees to its own servers; here the whole lab is looked at,
+before the first test and after the last. Runs inside the lab's namespaces.
+"""
+
+import importlib.util
+import subprocess
+
+from lab import catalog, cloud, paths, service, tempest, world
+from lab.console import LabError, say
+
+REGEX = '^nova_rt_tempest_plugin'
+# As many as the smallest machine has CPUs.
+WORKERS = 2
+
+_PACKAGE = 'nova_rt_tempest_plugin'
+
+
+def run(regex: str, workers: int) -> int:
+    """Run tests of the plug-in; print each, and the counts at the end.
+
+    :param regex: which tests.
+    :return: 1 when a test failed, none ran, or something is left.
+    :raises LabError: when the plug-in is not installed.
+    """
+    if importlib.util.find_spec(_PACKAGE) is None:
+        raise LabError(f'{_PACKAGE} is not installed in {paths.VENV}')
+    connection = catalog.connect()
+    with cloud.lock():
+        tempest.write(connection)
+    before = world.look(connection)
+    done = subprocess.run(
+        tempest.command(regex, workers),
+        stdin=subprocess.DEVNULL,
+        env=service.base_environment(),
+        cwd=tempest.WORKSPACE,
+        check=False,
+    )
+    _save()
+    left = world.left(connection, before)
+    for name, (was, now) in left.items():
+        say(f'LEFT BEHIND: {name}: {was} before, {now} now')
+    if not left:
+        say('nothing is left behind')
+    return 1 if done.returncode or left else 0
+
+
+def _save() -> None:
+    """Keep each test's outcome, time and output."""
+    paths.RESULTS.mkdir(parents=True, exist_ok=True)
+    with (paths.RESULTS / 'tempest-plugin.subunit').open('wb') as stream:
+        subprocess.run(
+            [f'{paths.VENV}/bin/stestr', 'last', '--subunit'],
+            stdout=stream,
+            env=service.base_environment(),
+            cwd=tempest.WORKSPACE,
+            check=False,
+        )

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets another network namespace reach services of the lab at its loopback.
+
+``relay.py NAMESPACE PORT...``
+
+It listens on 127.0.0.1 where it is started and connects to 127.0.0.1 in the
+other: a socket stays in the namespace in which it was made. So a compute in a
+network of its own has the same configuration as one beside the services.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import socket
+import sys
+
+_CLONE_NEWNET = 0x40000000
+_CHUNK = 1 << 18
+
+
+def main() -> None:
+    """Relay, for ever."""
+    namespace, *ports = sys.argv[1:]
+    listening = []
+    for port in map(int, ports):
+        own = socket.create_server(('127.0.0.1', port), backlog=128)
+        listening.append((own, port))
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(namespace, os.O_RDONLY)
+    if libc.setns(descriptor, _CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), 'setns', namespace)
+    os.close(descriptor)
+    asyncio.run(_serve(listening))
+
+
+async def _serve(listening: list[tuple[socket.socket, int]]) -> None:
+    servers = [await _listen(own, port) for own, port in listening]
+    await asyncio.gather(*(server.serve_forever() for server in servers))
+
+
+async def _listen(own: socket.socket, port: int) -> asyncio.Server:
+    async def relay(
+        here: asyncio.StreamReader, back: asyncio.StreamWriter
+    ) -> None:
+        try:
+            there, forth = await asyncio.open_connection('127.0.0.1', port)
+        except OSError:
+            # As if nothing listened.
+            back.transport.abort()
+            return
+        await asyncio.gather(_copy(here, forth), _copy(there, back))
+        for writer in (forth, back):
+            writer.close()
+
+    return await asyncio.start_server(relay, sock=own)
+
+
+async def _copy(
+    source: asyncio.StreamReader, target: asyncio.StreamWriter
+) -> None:
+    """Copy one direction until its end, and hand the end on."""
+    with contextlib.suppress(OSError):
+        while data := await source.read(_CHUNK):
+            target.write(data)
+            await target.drain()
+        target.write_eof()
+        return
+    # Broken: the other direction is of no use either.
+    target.transport.abort()
+
+
+if __name__ == '__main__':
+    main()

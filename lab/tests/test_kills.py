@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nova-rt-compute is killed between any two steps of what it does.
+
+A few steps always; all of them on request::
+
+    python -m lab exec env NOVA_RT_TEST_KILLS=all \\
+        stestr --test-path=./lab/tests run --serial test_kills
+"""
+
+import os
+import re
+import time
+import unittest
+
+from lab import namespace, second
+from lab.measure.container import Container
+from lab.tests import base, watched
+
+ALL = os.environ.get('NOVA_RT_TEST_KILLS') == 'all'
+ONLY = os.environ.get('NOVA_RT_TEST_KILL_AT', '')
+#: A step that has not come by then does not come.
+DEATH_S = 60
+#: Nova has forgotten a task that has not ended by then.
+FORGOTTEN_S = 20
+
+_MANAGER = 'nova_rt.compute.manager:RTComputeManager.'
+_TRACKER = 'nova_rt.compute.resource_tracker:RTResourceTracker.'
+_DRIVER = 'nova_rt.virt.libvirt.driver:RTLibvirtDriver.'
+_HELD = 'nova_rt.virt.libvirt.reservations:Reservations.'
+_RUNNING = 'nova_rt.virt.libvirt.running:RunningContainers.'
+_KERNEL = 'nova_rt.host.host:Host.'
+
+# What has just been done -> the method, before or after which that is so.
+CREATE = {
+    'asked for': (_MANAGER + '_build_and_run_instance', 'before'),
+    'CPUs claimed, record not saved': (_HELD + 'claim', 'after'),
+    'record saved': (_TRACKER + '_set_instance_host_and_node', 'after'),
+    'claimed': (_TRACKER + 'instance_claim', 'after'),
+    'disk made': (_DRIVER + '_create_image', 'after'),
+    'root mounted': (_DRIVER + '_create_domain_setup_lxc', 'after'),
+    'container started': (_RUNNING + 'apply', 'before'),
+    'reservation written, tasks ordinary': (_KERNEL + '_set_policy', 'before'),
+    'reservation applied': (_RUNNING + 'apply', 'after'),
+    'built, not saved': (_DRIVER + 'spawn', 'after'),
+}
+DELETE = {
+    'delete asked for': (_DRIVER + 'destroy', 'before'),
+    'container destroyed': (_DRIVER + 'destroy', 'after'),
+    'claim released': (_HELD + 'release', 'after'),
+}
+REBOOT = {
+    'stopped for a reboot': (_DRIVER + '_destroy', 'after'),
+    'root mounted for a reboot': (
+        _DRIVER + '_create_domain_setup_lxc', 'after',
+    ),
+    'container started in a reboot': (_RUNNING + 'apply', 'before'),
+    'reservation applied in a reboot': (_RUNNING + 'apply', 'after'),
+}  # fmt: skip
+RESIZE = {
+    'resize claimed': (_TRACKER + 'resize_claim', 'after'),
+    'before the disk moves': (
+        _DRIVER + 'migrate_disk_and_power_off', 'before',
+    ),
+    'disk moved': (_DRIVER + 'migrate_disk_and_power_off', 'after'),
+    'before it starts resized': (_DRIVER + 'finish_migration', 'before'),
+    'started resized': (_DRIVER + 'finish_migration', 'after'),
+}  # fmt: skip
+CONFIRM = {
+    'before confirming': (_DRIVER + 'confirm_migration', 'before'),
+    'source removed': (_DRIVER + 'confirm_migration', 'after'),
+}
+REVERT = {
+    'before reverting': (_DRIVER + 'finish_revert_migration', 'before'),
+    'started reverted': (_DRIVER + 'finish_revert_migration', 'after'),
+}
+EVACUATE = {
+    'evacuation asked for': (
+        _MANAGER + '_do_rebuild_instance_with_claim', 'before',
+    ),
+    'evacuation claimed': (_TRACKER + 'rebuild_claim', 'after'),
+    'disk taken over': (_DRIVER + '_create_image', 'after'),
+    'root mounted in an evacuation': (
+        _DRIVER + '_create_domain_setup_lxc', 'after',
+    ),
+    'container started in an evacuation': (_RUNNING + 'apply', 'before'),
+    'reservation applied in an evacuation': (_RUNNING + 'apply', 'after'),
+    'evacuated, not saved': (_DRIVER + 'spawn', 'after'),
+    'evacuated, not said to be here': (
+        _TRACKER + 'finish_evacuation', 'before',
+    ),
+    'said to be here': (_TRACKER + 'finish_evacuation', 'after'),
+}  # fmt: skip
+SHORT = {'record saved', 'root mounted', 'container started'}
+STEPS = (CREATE, DELETE, REBOOT, RESIZE, CONFIRM, REVERT, EVACUATE)
+METHODS = sorted({method for steps in STEPS for method, _ in steps.values()})
+
+
+class KillTestBase(watched.WatchedTestCase):
+    """One server lives beside those in whose life it happens."""
+
+    def each(self, steps, live):
+        """Live a server's life once for each step, and die there."""
+        chosen = {
+            name: step
+            for name, step in steps.items()
+            if (ALL or name in SHORT) and re.search(ONLY, name)
+        }
+        if not chosen:
+            self.skipTest('NOVA_RT_TEST_KILLS=all runs it')
+        self.other = self.bystander()
+        self.service = self.mortal(METHODS)
+        for name, (method, when) in chosen.items():
+            with self.subTest(name):
+                before = self.look()
+                self.counts['tries'] += 1
+                live(lambda m=method, w=when: self.arm(f'{m} {w}'))
+                self.assert_same(self.other)
+                self.assert_clean(before)
+                print(f'  survived: {name}', flush=True)
+        self.assert_audited()
+
+    def die(self):
+        """Wait for the death, and start it again."""
+        died = self.wait_dead(self.service, DEATH_S)
+        self.compute_up(self.service)
+        self.assertTrue(died, 'the step did not come')
+
+    def settled(self, server):
+        """Wait until nobody works on a server; what it is then."""
+        deadline = time.monotonic() + FORGOTTEN_S
+        while True:
+            found = self.cloud.compute.get_server(server.id)
+            if not found.task_state:
+                return found.status
+            if time.monotonic() > deadline:
+                self.counts['forgotten'] += 1
+                self.cloud.compute.reset_server_state(server, 'error')
+                return 'ERROR'
+            time.sleep(0.5)
+
+    def revive(self, server):
+        """Start a server by force, as its user or an operator does."""
+        self.cloud.compute.reset_server_state(server, 'active')
+        self.cloud.compute.reboot_server(server.id, 'HARD')
+        self.reach(server, 'ACTIVE')
+
+
+class KillTest(KillTestBase):
+    """On one host."""
+
+    def test_create(self):
+        def live(arm):
+            arm()
+            server = self.request_server(self.flavor_name)
+            self.die()
+            self.delete(server)
+
+        self.each(CREATE, live)
+
+    def test_delete(self):
+        def live(arm):
+            server = self.create(self.flavor_name)
+            arm()
+            self.cloud.compute.delete_server(server.id)
+            self.die()
+            self.delete(server)
+
+        self.each(DELETE, live)
+
+    def test_reboot(self):
+        def live(arm):
+            server = self.create(self.flavor_name)
+            arm()
+            self.cloud.compute.reboot_server(server.id, 'HARD')
+            self.die()
+            # Nova goes on with what it was doing; else a user does.
+            if self.settled(server) != 'ACTIVE':
+                self.counts['revived'] += 1
+                self.revive(server)
+            self.assert_same(server)
+            self.delete(server)
+
+        self.each(REBOOT, live)
+
+    # Moves
+
+    def resize(self, server):
+        target = self.cloud.compute.find_flavor(
+            self.larger, ignore_missing=False
+        )
+        self.cloud.compute.resize_server(server, target)
+
+    def prepare_resize(self):
+        """Skip where servers cannot be resized."""
+        self.larger = self.rt_flavor('10000/100000')
+        server = self.create(self.flavor_name)
+        self.resize(server)
+        if self.settled(server) != 'VERIFY_RESIZE':
+            self.delete(server)
+            self.skipTest('real-time servers cannot be resized')
+        self.cloud.compute.confirm_server_resize(server)
+        self.reach(server, 'ACTIVE')
+        self.delete(server)
+
+    def recover(self, server):
+        """Bring a server whose move was broken back, as an operator does."""
+        status = self.settled(server)
+        if status == 'ERROR':
+            self.counts['revived'] += 1
+            self.revive(server)
+        if Container.of(server.id):
+            rec = self.assert_held(server)
+            held = self.allocations(server)[base.RESOURCE_CLASS]
+            # The service has ended the move when it started.
+            self.assertEqual(rec.claim.total_ppm, held)
+        self.delete(server)
+
+    def test_resize(self):
+        self.prepare_resize()
+
+        def live(arm):
+            server = self.create(self.flavor_name)
+            arm()
+            self.resize(server)
+            self.die()
+            self.recover(server)
+
+        self.each(RESIZE, live)
+
+    def _after_resize(self, steps, action):
+        self.prepare_resize()
+
+        def live(arm):
+            server = self.create(self.flavor_name)
+            self.resize(server)
+            self.reach(server, 'VERIFY_RESIZE')
+            arm()
+            action(server)
+            self.die()
+            self.recover(server)
+
+        self.each(steps, live)
+
+    def test_confirm(self):
+        self._after_resize(CONFIRM, self.cloud.compute.confirm_server_resize)
+
+    def test_revert(self):
+        self._after_resize(REVERT, self.cloud.compute.revert_server_resize)
+
+
+@unittest.skipUnless(second.wanted(), 'a lab with two computes only')
+class EvacuationTest(KillTestBase):
+    """The second host is dead; the first, which takes over, is killed."""
+
+    on_first = False
+
+    def create_on(self, host):
+        server = self.request_server(
+            self.flavor_name, availability_zone=f'nova:{host}'
+        )
+        return self.reach(server, 'ACTIVE')
+
+    def bystander(self):
+        server = self.create_on(namespace.HOST_NAME)
+        self.keep(server)
+        return server
+
+    def second_service(self):
+        (service,) = self.cloud.compute.services(
+            binary='nova-compute', host=second.HOST
+        )
+        return service
+
+    def bring_back(self):
+        base.lab('up')
+        self.wait_for(
+            lambda: self.second_service().state == 'up',
+            'the second host does not come back',
+        )
+
+    def test_evacuation(self):
+        def live(arm):
+            # "lab up" brings one back that cannot be killed.
+            self.compute_up(self.service)
+            server = self.create_on(second.HOST)
+            base.lab('kill')
+            try:
+                self.evacuate(server, arm)
+            finally:
+                self.bring_back()
+            self.assert_same(server)
+            self.delete(server)
+
+        self.each(EVACUATE, live)
+
+    def evacuate(self, server, arm):
+        """Take a server over, the second time if need be, and start it."""
+        compute = self.cloud.compute
+        compute.update_service_forced_down(self.second_service())
+        arm()
+        compute.evacuate_server(server)
+        self.die()
+        if self.settled(server) == 'ERROR':
+            self.counts['evacuated again'] += 1
+            compute.evacuate_server(server)
+        self.wait_for(
+            lambda: self.host_of(server) == namespace.HOST_NAME,
+            'it is not evacuated',
+        )
+        if self.settled(server) != 'ACTIVE':
+            compute.start_server(server)
+        self.reach(server, 'ACTIVE')
+        self.assert_same(server)

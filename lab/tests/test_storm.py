@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many users at once, and nova-rt-compute killed again and again.
+
+Slow, so only on request::
+
+    python -m lab exec env NOVA_RT_TEST_STORM_S=600 \\
+        stestr --test-path=./lab/tests run --serial test_storm
+"""
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import os
+import random
+import threading
+import time
+import unittest
+
+from lab.tests import base, watched
+from lab.tests.test_faults import Lost, Tally, User, answered
+
+SECONDS = int(os.environ.get('NOVA_RT_TEST_STORM_S', '0'))
+USERS = int(os.environ.get('NOVA_RT_TEST_STORM_USERS', '8'))
+SEED = int(os.environ.get('NOVA_RT_TEST_STORM_SEED', '1'))
+#: Between two kills; it takes some seconds to start.
+CALM_S = (8, 25)
+
+
+@unittest.skipUnless(SECONDS, 'NOVA_RT_TEST_STORM_S=600 runs it, 12 minutes')
+class StormTest(watched.WatchedTestCase):
+    """Whatever became of the requests, nothing is lost in the end."""
+
+    # Servers are everywhere, and move.
+    on_first = False
+
+    def test_storm(self):
+        before = self.look()
+        prefix = f'e2e-storm-{os.getpid()}-'
+        self.addCleanup(self.sweep, prefix)
+        larger = self.rt_flavor('10000/100000')
+        before = dataclasses.replace(before, flavors=self.look().flavors)
+        tally = Tally()
+        ending = threading.Event()
+        users = [
+            StormUser(f'{prefix}{number}-', self.flavor_name, larger, tally,
+                      random.Random(SEED + number), ending)
+            for number in range(USERS)
+        ]  # fmt: skip
+        with concurrent.futures.ThreadPoolExecutor(USERS) as pool:
+            working = [pool.submit(user.work) for user in users]
+            try:
+                self.kill_for(SECONDS, random.Random(SEED))
+            finally:
+                ending.set()
+            for each in working:
+                each.result()
+        self.compute_up()
+        for user in users:
+            self.counts.update(user.counts)
+            user.cloud.close()
+        self.counts['troubles'] = len(tally.troubles)
+        self.counts['swept'] = len(self.sweep(prefix))
+        self.assert_clean(before)
+        self.assert_audited()
+        self.assertGreater(self.counts['creates'], 0)
+
+    def kill_for(self, seconds, dice):
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, dice.uniform(*CALM_S)))
+            if time.monotonic() < deadline:
+                self.restart(watched.COMPUTE, kill=True)
+
+    def sweep(self, prefix):
+        """Delete what nobody knows of any more.
+
+        :returns: the ids
+        """
+        user = User(prefix, base.PLAIN, Tally())
+        found = [
+            server.id
+            for server in self.cloud.compute.servers()
+            if server.name.startswith(prefix)
+        ]
+        for server_id in found:
+            user.end(server_id)
+        user.cloud.close()
+        return found
+
+
+class StormUser(User):
+    """Does all that a user can do to a server, in an order drawn by lot."""
+
+    def __init__(self, prefix, flavor, larger, tally, dice, ending):
+        super().__init__(prefix, flavor, tally)
+        self._larger = self.cloud.compute.find_flavor(
+            larger, ignore_missing=False
+        )
+        self._dice = dice
+        self._ending = ending
+        self.counts = collections.Counter()
+
+    def work(self):
+        """See one server after the other through its life."""
+        for number in itertools.count():
+            if self._ending.is_set():
+                return
+            server_id = self.born(f'{self.prefix}{number}')
+            if server_id is None:
+                self.counts['creates that failed'] += 1
+                continue
+            self.counts['creates'] += 1
+            action = self._dice.choice([self.reboot, self.resize, self.stop])
+            # Killed in the middle, it may have failed; it is deleted then.
+            with contextlib.suppress(Lost):
+                action(server_id)
+            self.end(server_id)
+            self.counts['deletes'] += 1
+
+    def reboot(self, server_id):
+        with answered():
+            self.cloud.compute.reboot_server(server_id, 'HARD')
+        self.counts['reboots'] += 1
+        self.comes_to('ACTIVE', server_id)
+
+    def stop(self, server_id):
+        with answered():
+            self.cloud.compute.stop_server(server_id)
+        self.comes_to('SHUTOFF', server_id)
+        with answered():
+            self.cloud.compute.start_server(server_id)
+        self.counts['stops and starts'] += 1
+        self.comes_to('ACTIVE', server_id)
+
+    def resize(self, server_id):
+        """Resize it, or move it if there is another host; or be refused."""
+        compute = self.cloud.compute
+        with answered():
+            if self._dice.random() < 0.5:
+                compute.resize_server(server_id, self._larger)
+            else:
+                compute.migrate_server(server_id)
+        self.counts['resizes and migrations'] += 1
+        if not self.moved(server_id):
+            return
+        with answered():
+            if self._dice.random() < 0.5:
+                compute.confirm_server_resize(server_id)
+            else:
+                compute.revert_server_resize(server_id)
+        self.counts['confirmed or reverted'] += 1
+        self.comes_to('ACTIVE', server_id)
+
+    def moved(self, server_id):
+        """Wait until nobody works on it; whether it was moved."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with answered():
+                server = self.cloud.compute.get_server(server_id)
+            if not server.task_state:
+                return server.status == 'VERIFY_RESIZE'
+            time.sleep(0.5)
+        return False

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two compute hosts on one kernel, for a lab of ``lab up --computes 2``."""
+
+import unittest
+
+from lab import namespace, second, second_machine, world
+from lab.measure import container
+from lab.tests import base
+
+FIRST, SECOND = namespace.HOST_NAME, second.HOST
+# Above what either host has where the kernel's sum is over the whole host.
+TOO_MUCH = '60000/100000'
+
+
+@unittest.skipUnless(second.wanted(), 'a lab with two computes only')
+class TwoComputesTest(base.LabTestCase):
+    """They are two for Nova, libvirt, the network and the kernel."""
+
+    def setUp(self):
+        self.assertEqual([FIRST, SECOND], second.alive())
+        super().setUp()
+
+    def _create_on(self, host, flavor, **more):
+        server = self.request_server(
+            flavor, availability_zone=f'nova:{host}', **more
+        )
+        return self.reach(server, 'ACTIVE')
+
+    def _state(self):
+        (found,) = self.cloud.compute.services(
+            binary='nova-compute', host=SECOND
+        )
+        return found.state
+
+    def _bring_back(self):
+        base.lab('up')
+        self.wait_for(lambda: self._state() == 'up', 'it does not come back')
+
+    def test_services(self):
+        found = {
+            (service.host, service.state)
+            for service in self.cloud.compute.services(binary='nova-compute')
+        }
+        self.assertEqual({(FIRST, 'up'), (SECOND, 'up')}, found)
+        names = {node.name for node in self.cloud.compute.hypervisors()}
+        self.assertEqual({FIRST, SECOND}, names)
+
+    def test_capacities_are_disjoint(self):
+        first, other = (world.stats(host) for host in (FIRST, SECOND))
+        self.assertFalse(set(first.free) & set(other.free))
+        if first.host_free is not None:
+            # The kernel's own group, of which both have a part.
+            top = container.hierarchies()['cpu']
+            whole = container.held(top)
+            parts = [
+                container.held(top / name / 'machine') for name in ('', SECOND)
+            ]
+            ppm = sum(p.runtime_us * 10**6 // p.period_us for p in parts)
+            self.assertLessEqual(
+                ppm, whole.runtime_us * 10**6 // whole.period_us
+            )
+
+    def test_server_on_each(self):
+        for host in (FIRST, SECOND):
+            server = self._create_on(host, 'rt.small')
+            with self.subTest(host):
+                self.assertEqual(host, self.host_of(server))
+                self.assertIn(server.id, container.domains_on(host))
+                found = self.container(server)
+                self.assertEqual('20000/100000', str(found.held()))
+                self.assertLessEqual(
+                    set(found.cpus()), set(self.before.hosts[host].free)
+                )
+                self.assert_real_time(found)
+                own = SECOND in found.cgroup.parts
+                self.assertEqual(host == SECOND, own)
+
+    def test_plain_server_on_each(self):
+        for host in (FIRST, SECOND):
+            server = self._create_on(host, base.PLAIN)
+            self.assertEqual(host, self.host_of(server))
+            self.assertIn(server.id, container.domains_on(host))
+
+    def test_emptiest_host_first(self):
+        hosts = {self.host_of(self.create('rt.medium')) for _ in range(2)}
+        self.assertEqual({FIRST, SECOND}, hosts)
+
+    def test_no_host_has_what_both_have(self):
+        flavor = self.rt_flavor(TOO_MUCH)
+        server = self.request_server(flavor)
+        self.wait_for(
+            lambda: self.cloud.compute.get_server(server.id).status == 'ERROR',
+            'it is not refused',
+        )
+
+    def test_network(self):
+        for host in (FIRST, SECOND):
+            server = self._create_on(host, 'rt.tiny', network=True)
+            self.probe(server)
+
+    def _move(self, flavor):
+        """Migrate a server from the first host to the second."""
+        server = self._create_on(FIRST, flavor)
+        self.cloud.compute.migrate_server(server)
+        self.reach(server, 'VERIFY_RESIZE')
+        self.assertEqual(SECOND, self.host_of(server))
+        return server
+
+    def test_cold_migration(self):
+        server = self._move(base.PLAIN)
+        self.cloud.compute.confirm_server_resize(server)
+        server = self.reach(server, 'ACTIVE')
+        self.assertEqual(
+            [server.id],
+            [each for each in container.domains_on(SECOND)],
+        )
+        self.assertNotIn(server.id, container.domains_on(FIRST))
+
+    def test_cold_migration_with_reservation(self):
+        server = self._move('rt.small')
+        self.cloud.compute.confirm_server_resize(server)
+        server = self.reach(server, 'ACTIVE')
+        found = self.container(server)
+        self.assertIn(SECOND, found.cgroup.parts)
+        self.assertEqual('20000/100000', str(found.held()))
+
+    def test_reverted_migration(self):
+        server = self._move(base.PLAIN)
+        self.cloud.compute.revert_server_resize(server)
+        server = self.reach(server, 'ACTIVE')
+        self.assertEqual(FIRST, self.host_of(server))
+        self.assertNotIn(server.id, container.domains_on(SECOND))
+
+    def test_evacuation(self):
+        servers = [
+            self._create_on(SECOND, flavor)
+            for flavor in (base.PLAIN, 'rt.small')
+        ]
+        self.addCleanup(self._bring_back)
+        base.lab('kill')
+        (service,) = self.cloud.compute.services(
+            binary='nova-compute', host=SECOND
+        )
+        self.cloud.compute.update_service_forced_down(service)
+        for server in servers:
+            self.cloud.compute.evacuate_server(server)
+        for server in servers:
+            self.wait_for(
+                lambda server=server: self.host_of(server) == FIRST,
+                'it is not evacuated',
+            )
+            # Nova leaves the start to its owner.
+            self.reach(server, 'SHUTOFF')
+            self.cloud.compute.start_server(server)
+            self.reach(server, 'ACTIVE')
+            self.assertIn(server.id, container.domains_on(FIRST))
+        # A host that comes back clears away what was taken from it.
+        self._bring_back()
+        self.wait_for(
+            lambda: not container.domains_on(SECOND),
+            'the servers are there twice',
+        )
+
+    def test_death_of_one(self):
+        kept = self._create_on(FIRST, 'rt.small')
+        lost = self._create_on(SECOND, 'rt.small')
+        self.addCleanup(self._bring_back)
+        base.lab('kill')
+        self.assertEqual([FIRST], second.alive())
+        self.assertEqual([], second_machine.processes())
+        # What it leaves behind is on its disk alone.
+        self.assertIsNone(container.Container.of(lost.id))
+        self.assertEqual('20000/100000', str(self.container(kept).held()))
+        self.assert_real_time(self.container(kept))
+        self.wait_for(lambda: self._state() == 'down', 'Nova does not see it')
+        server = self._create_on(FIRST, 'rt.tiny')
+        self.assertEqual(FIRST, self.host_of(server))
+        self._bring_back()
+        # As after a power cut: Nova finds that it does not run.
+        self.wait_for(
+            lambda: self.cloud.compute.get_server(lost.id).status == 'SHUTOFF',
+            'Nova does not see that the server is off',
+        )
+        self.cloud.compute.start_server(lost.id)
+        self.reach(lost, 'ACTIVE')
+        self.assertEqual('20000/100000', str(self.container(lost).held()))

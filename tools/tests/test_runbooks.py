@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runbooks of the manual can be followed, as far as that needs no lab."""
+
+import inspect
+import re
+import subprocess
+import unittest
+
+from tools.install import blocks, runbooks
+
+
+class PageTest(unittest.TestCase):
+    """What the program that follows them relies on."""
+
+    def setUp(self):
+        super().setUp()
+        self.blocks = blocks.read(runbooks.PAGE)
+
+    def test_every_block_is_of_commands(self):
+        for block in self.blocks:
+            self.assertEqual('console', block.language, block.line)
+            self.assertEqual(1, len(block.places), block.line)
+
+    def test_every_section_is_followed(self):
+        source = inspect.getsource(runbooks)
+        titles = {
+            block.section
+            for block in self.blocks
+            if 'second' not in block.words
+        }
+        self.assertEqual(5 - 1, len(titles))
+        for title in titles:
+            self.assertIn(f"'{title}'", source)
+
+    def test_lines_to_adapt_are_there(self):
+        lines = {
+            command.text
+            for block in self.blocks
+            for command in block.commands()
+        }
+        adapted = re.findall(
+            r"^ +'([^']+=[^']*|cd /root)': f'", inspect.getsource(runbooks),
+            re.MULTILINE,
+        )  # fmt: skip
+        self.assertGreaterEqual(len(adapted), 3)
+        for line in adapted:
+            self.assertIn(line, lines)
+
+    def test_bash_understands_them(self):
+        for block in self.blocks:
+            text = '\n'.join(command.text for command in block.commands())
+            done = subprocess.run(
+                ['bash', '-n'], input=text, text=True, check=False,
+                capture_output=True,
+            )  # fmt: skip
+            self.assertEqual('', done.stderr, block.line)
