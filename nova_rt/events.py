@@ -25,7 +25,6 @@ class Action(enum.StrEnum):
     CLAIM = 'claim'
     MOVE = 'move'
     RESCUE = 'rescue'
-    SHELVE = 'shelve'
     SUSPEND = 'suspend'
 
 
@@ -79,6 +78,25 @@ class Claimed(_WithRecord):
     """A server holds bandwidth of this host.
 
     :ivar record: what it holds, on which CPUs
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class Added(_WithRecord):
+    """A server that holds bandwidth of this host holds more of it.
+
+    For a resize on this host: until that is confirmed or reverted, it holds
+    the old and the new.
+
+    :ivar record: what it holds in addition
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class Dropped(_WithRecord):
+    """A server holds one reservation of this host, no longer two.
+
+    :ivar record: what it gave up
     """
 
 
@@ -175,7 +193,10 @@ class Refused(Event):
 
 
 #: Every type of event.
-TYPES = (Claimed, Applied, Drifted, Repaired, Stopped, Released, Refused)
+TYPES = (
+    Claimed, Applied, Drifted, Repaired, Stopped, Released, Refused, Added,
+    Dropped,
+)  # fmt: skip
 
 Listener = Callable[[Event], None]
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every error nova_rt raises, each with the numbers behind it.
 
-The tree has three branches, for the three who can act on an error: the user
+The tree has four branches, for the four who can act on an error: the user
 (:class:`InvalidRequest`), the scheduler and the claim
-(:class:`InsufficientBandwidth`), the operator of a host (:class:`HostError`).
+(:class:`InsufficientBandwidth`), the operator of a host (:class:`HostError`),
+and the owner of a service who asks how large its reservation must be
+(:class:`Unanswerable`).
 
 The text of an error is for administrators. What it says of hosts and of other
 servers is not every user's to know: :func:`tell` chooses.
@@ -164,3 +166,43 @@ class ReservationNotApplied(HostError):
         if advice:
             text += f': {advice}'
         super().__init__(text)
+
+
+class Unanswerable(NovaRTError):
+    """The model of response times has no answer; the text says why."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        # It is about the question, and no cloud was asked.
+        self.modest = text
+
+
+class InvalidQuantity(Unanswerable):
+    """A number, or its unit, means nothing in the place where it stands."""
+
+
+class Unstable(Unanswerable):
+    """Requests come at least as fast as they can be served.
+
+    :ivar rate_per_s: requests that come, per second
+    :ivar capacity_per_s: requests that can be served, per second
+    """
+
+    def __init__(self, rate_per_s: float, capacity_per_s: float) -> None:
+        self.rate_per_s = rate_per_s
+        self.capacity_per_s = capacity_per_s
+        super().__init__(
+            f'unstable: {rate_per_s:.6g} requests/s come and fewer than '
+            f'{capacity_per_s:.6g} requests/s can be served'
+        )
+
+
+class Unreachable(Unanswerable):
+    """No value of what was asked for meets the deadline.
+
+    :ivar nearest: what can be had instead, a clause
+    """
+
+    def __init__(self, text: str, nearest: str) -> None:
+        self.nearest = nearest
+        super().__init__(f'{text}; {nearest}')

@@ -9,10 +9,9 @@ come from it: a new extra spec is one more field there.
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import enum
-import re
-from typing import Any, Protocol
+from typing import Any
 
-from nova_rt import exception, reservation
+from nova_rt import exception, reservation, spec_values
 from nova_rt.reservation import Reservation
 
 NAMESPACE = 'rt:'
@@ -20,6 +19,7 @@ RESERVATION = 'rt:reservation'
 ENFORCEMENT = 'rt:enforcement'
 POLICY = 'rt:policy'
 PRIORITY = 'rt:priority'
+NUMA = 'rt:numa'
 
 HINT = 'rt_reservation'
 
@@ -46,87 +46,15 @@ class TaskPolicy(enum.StrEnum):
     OTHER = 'other'
 
 
-# What a value may be
+class Numa(enum.StrEnum):
+    """Whether the CPUs of a server are to be on one NUMA node."""
 
-
-class Values(Protocol):
-    """The values that an extra spec takes."""
-
-    @property
-    def error(self) -> type[exception.InvalidRequest]:
-        """Raised if a hint for the extra spec is not even one text."""
-
-    @property
-    def form(self) -> str:
-        """How a value is spelt, for messages and the manual."""
-
-    def parse(self, key: str, text: str) -> Any:
-        """Read a value.
-
-        :param key: the extra spec, for the message
-        :param text: the value as it stands in the flavor
-        :returns: the value, of the type of its field
-        :raises InvalidRequest: if it is not one of the values
-        """
-
-
-@dataclasses.dataclass(frozen=True)
-class Words:
-    """One of the words of an enumeration."""
-
-    words: type[enum.StrEnum]
-    error = exception.InvalidRequest
-
-    @property
-    def form(self) -> str:
-        """The words, in the order of the enumeration."""
-        return f'one of {", ".join(self.words)}'
-
-    def parse(self, key: str, text: str) -> Any:
-        """Read a word; see :class:`Values`."""
-        try:
-            return self.words(text)
-        except ValueError as err:
-            raise _not_a_value(key, self.form, text) from err
-
-
-@dataclasses.dataclass(frozen=True)
-class Number:
-    """A whole number, ``minimum`` to ``maximum``."""
-
-    minimum: int
-    maximum: int
-    error = exception.InvalidRequest
-
-    @property
-    def form(self) -> str:
-        """The bounds."""
-        return f'a whole number from {self.minimum} to {self.maximum}'
-
-    def parse(self, key: str, text: str) -> int:
-        """Read a number; see :class:`Values`."""
-        digits = len(str(self.maximum))
-        # ASCII digits only: int() takes those of other scripts as well.
-        if re.fullmatch(f'[0-9]{{1,{digits}}}', text):
-            number = int(text)
-            if self.minimum <= number <= self.maximum:
-                return number
-        raise _not_a_value(key, self.form, text)
-
-
-class Reservations:
-    """A reservation. The operator's bounds on it are in ``bounds``."""
-
-    error = exception.InvalidReservation
-    form = '<runtime_us>/<period_us>, for example 1400/2000'
-
-    def parse(self, key: str, text: str) -> Reservation:
-        """Read a reservation; see :class:`Values`."""
-        return Reservation.parse(text)
-
-
-def _not_a_value(key: str, form: str, text: str) -> exception.InvalidRequest:
-    return exception.InvalidRequest(f'{key} must be {form}, not {text[:40]!r}')
+    #: On one node where they fit, else on several.
+    PREFER = 'prefer'
+    #: On one node, or the host is refused.
+    SAME = 'same'
+    #: Nodes do not matter.
+    ANY = 'any'
 
 
 # What one entry of the table says
@@ -161,7 +89,7 @@ class Spec:
     """
 
     key: str
-    values: Values
+    values: spec_values.Values
     default: Any
     text: str
     letter: str | None = None
@@ -211,7 +139,7 @@ class ExtraSpecs:
     reservation: Reservation = dataclasses.field(
         metadata={
             'key': RESERVATION,
-            'values': Reservations(),
+            'values': spec_values.Reservations(),
             'hint': Hint(HINT, _exceeds),
             'text': 'CPU time reserved on each vCPU: a runtime in every '
             'period, in whole microseconds. Makes the flavor a real-time '
@@ -227,7 +155,7 @@ class ExtraSpecs:
         default=Enforcement.GUARANTEE,
         metadata={
             'key': ENFORCEMENT,
-            'values': Words(Enforcement),
+            'values': spec_values.Words(Enforcement),
             'letter': 'e',
             'text': 'What the kernel of the host must do for the '
             'reservation. ``limit`` also accepts hosts whose kernel only '
@@ -238,7 +166,7 @@ class ExtraSpecs:
         default=TaskPolicy.RR,
         metadata={
             'key': POLICY,
-            'values': Words(TaskPolicy),
+            'values': spec_values.Words(TaskPolicy),
             'letter': 's',
             'text': 'Scheduling policy that every process of the container '
             'starts with. ``other`` is for programs that call '
@@ -251,10 +179,23 @@ class ExtraSpecs:
         metadata={
             'key': PRIORITY,
             # The priorities that user space may set: sched(7).
-            'values': Number(1, 99),
+            'values': spec_values.Number(1, 99),
             'letter': 'r',
             'text': 'Real-time priority that every process of the container '
             'starts with. 99 is the highest.',
+        },
+    )
+    numa: Numa = dataclasses.field(
+        default=Numa.PREFER,
+        metadata={
+            'key': NUMA,
+            'values': spec_values.Words(Numa),
+            'letter': 'm',
+            'text': 'Whether the CPUs of a server with several vCPUs are on '
+            'one NUMA node of the host. ``prefer`` takes CPUs of several '
+            'nodes where no node has enough, ``same`` refuses such a host, '
+            'and ``any`` does not look at nodes. The memory of the server '
+            'is not bound to a node.',
         },
     )
 

@@ -17,7 +17,9 @@ others     the other extra specs, by their letters in
 =========  ================================================================
 
 Lower-case keys say what is in force. The same keys in upper case are a second
-slot, for the time of a move.
+slot: what the server holds on the same host in addition, during a resize on
+it. Reports have it; with the server, the slots of a move are kept under keys
+of their own (:mod:`nova_rt.virt.libvirt.servers`).
 
 Rules for a reader, so that versions can live beside each other:
 
@@ -92,14 +94,14 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True)
 class Record(Slot):
-    """What a server holds: a slot, and during a move another one.
+    """What a server holds on a host: a slot, sometimes another one.
 
     Its own request and CPUs are in force: the container has them whenever it
     runs.
 
-    :ivar other: what the move holds beside them: the new reservation until
-        the server runs with it, from then on the old one, until the move is
-        confirmed or reverted
+    :ivar other: what a resize on the same host holds beside them: the new
+        reservation until the server runs with it, from then on the old one,
+        until the resize is confirmed or reverted
     """
 
     other: Slot | None = None

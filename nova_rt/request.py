@@ -13,6 +13,38 @@ from typing import Any
 from nova_rt import exception, extra_specs
 from nova_rt.extra_specs import ExtraSpecs, Hint, Spec
 
+#: An internal hint: the ID of the flavor that the others were given with.
+#: nova-api adds it (:mod:`nova_rt.api.hints`); no user can give it there.
+FLAVOR_HINT = 'rt_flavor'
+
+
+def choose_hints(
+    hints: Mapping[str, object] | None, flavor_id: str
+) -> Mapping[str, object]:
+    """Choose the hints that apply to a server with a flavor.
+
+    The RequestSpec keeps hints for the server's life, also when the server is
+    resized. A hint of ours applies to the flavor it was given with. Where
+    nova-api did not note which that was, it applies to every flavor that it
+    may be given with; the others are refused.
+
+    :param hints: all hints as the RequestSpec holds them
+    :param flavor_id: ID of the flavor that the server has or is to have, as
+        the API shows it
+    :returns: the same without those of ours that do not apply
+    """
+    hints = hints or {}
+    given_with = hints.get(FLAVOR_HINT)
+    if isinstance(given_with, list):
+        given_with = given_with[0] if given_with else None
+    if given_with is None or given_with == flavor_id:
+        return hints
+    return {
+        name: hint
+        for name, hint in hints.items()
+        if name not in extra_specs.HINTS
+    }
+
 
 class HintRule(enum.StrEnum):
     """How far a hint may depart from its flavor."""

@@ -10,6 +10,7 @@ from nova.api.openstack import common
 from nova_rt import extra_specs
 from nova_rt.api import policies
 from nova_rt.bounds import Bounds
+from nova_rt.request import FLAVOR_HINT
 
 # In the order in which nova/api/openstack/compute/servers.py looks for them.
 _KEYS = ('os:scheduler_hints', 'OS-SCH-HNT:scheduler_hints')
@@ -17,31 +18,39 @@ _KEYS = ('os:scheduler_hints', 'OS-SCH-HNT:scheduler_hints')
 _PREFIX = 'rt_'
 
 
-def check(context: Any, body: dict[str, Any], allowed: Bounds) -> None:
+def check(context: Any, body: dict[str, Any], allowed: Bounds) -> bool:
     """Hold the hints of ours against the flavor and the operator's rules.
 
+    What passes is given the flavor's ID as one hint more: the hints apply to
+    that flavor alone, whatever the server is resized to.
+
     :param context: nova.context.RequestContext of the user
-    :param body: of the request, not validated
+    :param body: of the request, not validated; changed in place
+    :returns: whether the body was changed
     :raises InvalidRequest: with a message for the user
     :raises nova.exception.PolicyNotAuthorized: if the user may give none
     """
-    hints = _ours(body)
+    given = next((body[key] for key in _KEYS if key in body), None)
+    hints = _ours(given)
     if not hints:
-        return
+        return False
     policies.authorize_hints(context)
     extra_specs.check_hints(hints)
     flavor = _flavor(context, body)
-    if flavor is not None:
-        # As nova/objects/request_spec.py, _from_hints(), stores them.
-        stored = {
-            name: hint if isinstance(hint, list) else [hint]
-            for name, hint in hints.items()
-        }
-        allowed.parse_request(flavor.extra_specs, flavor.vcpus, stored)
+    if flavor is None:
+        return False
+    # As nova/objects/request_spec.py, _from_hints(), stores them.
+    stored = {
+        name: hint if isinstance(hint, list) else [hint]
+        for name, hint in hints.items()
+    }
+    allowed.parse_request(flavor.extra_specs, flavor.vcpus, stored)
+    assert isinstance(given, dict)  # else there were no hints in it
+    given[FLAVOR_HINT] = flavor.flavorid
+    return True
 
 
-def _ours(body: dict[str, Any]) -> dict[str, Any]:
-    hints = next((body[key] for key in _KEYS if key in body), None)
+def _ours(hints: Any) -> dict[str, Any]:
     if not isinstance(hints, dict):
         return {}
     return {

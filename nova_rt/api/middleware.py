@@ -9,7 +9,10 @@ filter looks at them before Nova does. It belongs behind ``keystonecontext`` in
     [filter:rt_hints]
     paste.filter_factory = nova_rt.api.middleware:RTHintMiddleware.factory
 
-It is a convenience, not a gate: the scheduler and the compute service hold
+It also notes with a hint which flavor it was given with
+(:data:`nova_rt.request.FLAVOR_HINT`): a resize ends its effect.
+
+It is no gate: the scheduler and the compute service hold
 every request against the same rules again. Therefore it leaves to Nova what
 it cannot read, and reads a flavor only for requests that carry a hint of ours
 or change a flavor.
@@ -78,7 +81,9 @@ class RTHintMiddleware(wsgi.Middleware):
     def _check_post(self, req: wsgi.Request) -> None:
         if _CREATE.fullmatch(req.path_info):
             body = _read(req)
-            hints.check(req.environ['nova.context'], body, self._bounds)
+            context = req.environ['nova.context']
+            if hints.check(context, body, self._bounds):
+                req.body = json.dumps(body).encode()
         elif match := _SET_SPECS.fullmatch(req.path_info):
             self._check_flavor(
                 req, match['flavor'], _read(req).get('extra_specs'), 'create'

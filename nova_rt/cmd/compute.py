@@ -4,6 +4,7 @@
 # First: it prepares the process for native threads.
 from nova.cmd import compute  # isort: skip
 
+import contextlib
 import logging as stdlib_logging
 import os
 import sys
@@ -47,6 +48,9 @@ def main() -> None:
 
 def _exit(status: int) -> NoReturn:
     """End now: threads that Nova has started would keep us alive."""
+    # What --help has printed is still here if nobody reads along.
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
     stdlib_logging.shutdown()
     os._exit(status)
 

@@ -17,17 +17,15 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt import cpulist, exception
 from nova_rt.admission import Scope
 from nova_rt.bounds import Bounds
-from nova_rt.cmd import flavors, nova_db
+from nova_rt.cmd import flavors, nova_db, nova_fit
 from nova_rt.extra_specs import Enforcement
 from nova_rt.host import cpus
 from nova_rt.host.files import Files
 from nova_rt.host.host import Host
 import nova_rt.privsep
 
-#: The release of Nova whose private methods we override.
-NOVA_MAJOR = 34
-
 _VALIDATORS = 'nova.api.extra_spec_validators'
+_FILTER = 'RTBandwidthFilter'
 
 _ENFORCEMENT = {
     Enforcement.GUARANTEE: 'guarantee: the runtime is there in every period',
@@ -49,13 +47,26 @@ class Checks(upgradecheck.UpgradeCommands):
         self._advice: list[str] = []
 
     def _nova(self) -> upgradecheck.Result:
-        found = metadata.version('nova')
-        if found.split('.')[0] == str(NOVA_MAJOR):
-            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
-        return upgradecheck.Result(
-            upgradecheck.Code.FAILURE,
-            f'This nova_rt is for Nova {NOVA_MAJOR}, installed is {found}.',
-        )
+        version = metadata.version('nova')
+        misfits = nova_fit.find_misfits()
+        if misfits:
+            self._advice += [
+                f'Nova {version} is not what this nova_rt stands on:',
+                *(f'  {misfit}' for misfit in misfits),
+            ]
+            return upgradecheck.Result(
+                upgradecheck.Code.FAILURE,
+                f'This nova_rt does not fit Nova {version}: {len(misfits)} '
+                'differences are printed below.',
+            )
+        if nova_fit.describe(version) is None:
+            tried = ', '.join(dict.fromkeys(nova_fit.TRIED.values()))
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING,
+                f'Nova {version} has what this nova_rt extends and calls, but '
+                f'was never tried with it. Tried were: {tried}.',
+            )
+        return upgradecheck.Result(upgradecheck.Code.SUCCESS)
 
     def _validators(self) -> upgradecheck.Result:
         try:
@@ -95,6 +106,32 @@ class Checks(upgradecheck.UpgradeCommands):
             f'{names}. What to do is printed below.',
         )
 
+    def _filter(self) -> upgradecheck.Result:
+        # Here, because the commands for a host need no Nova.
+        import nova.conf
+
+        conf = nova.conf.CONF
+        if _FILTER in conf.filter_scheduler.enabled_filters:
+            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+        found = conf.get_location('enabled_filters', 'filter_scheduler')
+        is_set = found is not None and found.location.is_user_controlled
+        if not is_set and not conf.api_database.connection:
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING,
+                'The filters of nova-scheduler were not checked: neither '
+                '[filter_scheduler] enabled_filters nor [api_database] '
+                'connection is set. Run this where nova-scheduler has its '
+                'nova.conf.',
+            )
+        return upgradecheck.Result(
+            upgradecheck.Code.FAILURE,
+            f'{_FILTER} is not in [filter_scheduler] enabled_filters. Without '
+            'it nova-scheduler takes real-time flavors for plain ones: it '
+            'sends servers to hosts that refuse them, and may begin a resize '
+            'to another cell, which hangs. If nova-scheduler reads another '
+            'file than this command, name it by --config-file.',
+        )
+
     def check(self) -> upgradecheck.Code:
         """Print the table, and below it what its width would break up.
 
@@ -107,9 +144,10 @@ class Checks(upgradecheck.UpgradeCommands):
         return code
 
     _upgrade_checks = (
-        ('Release of Nova', _nova),
+        ('Nova', _nova),
         ('Validators of extra specs', _validators),
         ('Real-time flavors', _flavors),
+        ('Filter of nova-scheduler', _filter),
     )
 
 
@@ -150,6 +188,10 @@ def check_host(
         ('Other groups', ', '.join(others) or 'hold nothing'),
         ('CPUs online', cpulist.render(cpus.read_online(files))),
         ('CPUs offered', cpulist.render(capacity.cpus)),
+        *(
+            (f'CPUs of node {node}', cpulist.render(on_it))
+            for node, on_it in capacity.nodes.items()
+        ),
         ('Capacity', f'{capacity.total_ppm} ppm'),
         ('Partition', str(found.partition)),
     ]

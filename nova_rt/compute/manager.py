@@ -6,23 +6,29 @@ server's record, and has the reservations verified from time to time.
 """
 
 from importlib import metadata
-from typing import Any, NoReturn
+from typing import Any
 
+from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import rpc
-from nova.compute import manager, vm_states
+from nova.compute import manager
 from oslo_log import log as logging
 from oslo_service import periodic_task
 
-from nova_rt import bounds, conf, events, exception, record
+from nova_rt import conf, events, exception, record
 from nova_rt.compute import (
     aside,
     counters,
+    interrupted,
+    move_manager,
     notifications,
+    remnants,
     reports,
     resource_tracker,
     stopped,
 )
+from nova_rt.compute.backlog import Backlog
+from nova_rt.compute.epoch import Epoch, epoch_path
 from nova_rt.conductor import rpcapi
 from nova_rt.conf import exporter
 from nova_rt.virt.libvirt import driver, faults, servers
@@ -33,13 +39,12 @@ LOG = logging.getLogger(__name__)
 conf.register_opts(CONF)
 
 
-class RTComputeManager(manager.ComputeManager):
+class RTComputeManager(move_manager.MoveManager):
     """ComputeManager for hosts that hold reservations."""
 
     def __init__(self, compute_driver=None, *args, **kwargs):
         super().__init__(compute_driver, *args, **kwargs)
         self._rt_reporter = None
-        self._rt_bounds = bounds.Bounds.from_options(CONF.nova_rt)
         ours = isinstance(self.driver, driver.RTLibvirtDriver)
         self.rt = resource_tracker.RTResourceTracker(
             self.host,
@@ -50,7 +55,11 @@ class RTComputeManager(manager.ComputeManager):
         self._rt_counters = counters.Counters(exporter.find_counters(CONF))
 
     def init_host(self, service_ref):
-        """Refuse to start with a driver that knows no reservations."""
+        """Refuse to start with a driver that knows no reservations.
+
+        End what the last service left half done, before this one counts what
+        servers hold.
+        """
         if not isinstance(self.driver, driver.RTLibvirtDriver):
             raise nova_exception.InvalidConfiguration(
                 'nova-rt-compute needs [DEFAULT] compute_driver = '
@@ -63,19 +72,50 @@ class RTComputeManager(manager.ComputeManager):
         self._rt_counters.start()
         if CONF.nova_rt.report:
             self._rt_reporter = self._rt_make_reporter()
+        interrupted.end_lost(self.host, nova_context.get_admin_context())
         super().init_host(service_ref)
+        interrupted.settle(self, nova_context.get_admin_context())
         if self._rt_reporter is not None:
             self._rt_reporter.start()
 
+    def _init_instance(self, context, instance):
+        """Go on without a server that is deleted meanwhile.
+
+        While this service is down, nova-api deletes servers by itself. Nova
+        does not start then if it goes on with what one of them was doing.
+        A resize that it ends holds nothing more in Placement.
+        """
+        try:
+            ended = self._rt_end_resize(context, instance)
+            super()._init_instance(context, instance)
+            if ended:
+                # Nova has needed it to bring the server's disk back.
+                instance.drop_migration_context()
+        except nova_exception.InstanceNotFound:
+            LOG.warning('It was deleted while this service started',
+                        instance=instance)  # fmt: skip
+
+    def _rt_end_resize(self, context: Any, instance: Any) -> bool:
+        try:
+            return interrupted.end_resize(self, context, instance)
+        except nova_exception.InstanceNotFound:
+            raise
+        except Exception:
+            # The other servers of this host need their service.
+            LOG.exception('Could not undo its move, which was interrupted',
+                          instance=instance)  # fmt: skip
+            return False
+
     def _rt_make_reporter(self) -> reports.Reporter:
         """Listen from now on; what is sent waits until servers are known."""
-        backlog = reports.Backlog()
+        backlog = Backlog()
         self.driver.reservations.seam.subscribe(backlog)
         return reports.Reporter(
             rpcapi.ConductorAPI(rpc.TRANSPORT, self.host),
             self.driver.reservations,
+            self.driver.running,
             backlog,
-            reports.Epoch(reports.epoch_path(CONF.state_path, self.host)),
+            Epoch(epoch_path(CONF.state_path, self.host)),
             metadata.version('nova_rt'),
             CONF.nova_rt.metrics_interval,
         )
@@ -103,11 +143,7 @@ class RTComputeManager(manager.ComputeManager):
         """
         last = host_list is not None and not host_list
         if last and servers.is_rt(instance):
-            filter_properties = {
-                key: value
-                for key, value in (filter_properties or {}).items()
-                if key != 'retry'
-            }
+            filter_properties = move_manager.without_retry(filter_properties)
         result = super()._do_build_and_run_instance(
             context, instance, image, request_spec, filter_properties,
             admin_password, injected_files, requested_networks,
@@ -162,24 +198,35 @@ class RTComputeManager(manager.ComputeManager):
             could do better
         """
         try:
-            request = self._rt_bounds.parse_request(
-                instance.flavor.extra_specs, instance.flavor.vcpus, hints
-            )
-            if request is not None:
-                self.driver.reservations.check_request(request)
-                servers.write_record(instance, record.Record(request))
+            asked = self._rt_read_request(instance.flavor, hints)
+            if asked is not None:
+                servers.write_record(instance, record.Record(asked))
         except exception.NovaRTError as err:
             self._rt_refuse(instance, events.Action.REQUEST, err)
             raise faults.BuildAborted(
                 instance_uuid=instance.uuid, reason=faults.tell(err)
             ) from err
 
+    def _nil_out_instance_obj_host_and_node(self, instance):
+        """A server that is on no host holds no CPUs.
+
+        Nova calls this when a server was offloaded, and when it could not be
+        built or unshelved here; it saves the server afterwards.
+        """
+        super()._nil_out_instance_obj_host_and_node(instance)
+        servers.forget_cpus(instance)
+
     # Holding reservations
 
     @periodic_task.periodic_task(spacing=CONF.nova_rt.verify_interval or -1)
     def _verify_reservations(self, context: Any) -> None:
         """See that every running container has its reservation."""
-        self.driver.reservations.verify_all()
+        self.driver.running.verify_all()
+
+    @periodic_task.periodic_task(spacing=CONF.instance_delete_interval)
+    def _remove_remnants(self, context: Any) -> None:
+        """Remove what moves of servers that are deleted have left."""
+        remnants.remove(self, context)
 
     # What is refused
 
@@ -197,75 +244,3 @@ class RTComputeManager(manager.ComputeManager):
                 ),
             )
         return super()._get_rescue_image(context, instance, rescue_image_ref)
-
-    def _shelve_instance(
-        self, context: Any, instance: Any, image_id: Any,
-        clean_shutdown: Any, accel_uuids: Any = None,
-    ) -> Any:  # fmt: skip
-        """Refuse shelving: it ends in a move."""
-        if servers.is_rt(instance):
-            # nova-api has made an image for the snapshot that will not come.
-            try:
-                self.image_api.delete(context, image_id)
-            except Exception as err:
-                LOG.warning('Could not delete image %s, made for a shelving '
-                            'that was refused: %s', image_id, err,
-                            instance=instance)  # fmt: skip
-            self._rt_refuse_shelving(instance)
-        return super()._shelve_instance(
-            context, instance, image_id, clean_shutdown, accel_uuids
-        )
-
-    def _shelve_offload_instance(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        """The same for servers on volumes, which are offloaded at once."""
-        if servers.is_rt(instance) and instance.vm_state != vm_states.SHELVED:
-            self._rt_refuse_shelving(instance)
-        return super()._shelve_offload_instance(
-            context, instance, *args, **kwargs
-        )
-
-    def _rt_refuse_shelving(self, instance: Any) -> NoReturn:
-        raise faults.ActionRefused(
-            reason=self._rt_refuse(
-                instance, events.Action.SHELVE, faults.CANNOT_MOVE
-            )
-        )
-
-    def _do_prep_resize(
-        self, context: Any, image: Any, instance: Any, flavor: Any,
-        request_spec: Any, filter_properties: Any, node: Any,
-        clean_shutdown: Any, migration: Any, host_list: Any,
-    ) -> Any:  # fmt: skip
-        """Do not send a refused move on to the next host."""
-        if servers.is_rt_move(instance, flavor):
-            filter_properties = {}
-        return super()._do_prep_resize(
-            context, image, instance, flavor, request_spec,
-            filter_properties, node, clean_shutdown, migration, host_list,
-        )  # fmt: skip
-
-    def _prep_resize(
-        self, context: Any, image: Any, instance: Any, flavor: Any,
-        filter_properties: Any, node: Any, migration: Any,
-        request_spec: Any, clean_shutdown: bool = True,
-    ) -> Any:  # fmt: skip
-        """Refuse resize and cold migration; the server stays as it is."""
-        if servers.is_rt_move(instance, flavor):
-            raise nova_exception.InstanceFaultRollback(
-                nova_exception.MigrationError(
-                    reason=self._rt_refuse(
-                        instance, events.Action.MOVE, faults.CANNOT_MOVE
-                    )
-                )
-            )
-        return super()._prep_resize(
-            context, image, instance, flavor, filter_properties, node,
-            migration, request_spec, clean_shutdown,
-        )  # fmt: skip
-
-    def _rt_refuse(
-        self, instance: Any, action: events.Action, reason: str | Exception
-    ) -> str:
-        return self.driver.reservations.refuse(instance.uuid, action, reason)

@@ -7,11 +7,12 @@ before it goes any further: whoever can write to the bus is no friend of the
 database's. Times are microseconds since 1970.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import re
 from typing import Any
 
 from nova_rt import exception
+from nova_rt.conductor import checks
 from nova_rt.db.models import from_us, to_us
 from nova_rt.db.objects import (
     Held,
@@ -38,7 +39,6 @@ _MAX_TIME_US = 10**16
 _MAX_CPU = 10**6
 # A day on ten CPUs, in microseconds.
 _MAX_SAMPLE = 10**12
-_MAX = 2**62
 _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 _WORD = re.compile('[ -~]{0,64}')
 _KIND = re.compile('[a-z_]{1,32}')
@@ -140,7 +140,7 @@ def read_host(host: Any) -> str:
     :returns: the name
     :raises InvalidReport: if it is none
     """
-    return _text('host', host, _HOST)
+    return checks.text('host', host, _HOST)
 
 
 def read_number(name: str, number: Any) -> int:
@@ -150,7 +150,7 @@ def read_number(name: str, number: Any) -> int:
     :returns: the number
     :raises InvalidReport: if it is none from 1
     """
-    return _integer(name, number, low=1)
+    return checks.integer(name, number, low=1)
 
 
 def read_state(message: Any, epoch: int, seq: int) -> State:
@@ -160,24 +160,26 @@ def read_state(message: Any, epoch: int, seq: int) -> State:
     :raises InvalidReport: if it is anything else
     """
     message = _open(message)
-    cpus = _kind('cpus', message.get('cpus'), dict, _MAX_CPUS)
+    cpus = checks.kind('cpus', message.get('cpus'), dict, _MAX_CPUS)
     host = message.get('host')
-    servers = _kind('servers', message.get('servers'), list, _MAX_SERVERS)
+    servers = checks.kind(
+        'servers', message.get('servers'), list, _MAX_SERVERS
+    )
     held = tuple(map(_read_held, servers))
     if len({each.uuid for each in held}) < len(held):
         raise exception.InvalidReport('a server stands there twice')
     return State(
         epoch=epoch,
         seq=seq,
-        event_seq=_integer('event_seq', message.get('event_seq')),
-        version=_text('version', message.get('version'), _WORD),
-        interface=_text('interface', message.get('interface'), _WORD),
-        enforcement=_text('enforcement', message.get('enforcement'), _WORD)[
-            :16
-        ],
-        scope=_text('scope', message.get('scope'), _WORD)[:16],
+        event_seq=checks.integer('event_seq', message.get('event_seq')),
+        version=checks.text('version', message.get('version'), _WORD),
+        interface=checks.text('interface', message.get('interface'), _WORD),
+        enforcement=checks.text(
+            'enforcement', message.get('enforcement'), _WORD
+        )[:16],
+        scope=checks.text('scope', message.get('scope'), _WORD)[:16],
         cpus={
-            int(_text('CPU', cpu, _CPU)): _read_cpu(pair)
+            int(checks.text('CPU', cpu, _CPU)): _read_cpu(pair)
             for cpu, pair in cpus.items()
         },
         host_cpu=None if host is None else _read_cpu(host),
@@ -186,19 +188,19 @@ def read_state(message: Any, epoch: int, seq: int) -> State:
 
 
 def _read_cpu(pair: Any) -> HostCPU:
-    return HostCPU(*_integers('bandwidth', pair, 2))
+    return HostCPU(*checks.integers('bandwidth', pair, 2))
 
 
 def _read_held(held: Any) -> Held:
-    held = _kind('server', held, dict, 64)
+    held = checks.kind('server', held, dict, 64)
     state = _read_server_state(held.get('state'))
     if state is ServerState.RELEASED:
         raise exception.InvalidReport('a server of a picture is released')
     return Held(
-        _text('uuid', held.get('uuid'), _UUID),
+        checks.text('uuid', held.get('uuid'), _UUID),
         _read_record(held.get('record')),
         state,
-        from_us(_integer('since', held.get('since'), high=_MAX_TIME_US)),
+        from_us(checks.integer('since', held.get('since'), high=_MAX_TIME_US)),
     )
 
 
@@ -225,10 +227,10 @@ def read_events(message: Any) -> tuple[list[NewEvent], int]:
     :raises InvalidReport: if it is anything else
     """
     message = _open(message)
-    events = _kind('events', message.get('events'), list, MAX_EVENTS)
+    events = checks.kind('events', message.get('events'), list, MAX_EVENTS)
     return (
-        [_read_event(_kind('event', each, dict, 64)) for each in events],
-        _integer('dropped', message.get('dropped')),
+        [_read_event(checks.kind('event', each, dict, 64)) for each in events],
+        checks.integer('dropped', message.get('dropped')),
     )
 
 
@@ -239,10 +241,10 @@ def _read_event(event: Mapping[str, Any]) -> NewEvent:
     state = event.get('state')
     record = event.get('record')
     return NewEvent(
-        _integer('seq', event.get('seq'), low=1),
-        from_us(_integer('at', event.get('at'), high=_MAX_TIME_US)),
-        _text('uuid', event.get('uuid'), _UUID),
-        _text('kind', event.get('kind'), _KIND),
+        checks.integer('seq', event.get('seq'), low=1),
+        from_us(checks.integer('at', event.get('at'), high=_MAX_TIME_US)),
+        checks.text('uuid', event.get('uuid'), _UUID),
+        checks.text('kind', event.get('kind'), _KIND),
         clean(details),
         None if state is None else _read_server_state(state),
         None if record is None else _read_record(record),
@@ -268,12 +270,14 @@ def read_samples(
     :raises InvalidReport: if it is anything else
     """
     message = _open(message)
-    servers = _kind('servers', message.get('servers'), dict, _MAX_SERVERS)
-    host = _kind('host', message.get('host'), list, _MAX_SAMPLES)
+    servers = checks.kind(
+        'servers', message.get('servers'), dict, _MAX_SERVERS
+    )
+    host = checks.kind('host', message.get('host'), list, _MAX_SAMPLES)
     found = {
-        _text('uuid', uuid, _UUID): [
+        checks.text('uuid', uuid, _UUID): [
             _read_sample(row)
-            for row in _kind('samples', rows, list, _MAX_SAMPLES)
+            for row in checks.kind('samples', rows, list, _MAX_SAMPLES)
         ]
         for uuid, rows in servers.items()
     }
@@ -293,59 +297,21 @@ def _read_host_sample(row: Any) -> HostSample:
 
 
 def _read_row(row: Any, count: int, may_lack: Sequence[int]) -> list[Any]:
-    at_us, cpu, *values = _integers('sample', row, count, may_lack)
-    _integer('at', at_us, high=_MAX_TIME_US)
-    _integer('CPU', cpu, high=_MAX_CPU)
+    at_us, cpu, *values = checks.integers('sample', row, count, may_lack)
+    checks.integer('at', at_us, high=_MAX_TIME_US)
+    checks.integer('CPU', cpu, high=_MAX_CPU)
     for value in values:
         # Or sums of them would overflow.
-        _integer('sample', value or 0, high=_MAX_SAMPLE)
+        checks.integer('sample', value or 0, high=_MAX_SAMPLE)
     return [at_us, cpu, *values]
 
 
 def _open(message: Any) -> dict[str, Any]:
-    opened: dict[str, Any] = _kind('report', message, dict, 64)
-    version = _integer('v', opened.get('v'), low=1)
+    opened: dict[str, Any] = checks.kind('report', message, dict, 64)
+    version = checks.integer('v', opened.get('v'), low=1)
     if version > VERSION:
         raise exception.InvalidReport(
             f'it needs a conductor that reads version {version}, this one '
             f'reads up to version {VERSION}'
         )
     return opened
-
-
-def _kind(name: str, value: Any, kind: Callable[..., Any], most: int) -> Any:
-    assert isinstance(kind, type)
-    if not isinstance(value, kind):
-        raise exception.InvalidReport(f'{name} is no {kind.__name__}')
-    if len(value) > most:  # type: ignore[arg-type]
-        raise exception.InvalidReport(f'{name} has more than {most} entries')
-    return value
-
-
-def _integer(name: str, value: Any, low: int = 0, high: int = _MAX) -> int:
-    # True is an int, too.
-    if type(value) is not int:
-        raise exception.InvalidReport(f'{name} is no whole number')
-    if not low <= value <= high:
-        raise exception.InvalidReport(f'{name} is not from {low} to {high}')
-    return value
-
-
-def _integers(
-    name: str, row: Any, count: int, may_lack: Sequence[int] = ()
-) -> list[Any]:
-    row = _kind(name, row, list, count)
-    if len(row) < count:
-        raise exception.InvalidReport(f'{name} has less than {count} numbers')
-    return [
-        None if value is None and index in may_lack else _integer(name, value)
-        for index, value in enumerate(row)
-    ]
-
-
-def _text(name: str, value: Any, form: re.Pattern[str]) -> str:
-    if not isinstance(value, str) or form.fullmatch(value) is None:
-        raise exception.InvalidReport(
-            f'{name} is not of the form {form.pattern}'
-        )
-    return value

@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_rt import exception, reservation
+from nova_rt import admission, exception, reservation
 from nova_rt.conf import conductor, database, exporter
 
 GROUP = cfg.OptGroup(
@@ -125,6 +125,23 @@ other down in a way that no reservation accounts for. Read by nova-rt-compute
 when it starts.
 """,
     ),
+    cfg.StrOpt(
+        'placement',
+        default=admission.Placement.WORST_FIT.value,
+        choices=[
+            ('worst_fit', 'the emptiest CPUs'),
+            ('first_fit', 'the CPUs with the lowest numbers'),
+            ('best_fit', 'the fullest CPUs that have enough left'),
+        ],
+        help="""
+Which CPUs of this host a real-time server gets, of those with enough left.
+
+``worst_fit`` levels the load, so that every server keeps the most slack beside
+it. ``best_fit`` keeps empty CPUs whole for large reservations, ``first_fit``
+keeps the highest numbers free. The extra spec ``rt:numa`` comes first. Running
+servers stay where they are. Read by nova-rt-compute when it starts.
+""",
+    ),
     cfg.IntOpt(
         'reserved_ppm',
         default=0,
@@ -172,8 +189,9 @@ Seconds between checks that the kernel holds every reservation; 0 turns them
 off.
 
 If a check finds a difference (in the reservation, the CPUs or the owner of the
-files), nova-rt-compute repairs it and logs an error. Read by nova-rt-compute
-when it starts.
+files), nova-rt-compute repairs it and logs an error. A check also removes
+control groups that libvirt has left of containers that have ended. Read by
+nova-rt-compute when it starts.
 """,
     ),
     cfg.BoolOpt(

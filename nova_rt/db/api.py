@@ -30,9 +30,9 @@ from nova_rt.db.samples import (
     read_host_samples,
     read_samples,
     record_samples,
-    sum_up,
 )
 from nova_rt.db.session import ERRORS, configure
+from nova_rt.db.sums import sum_up
 
 __all__ = [
     'ERRORS',

@@ -4,7 +4,7 @@
 import datetime
 
 from nova_rt.db import models
-from nova_rt.db.samples import lock_progress
+from nova_rt.db.progress import lock_progress
 from nova_rt.db.session import retried, writer
 
 

@@ -111,6 +111,16 @@ class Server:
     state: str
     since: datetime.datetime
 
+    @property
+    def reservation(self) -> str:
+        """Runtime and period in microseconds, as flavors have them."""
+        return f'{self.runtime_us}/{self.period_us}'
+
+    @property
+    def total_ppm(self) -> int:
+        """Bandwidth on all of its CPUs."""
+        return len(self.cpus) * self.ppm
+
 
 @dataclasses.dataclass(frozen=True)
 class HistoryEntry:

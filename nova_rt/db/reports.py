@@ -30,7 +30,8 @@ from nova_rt.db.objects import (
     ServerState,
     State,
 )
-from nova_rt.db.session import CHUNK, reader, retried, upsert, writer
+from nova_rt.db.servers import find_servers
+from nova_rt.db.session import reader, retried, upsert, writer
 from nova_rt.record import Record
 
 #: Who the events of a compute service come from.
@@ -313,42 +314,3 @@ def _apply(
             )  # fmt: skip
         elif row is not None and row.state != ServerState.RELEASED:
             _change_state(row, event.state, since)
-
-
-def find_servers(
-    session: orm.Session, uuids: Collection[str]
-) -> dict[str, int]:
-    """Find or make the rows of servers.
-
-    :returns: UUID -> the server's number
-    """
-    found: dict[str, int] = {}
-    # In order: two transactions that make the same rows do not lock each
-    # other out.
-    ordered = sorted(uuids)
-    for start in range(0, len(ordered), CHUNK):
-        chunk = ordered[start : start + CHUNK]
-        found |= _read_ids(session, chunk)
-        missing = [uuid for uuid in chunk if uuid not in found]
-        if missing:
-            table = models.Server.__table__
-            assert isinstance(table, sa.Table)
-            rows = [{'uuid': uuid} for uuid in missing]
-            upsert(session, table, rows, key=['uuid'])
-            found |= _read_ids(session, missing, latest=True)
-    return found
-
-
-def _read_ids(
-    session: orm.Session, uuids: Collection[str], latest: bool = False
-) -> dict[str, int]:
-    """Read the numbers of servers.
-
-    :param latest: see rows that others made since this transaction began
-    """
-    query = sa.select(models.Server.uuid, models.Server.id).where(
-        models.Server.uuid.in_(uuids)
-    )
-    if latest:
-        query = query.with_for_update(read=True)
-    return {uuid: number for uuid, number in session.execute(query)}

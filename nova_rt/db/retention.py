@@ -11,9 +11,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nova_rt.db import models, samples
+from nova_rt.db import models, sums
 from nova_rt.db.models import to_us
 from nova_rt.db.objects import Resolution, Retention, ServerState
+from nova_rt.db.series import HOSTS, SERVERS, Series
 from nova_rt.db.session import reader, retried, writer
 
 #: Rows that one transaction deletes, about.
@@ -45,7 +46,7 @@ def purge(now: datetime.datetime, retention: Retention) -> Iterator[int]:
     :param now: the time
     :returns: after each transaction, how many rows it has deleted
     """
-    for series in (samples.SERVERS, samples.HOSTS):
+    for series in (SERVERS, HOSTS):
         for resolution, keep in retention.samples.items():
             yield from _purge_samples(series, resolution, to_us(now - keep))
     oldest = now - retention.history
@@ -70,14 +71,14 @@ def purge(now: datetime.datetime, retention: Retention) -> Iterator[int]:
 
 
 def _purge_samples(
-    series: samples.Series, resolution: Resolution, before_us: int
+    series: Series, resolution: Resolution, before_us: int
 ) -> Iterator[int]:
     coarser = {
         Resolution.RAW: Resolution.FIVE_MINUTES,
         Resolution.FIVE_MINUTES: Resolution.HOUR,
     }
     if resolution in coarser:
-        done_us = samples.read_done(series, coarser[resolution])
+        done_us = sums.read_done(series, coarser[resolution])
         before_us = min(before_us, done_us)
     for owners in series.iterate_owners():
         while True:
@@ -88,7 +89,7 @@ def _purge_samples(
 
 
 def _choose_samples(
-    series: samples.Series,
+    series: Series,
     owners: Sequence[int],
     resolution: Resolution,
     before_us: int,
@@ -121,7 +122,7 @@ def _choose_samples(
 
 @retried
 def _delete_samples(
-    series: samples.Series,
+    series: Series,
     resolution: Resolution,
     owners: Sequence[int],
     before_us: int,
@@ -167,7 +168,7 @@ def _delete_rows(
 
 def _purge_servers() -> Iterator[int]:
     """Delete servers of which nothing is left."""
-    for owners in samples.SERVERS.iterate_owners():
+    for owners in SERVERS.iterate_owners():
         deleted = _delete_servers(owners)
         if deleted:
             yield deleted

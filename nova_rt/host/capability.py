@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host can promise, and the errors of a host that cannot."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
 import errno
 import pathlib
 from typing import Self
 
-from nova_rt import exception
+from nova_rt import cpulist, exception, record
 from nova_rt.admission import Capacity, Scope
 from nova_rt.extra_specs import Enforcement
 from nova_rt.host.interface import Interface
@@ -123,3 +123,28 @@ def make_error(
     if err.errno == errno.ENOENT:
         return exception.NoRTInterface(text)
     return exception.HostNotPrepared(text)
+
+
+def make_refusal(
+    err: OSError,
+    found: Capability,
+    rec: record.Record,
+    describe: Callable[[], str],
+) -> exception.ReservationNotApplied:
+    """Turn the kernel's answer into the error of a reservation.
+
+    :param rec: what was to be held
+    :param describe: says what is held now
+    :returns: the error
+    """
+    what = (
+        f'reservation {rec.request.reservation} us on CPUs '
+        f'{cpulist.render(rec.cpus)} is not held: {err.strerror}'
+    )
+    try:
+        numbers = describe()
+    except OSError as failed:
+        numbers = f'{found.partition} cannot be read ({failed.strerror})'
+    advice = ADVICE.get(err.errno or 0)
+    advice = f'{advice}; {numbers}' if advice else numbers
+    return exception.ReservationNotApplied(what, err.errno or 0, advice)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPUs of the host: which are online, which share a core."""
+"""The CPUs of the host: which are online, which share a core or a node."""
+
+from collections.abc import Iterable, Mapping
 
 from nova_rt import cpulist, exception
 from nova_rt.host.files import Files
@@ -20,6 +22,16 @@ def read_online(files: Files) -> tuple[int, ...]:
     return cpulist.parse(files.read(path))
 
 
+def read_possible(files: Files) -> tuple[int, ...]:
+    """Read which CPUs the kernel has room for, present or not.
+
+    :returns: CPU numbers, ascending
+    :raises OSError: with the kernel's errno
+    """
+    path = files.sys / 'devices' / 'system' / 'cpu' / 'possible'
+    return cpulist.parse(files.read(path))
+
+
 def read_siblings(files: Files, cpu: int) -> tuple[int, ...]:
     """Read which hardware threads share the core of a CPU.
 
@@ -33,6 +45,31 @@ def read_siblings(files: Files, cpu: int) -> tuple[int, ...]:
     except FileNotFoundError:
         # A kernel or a machine without topology has cores of one thread.
         return (cpu,)
+
+
+def read_nodes(
+    files: Files, cpus: Iterable[int]
+) -> Mapping[int, tuple[int, ...]]:
+    """Read on which NUMA nodes some CPUs are.
+
+    :returns: node -> those of the CPUs that it has, ascending; nothing if all
+        are on one node
+    :raises OSError: with the kernel's errno
+    """
+    directory = files.sys / 'devices' / 'system' / 'node'
+    try:
+        nodes = cpulist.parse(files.read(directory / 'online'))
+    except FileNotFoundError:
+        # A kernel without NUMA has one node.
+        return {}
+    wanted = set(cpus)
+    found = {}
+    for node in nodes:
+        path = directory / f'node{node}' / 'cpulist'
+        ours = wanted.intersection(cpulist.parse(files.read(path)))
+        if ours:
+            found[node] = tuple(sorted(ours))
+    return found if len(found) > 1 else {}
 
 
 def read_limit(files: Files) -> int | None:

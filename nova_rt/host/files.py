@@ -101,6 +101,15 @@ class Files:
         """
         self._call('remove_probe', str(path))
 
+    def reclaim(self, group: pathlib.Path) -> None:
+        """Remove the groups of a container that has ended.
+
+        :param group: the one in the partition
+        :raises OSError: with the kernel's errno; EBUSY if it is in use, or
+            may be soon
+        """
+        self._call('reclaim', str(group))
+
     def take_files(self, group: pathlib.Path) -> None:
         """Make a group and all its files the host's root's.
 

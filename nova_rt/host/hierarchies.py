@@ -2,9 +2,11 @@
 """The two ways in which a kernel arranges control groups."""
 
 import errno
+import functools
 import pathlib
 
 from nova_rt.host.cgroup import CPUS_FILE, Container, Hierarchy
+from nova_rt.host.cpus import read_possible
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Usage
 
@@ -55,27 +57,37 @@ class V1(Hierarchy):
     def read_usage(self, container: Container) -> dict[int, Usage] | None:
         """Read the CPU time of a container's tasks, ordinary ones included.
 
-        Nobody counts its budgets. Source: kernel/sched/cpuacct.c,
-        cpuacct_all_seq_show().
+        Nobody counts its budgets. The scheduler adds up this time itself:
+        cpuacct.usage_all would guess it from the ticks that met a task, and
+        a task that is throttled at each tick always meets it. Source:
+        kernel/sched/cpuacct.c, __cpuacct_percpu_seq_show().
 
         :returns: CPU that it may use -> since the container was started; None
             where cpuacct is not mounted
-        :raises OSError: with the kernel's errno; EIO for what is no table
+        :raises OSError: with the kernel's errno; EIO for what is no such list
         """
         below = container.levels[0].relative_to(self.root)
-        path = self.files.cgroup / 'cpuacct' / below / 'cpuacct.usage_all'
+        path = self.files.cgroup / 'cpuacct' / below / 'cpuacct.usage_percpu'
         try:
-            head, *rows = self.read(path).splitlines()
-            if head != 'cpu user system':
-                raise ValueError(head)
-            table = [tuple(map(int, row.split())) for row in rows]
-            used_us = {cpu: (user + kern) // 1000 for cpu, user, kern in table}
+            text = self.read(path)
         except FileNotFoundError:
             return None
+        try:
+            times = zip(self._possible, map(int, text.split()), strict=True)
+            used_ns = dict(times)
         except ValueError as err:
-            raise OSError(errno.EIO, f'{path} is no table: {err}') from err
-        cpus = self.read_cpus(container)
-        return {cpu: Usage(None, None, used_us.get(cpu, 0)) for cpu in cpus}
+            raise OSError(
+                errno.EIO, f'{path} has not one time of each CPU: {err}'
+            ) from err
+        return {
+            cpu: Usage(None, None, used_ns.get(cpu, 0) // 1000)
+            for cpu in self.read_cpus(container)
+        }
+
+    @functools.cached_property
+    def _possible(self) -> tuple[int, ...]:
+        """The CPUs of which the kernel tells; they stay until it ends."""
+        return read_possible(self.files)
 
     @property
     def _cpusets(self) -> pathlib.Path:

@@ -5,6 +5,7 @@ The one module of the host layer that others call.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+import functools
 import logging
 import pathlib
 import threading
@@ -12,12 +13,13 @@ from time import monotonic, sleep
 from typing import Any, Self
 
 from nova_rt import admission, cpulist, exception, record
-from nova_rt.extra_specs import TaskPolicy
-from nova_rt.host import capability, cgroup, cpus, ownership, probe, tasks
+from nova_rt.extra_specs import Numa, TaskPolicy
+from nova_rt.host import capability, cgroup, left, ownership, probe, tasks
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
+from nova_rt.host.left import Left
 from nova_rt.host.offer import Offer
 from nova_rt.host.protocol import Backend
 import nova_rt.privsep.kernel
@@ -35,6 +37,7 @@ class Host:
         or once where the kernel sums over the host
     :param partition: group that libvirt puts containers in, below the root
         of the hierarchy; None for libvirt's default
+    :param placement: which CPUs a server gets, an :class:`admission.Placement`
     :param files: where the host's files are
 
     :ivar capability: what the kernel offers, after :meth:`start`
@@ -50,13 +53,14 @@ class Host:
         smt: bool,
         reserved_ppm: int,
         partition: str | None,
+        placement: str = admission.Placement.WORST_FIT,
         files: Files | None = None,
     ) -> None:
-        self._cpu_set = cpu_set
-        self._smt = smt
-        self._reserved_ppm = reserved_ppm
         self._partition = partition
         self._files = files or Files()
+        self._choose_offer = functools.partial(
+            Offer.choose, self._files, cpu_set, smt, reserved_ppm, placement
+        )
         self._lock = threading.Lock()
 
     @classmethod
@@ -67,12 +71,10 @@ class Host:
         :returns: a host that has read nothing yet
         """
         return cls(
-            cpu_set=group.cpu_set,
-            smt=group.smt,
-            reserved_ppm=group.reserved_ppm,
-            partition=group.partition,
+            cpu_set=group.cpu_set, smt=group.smt, placement=group.placement,
+            reserved_ppm=group.reserved_ppm, partition=group.partition,
             files=files,
-        )
+        )  # fmt: skip
 
     # What it offers
 
@@ -86,10 +88,7 @@ class Host:
             numbers
         """
         self._backend = probe.find_backend(self._files)
-        self._offer = Offer(
-            cpus.choose_offered(self._files, self._cpu_set, self._smt),
-            self._reserved_ppm,
-        )
+        self._offer = self._choose_offer()
         name = self._partition or nova_rt.privsep.kernel.default_partition(
             str(self._files.cgroup)
         )
@@ -170,8 +169,9 @@ class Host:
         return self._offer.free(self.capability, claims)
 
     def place(
-        self, claims: Collection[admission.Claim], vcpus: int, ppm: int
-    ) -> tuple[int, ...]:
+        self, claims: Collection[admission.Claim], vcpus: int, ppm: int,
+        numa: Numa = Numa.PREFER,
+    ) -> tuple[int, ...]:  # fmt: skip
         """Choose CPUs for a server beside these claims.
 
         The kernel gives the bandwidth of a removed group back a little later.
@@ -180,6 +180,7 @@ class Host:
         that, and no other caller, this holds up Nova's claim lock.
 
         :param ppm: bandwidth on each CPU
+        :param numa: whether they are to be on one node
         :returns: the CPUs
         :raises HostNotPrepared: if the kernel's side cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
@@ -190,9 +191,9 @@ class Host:
             found = self.capability
             try:
                 free = self._offer.free(found, claims)
-                return admission.place(free, vcpus, ppm)
+                return admission.place(free, vcpus, ppm, numa)
             except exception.InsufficientBandwidth:
-                if not self._offer.may_fit(found, claims, vcpus, ppm):
+                if not self._offer.may_fit(found, claims, vcpus, ppm, numa):
                     raise
                 if deadline is None:
                     deadline = monotonic() + cgroup.PATIENCE_S
@@ -314,6 +315,11 @@ class Host:
         """
         return self._backend.read_usages(self.capability.partition)
 
+    def reclaim(self, running: Collection[int]) -> list[Left]:
+        """Remove what libvirt has left; see :func:`.left.reclaim`."""
+        partition = self.capability.partition
+        return left.reclaim(self._files, self._backend, partition, running)
+
     def _find(self, pid: int) -> Container:
         return self._backend.hierarchy.find_container(
             pid, self.capability.partition
@@ -335,16 +341,7 @@ class Host:
     def _not_applied(
         self, err: OSError, rec: record.Record
     ) -> exception.ReservationNotApplied:
-        request = rec.request
-        what = (
-            f'reservation {request.reservation} us on CPUs '
-            f'{cpulist.render(rec.cpus)} is not held: {err.strerror}'
+        found = self.capability
+        return capability.make_refusal(
+            err, found, rec, lambda: self._backend.describe(found, rec.cpus)
         )
-        try:
-            numbers = self._backend.describe(self.capability, rec.cpus)
-        except OSError as failed:
-            partition = self.capability.partition
-            numbers = f'{partition} cannot be read ({failed.strerror})'
-        advice = capability.ADVICE.get(err.errno or 0)
-        advice = f'{advice}; {numbers}' if advice else numbers
-        return exception.ReservationNotApplied(what, err.errno or 0, advice)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import errno
 import grp
+import os
 import pwd
 from typing import Any, Self
 
@@ -59,7 +60,10 @@ class IDMaps:
         :raises HostNotPrepared: if it cannot be done
         """
         try:
-            (files or Files()).map_owners(path, self.uids, self.gids)
+            # The directory of the servers may be a symbolic link.
+            (files or Files()).map_owners(
+                os.path.realpath(path), self.uids, self.gids
+            )
         except OSError as err:
             text = f'cannot map the owners of {path}: {err.strerror}'
             if err.errno in (errno.EINVAL, errno.ENOSYS):

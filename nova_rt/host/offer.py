@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of a host's capability is offered to servers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 import dataclasses
+from typing import Self
 
 from nova_rt import admission, exception
-from nova_rt.admission import Capacity, Claim
+from nova_rt.admission import Capacity, Claim, Placement
+from nova_rt.extra_specs import Numa
+from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
+from nova_rt.host.files import Files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,10 +20,35 @@ class Offer:
     :ivar cpus: that servers may use
     :ivar reserved_ppm: bandwidth to keep back: on each CPU, or once where the
         kernel sums over the host
+    :ivar placement: how CPUs are chosen
+    :ivar nodes: NUMA node -> those of the CPUs that it has; empty if all are
+        on one node
     """
 
     cpus: tuple[int, ...]
     reserved_ppm: int
+    placement: Placement
+    nodes: Mapping[int, tuple[int, ...]]
+
+    @classmethod
+    def choose(
+        cls,
+        files: Files,
+        cpu_set: str | None,
+        smt: bool,
+        reserved_ppm: int,
+        placement: str,
+    ) -> Self:
+        """Read the CPUs of the host, and take the operator's choice of them.
+
+        :param cpu_set: a list of ranges; None for all that are online
+        :param smt: whether all hardware threads of a core are offered
+        :returns: what is offered
+        :raises HostNotPrepared: if the choice names CPUs that are not online
+        """
+        offered = cpus.choose_offered(files, cpu_set, smt)
+        nodes = cpus.read_nodes(files, offered)
+        return cls(offered, reserved_ppm, Placement(placement), nodes)
 
     def of(self, ceiling: Capacity) -> Capacity:
         """Tell what servers can have of a ceiling.
@@ -34,7 +63,7 @@ class Offer:
         host = ceiling.host_ppm
         if host is not None:
             host = max(0, host - self.reserved_ppm)
-        return Capacity(offered, host)
+        return Capacity(offered, host, self.nodes, self.placement)
 
     def free(self, found: Capability, claims: Iterable[Claim]) -> Capacity:
         """Tell what is left beside claims.
@@ -47,8 +76,9 @@ class Offer:
         if found.left is None:
             return free
         least = self.of(Capacity(found.left)).cpus
-        return Capacity(
-            {cpu: min(ppm, least[cpu]) for cpu, ppm in free.cpus.items()}
+        return dataclasses.replace(
+            free,
+            cpus={cpu: min(ppm, least[cpu]) for cpu, ppm in free.cpus.items()},
         )
 
     def may_fit(
@@ -57,17 +87,19 @@ class Offer:
         claims: Iterable[Claim],
         vcpus: int,
         ppm: int,
+        numa: Numa,
     ) -> bool:
         """Tell whether it is worth waiting for bandwidth that has no group.
 
         :param ppm: bandwidth on each CPU
+        :param numa: whether they are to be on one node
         :returns: whether there is some, and a server would fit with it
         """
         if not found.unowned:
             return False
         try:
             then = self.free(found.with_unowned(), claims)
-            admission.place(then, vcpus, ppm)
+            admission.place(then, vcpus, ppm, numa)
         except exception.InsufficientBandwidth:
             return False
         return True

@@ -60,11 +60,18 @@ class Reporting:
         found = cls(files)
         root = found.hierarchy.root
         try:
-            files.read(root / MAX_FILE)
-            found._reader.read_cpu_reports()
-        except OSError as err:
-            if err.errno in (errno.ENOENT, errno.ENOTDIR):
+            try:
+                files.read(root / MAX_FILE)
+            except (FileNotFoundError, NotADirectoryError):
                 return None
+            found._reader.read_cpu_reports()
+        except FileNotFoundError as err:
+            raise exception.NoRTInterface(
+                f'{root} has {MAX_FILE} and no {EFFECTIVE_FILE}: the kernel '
+                f'has another HCBS series, on which nova_rt was never tested; '
+                f'boot the kernel of this project'
+            ) from err
+        except OSError as err:
             if err.errno == errno.EIO:
                 raise exception.NoRTInterface(
                     f'{root / EFFECTIVE_FILE} is not understood: '

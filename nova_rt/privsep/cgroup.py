@@ -17,7 +17,7 @@ import stat
 from typing import NoReturn
 
 import nova_rt.privsep
-from nova_rt.privsep import paths
+from nova_rt.privsep import left, paths
 from nova_rt.privsep.kernel import Kernel
 from nova_rt.privsep.paths import Group, Place
 from nova_rt.privsep.tasks import Tasks, threads
@@ -98,6 +98,17 @@ class Guard:
             self._refuse(path)
         with paths.opened(self._kernel, parent) as directory:
             self._kernel.remove_group(directory, name)
+
+    def reclaim(self, path: str) -> None:
+        """Remove the groups of a container that has ended.
+
+        :param path: of its group in the partition
+        :raises OSError: EBUSY if it is in use, or may be soon
+        """
+        group = self._inside(path)
+        if not left.is_for_container(group):
+            self._refuse(path)
+        left.remove(self._kernel, group)
 
     def take_files(self, path: str) -> None:
         """Make a container's group and all its files the host's root's.
@@ -237,6 +248,12 @@ def make_group(path: str) -> None:
 def remove_probe(path: str) -> None:
     """See :meth:`Guard.remove_probe`."""
     Guard().remove_probe(path)
+
+
+@nova_rt.privsep.rt_pctxt.entrypoint
+def reclaim(path: str) -> None:
+    """See :meth:`Guard.reclaim`."""
+    Guard().reclaim(path)
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint

@@ -7,6 +7,7 @@ Tests put another machine behind it.
 
 import os
 import stat
+import time
 
 from oslo_config import cfg
 
@@ -76,6 +77,19 @@ class Kernel:
     def remove_group(self, directory: int, name: str) -> None:
         """Remove a group without tasks."""
         os.rmdir(name, dir_fd=directory)
+
+    def read_age_s(self, directory: int) -> float:
+        """Read for how long a group has existed, at least.
+
+        By the time of the last change, which nobody can set, unlike the other
+        times. In a file system of control groups it is when the directory was
+        made, changed, or read again after it had been forgotten
+        (fs/kernfs/inode.c): never before it was made.
+
+        :param directory: a descriptor
+        :returns: seconds; negative if the clock was set back
+        """
+        return time.time() - os.fstat(directory).st_ctime
 
     def take_file(self, directory: int, name: str) -> None:
         """Make a file root's, and writable for no other."""

@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import errno
 import os
+import time
 
 from nova_rt.privsep.kernel import Kernel
 from nova_rt.privsep.paths import Group
@@ -27,6 +28,13 @@ _REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 
 #: Passes over a group's tasks before they are left as they are.
 _MAX_PASSES = 100
+
+#: Between passes that only wait for tasks: one second in all.
+_PAUSE_S = 0.01
+
+#: States of tasks, proc_pid_stat(5), that may be in the middle of a fork:
+#: running or waiting for a CPU, waiting for a lock of the kernel.
+_MAY_FORK = ('R', 'D')
 
 _ENDED = (FileNotFoundError, ProcessLookupError)
 
@@ -65,7 +73,7 @@ class Tasks:
         :returns: their numbers
         :raises OSError: with the kernel's errno
         """
-        return _listed(self._directory)
+        return read_list(self._directory)
 
     def all(self) -> set[int]:
         """List the tasks of the group and of all groups in it.
@@ -74,7 +82,7 @@ class Tasks:
         :raises OSError: with the kernel's errno
         """
         tasks = self.own()
-        paths = _names(self._directory)
+        paths = list_inside(self._directory)
         # Not by recursion, and with one descriptor: a container may nest
         # groups as deep as it likes.
         while paths:
@@ -90,8 +98,8 @@ class Tasks:
                     raise
                 continue
             try:
-                tasks |= _listed(inner)
-                paths += [f'{path}/{name}' for name in _names(inner)]
+                tasks |= read_list(inner)
+                paths += [f'{path}/{name}' for name in list_inside(inner)]
             except OSError as err:
                 if err.errno not in _NO_GROUP:
                     raise
@@ -105,21 +113,30 @@ class Tasks:
         """Give ordinary tasks a real-time policy.
 
         Children inherit it. So it is done when a pass has found nothing to
-        change, however many tasks have come meanwhile. A program that has its
-        real-time tasks make ordinary ones (SCHED_RESET_ON_FORK) can go on
-        with that for ever: after a while it has what it wants.
+        change, however many tasks have come meanwhile. But a child has the
+        policy that its parent had when it was copied, and is in no list until
+        the fork is done (kernel/fork.c, copy_process()): so each task that was
+        changed must have been seen asleep before that pass. A program that has
+        its real-time tasks make ordinary ones (SCHED_RESET_ON_FORK) can go on
+        with that for ever, and one may never sleep: after a while it has what
+        it wants.
 
         :param keep: tasks that are left alone
         :param inside: whether tasks of the groups in the group get it, too
         :raises OSError: EPERM if the group has no bandwidth
         """
+        changed: set[int] = set()
         for _ in range(_MAX_PASSES):
-            found = self.all() if inside else self.own()
-            changed = [
-                self._raise_one(tid, policy, priority) for tid in found - keep
-            ]
-            if not any(changed):
-                return
+            changed = set(filter(self._may_fork, changed))
+            found = (self.all() if inside else self.own()) - keep
+            more = {
+                tid for tid in found if self._raise_one(tid, policy, priority)
+            }
+            if not more:
+                if not changed:
+                    return
+                time.sleep(_PAUSE_S)
+            changed |= more
 
     def _raise_one(self, tid: int, policy: int, priority: int) -> bool:
         """Whether the task was changed."""
@@ -137,6 +154,14 @@ class Tasks:
                 # A group inside that keeps real-time tasks out.
                 return False
             return True
+        return False
+
+    def _may_fork(self, tid: int) -> bool:
+        """Whether a task may be in the middle of a fork."""
+        with self._held(tid) as held:
+            if held is None:
+                return False
+            return read_name_and_state(held.directory)[1] in _MAY_FORK
         return False
 
     def lower(self, aside: dict[int, tuple[int, int]]) -> bool:
@@ -228,15 +253,39 @@ class Tasks:
 
     def _where(self, task: int) -> str:
         """The path of a task's group."""
-        hierarchy = self._group.hierarchy
-        descriptor = os.open('cgroup', os.O_RDONLY, dir_fd=task)
-        with open(descriptor, encoding='utf-8', errors='replace') as lines:
-            for line in lines:
-                number, controllers, path = line.rstrip('\n').split(':', 2)
-                found = hierarchy in controllers.split(',')
-                if found if hierarchy else number == '0':
-                    return path
-        return ''
+        return read_group(task, self._group.hierarchy)
+
+
+def read_group(task: int, hierarchy: str) -> str:
+    """Read which group a task is in.
+
+    :param task: descriptor of its directory in proc
+    :param hierarchy: of cgroup v1; empty for cgroup v2
+    :returns: the group's path below the root of the hierarchy
+    :raises OSError: ENOENT or ESRCH if the task has ended
+    """
+    descriptor = os.open('cgroup', os.O_RDONLY, dir_fd=task)
+    with open(descriptor, encoding='utf-8', errors='replace') as lines:
+        for line in lines:
+            number, controllers, path = line.rstrip('\n').split(':', 2)
+            found = hierarchy in controllers.split(',')
+            if found if hierarchy else number == '0':
+                return path
+    return ''
+
+
+def read_name_and_state(task: int) -> tuple[str, str]:
+    """Read what a task is called and what it does, proc_pid_stat(5).
+
+    :param task: descriptor of its directory in proc
+    :returns: the name, and the letter of the state
+    :raises OSError: ENOENT or ESRCH if the task has ended
+    """
+    descriptor = os.open('stat', os.O_RDONLY, dir_fd=task)
+    with open(descriptor, encoding='utf-8', errors='replace') as text:
+        # The name may hold anything, parentheses included.
+        head, _, rest = text.read().rpartition(')')
+    return head.partition('(')[2], rest.split()[0]
 
 
 def threads(kernel: Kernel, pid: int) -> set[int]:
@@ -253,8 +302,13 @@ def _is_in(path: str, group: str) -> bool:
     return path == group or path.startswith(f'{group}/')
 
 
-def _listed(directory: int) -> set[int]:
-    """The tasks in a group's list."""
+def read_list(directory: int) -> set[int]:
+    """Read which tasks are in a group, without the groups in it.
+
+    :param directory: descriptor of the group's directory
+    :returns: their numbers
+    :raises OSError: with the kernel's errno
+    """
     for name in _LISTS:
         try:
             descriptor = os.open(
@@ -267,8 +321,13 @@ def _listed(directory: int) -> set[int]:
     raise FileNotFoundError(errno.ENOENT, 'the group has no list of tasks')
 
 
-def _names(directory: int) -> list[str]:
-    """The directories in a directory."""
+def list_inside(directory: int) -> list[str]:
+    """List the groups in a group.
+
+    :param directory: descriptor of the group's directory
+    :returns: their names
+    :raises OSError: with the kernel's errno
+    """
     with os.scandir(directory) as found:
         return [
             each.name for each in found if each.is_dir(follow_symlinks=False)

@@ -16,12 +16,14 @@ def explain(
     count: int,
     hosts: Sequence[admission.Capacity],
     limiting: int = 0,
+    given_away: bool = False,
 ) -> exception.NoHost | None:
     """Why ``count`` servers of one size do not fit on these hosts.
 
     :param count: servers in the request
     :param hosts: free bandwidth of each host that may take the servers
     :param limiting: hosts that were left out because they only limit
+    :param given_away: Placement has not enough left on any of these hosts
     :returns: the reason, or None if they do fit and something other than
         bandwidth must have refused them
     """
@@ -35,7 +37,14 @@ def explain(
         fits, refusal = _room(free, asked, count - room)
         room += fits
         if room >= count:
-            return None
+            if not given_away:
+                return None
+            return exception.NoHost(
+                f'{wish}, room on {len(hosts)} host(s), but Placement has '
+                'given it away: to servers just being built, or in leaked '
+                'allocations',
+                modest,
+            )
         assert refusal is not None  # else it had taken all that were left
         refusals.append(refusal)
     if room:
@@ -73,7 +82,7 @@ def _room(
     for fits in range(count):
         try:
             free = admission.place_many(
-                free, asked.vcpus, asked.reservation.ppm, 1
+                free, asked.vcpus, asked.reservation.ppm, 1, asked.numa
             )
         except exception.InsufficientBandwidth as err:
             return fits, err

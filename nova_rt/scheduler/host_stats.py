@@ -5,10 +5,14 @@ from typing import Any
 
 from nova_rt import admission, node_stats
 
+_FREE, _HOST_FREE, _NODES, _PLACEMENT = node_stats.KEYS
+
 # UUID of a compute node -> what it published last, and that read. Most hosts
 # have not changed since the last request, and reading costs more than all
 # that is done with it. Holds one entry for each host there ever was.
-_parsed: dict[str, tuple[str, str | None, admission.Capacity | None]] = {}
+_parsed: dict[
+    str, tuple[tuple[str | None, ...], admission.Capacity | None]
+] = {}
 
 
 def parse_free(host_state: Any) -> admission.Capacity | None:
@@ -20,15 +24,15 @@ def parse_free(host_state: Any) -> admission.Capacity | None:
     """
     # A node that has not reported yet has no statistics at all.
     stats = getattr(host_state, 'stats', {})
-    cpus = stats.get(node_stats.FREE)
-    if cpus is None:
+    get = stats.get
+    texts = get(_FREE), get(_HOST_FREE), get(_NODES), get(_PLACEMENT)
+    if texts[0] is None:
         return None
-    host = stats.get(node_stats.HOST_FREE)
     known = _parsed.get(host_state.uuid)
-    if known is not None and known[0] == cpus and known[1] == host:
-        return known[2]
+    if known is not None and known[0] == texts:
+        return known[1]
     free = node_stats.parse(stats)
-    _parsed[host_state.uuid] = (cpus, host, free)
+    _parsed[host_state.uuid] = (texts, free)
     return free
 
 

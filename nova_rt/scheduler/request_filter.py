@@ -9,7 +9,7 @@ from nova.scheduler import request_filter
 
 from nova_rt import bounds, exception, resources
 import nova_rt.conf
-from nova_rt.scheduler import request_specs
+from nova_rt.scheduler import cells, request_specs
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)
@@ -27,7 +27,7 @@ def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
     :param request_spec: nova.objects.RequestSpec, changed in place
     :returns: whether the server is a real-time one
     :raises nova.exception.RequestFilterFailed: if what it asks for is wrong
-        or not allowed
+        or not allowed, or it is to leave its cell
     """
     try:
         asked = request_specs.parse(
@@ -35,6 +35,7 @@ def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
         )
     except exception.InvalidRequest as err:
         raise nova_exception.RequestFilterFailed(reason=str(err)) from err
+    cells.stay(ctxt, request_spec, asked is not None)
     if asked is None:
         return False
     flavor = request_spec.flavor

@@ -4,16 +4,14 @@
 from typing import Any
 
 from nova_rt import bounds, resources
-from nova_rt.request import Request
+from nova_rt.request import Request, choose_hints
 
 
 def parse(spec_obj: Any, allowed: bounds.Bounds) -> Request | None:
     """What this server asks for.
 
-    The hints of the RequestSpec apply. They stay there for the server's
-    life, so a move meets them too: with the flavor they were given with
-    unless the move is a resize, where the new flavor is to hold. A
-    resize has to be told apart here once servers can be resized.
+    The hints of the RequestSpec apply if they were given with its flavor,
+    which is the new one for a resize.
 
     :param spec_obj: nova.objects.RequestSpec
     :returns: None for a server that is not real-time
@@ -22,7 +20,9 @@ def parse(spec_obj: Any, allowed: bounds.Bounds) -> Request | None:
     flavor = spec_obj.flavor
     hints = spec_obj.scheduler_hints if 'scheduler_hints' in spec_obj else None
     specs = flavor.extra_specs if 'extra_specs' in flavor else {}
-    asked = allowed.parse_request(specs, flavor.vcpus, hints)
+    asked = allowed.parse_request(
+        specs, flavor.vcpus, choose_hints(hints, flavor.flavorid)
+    )
     if asked is not None:
         resources.check_cpu_policy(
             'image property hw_cpu_policy', _image_cpu_policy(spec_obj)

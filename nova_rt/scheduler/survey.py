@@ -81,11 +81,12 @@ class Survey:
         # First those that have enough in sum, then those that lack nothing
         # but bandwidth.
         hosts = self._hosts(specs)
-        if not hosts:
+        given_away = not hosts
+        if given_away:
             del specs[resources.BANDWIDTH_KEY]
             hosts = self._hosts(specs)
         if hosts:
-            return explain.explain(asked, count, hosts)
+            return explain.explain(asked, count, hosts, given_away=given_away)
         guarantee = asked.enforcement is extra_specs.Enforcement.GUARANTEE
         trait = (
             extra_specs.TRAIT_GUARANTEE
@@ -154,11 +155,19 @@ class Survey:
         return len(answer.json()['allocation_requests'])
 
     def _free(self, uuids: list[str]) -> Iterator[admission.Capacity]:
-        """Free bandwidth of the hosts that are up and publish any."""
+        """Free bandwidth of the hosts that are up and publish any.
+
+        Without those that are no choice, such as the host that a server is to
+        leave.
+        """
         self._check_time()
+        spec = self._spec
+        ignored = (spec.ignore_hosts or ()) if 'ignore_hosts' in spec else ()
         for host in self._manager.host_manager.get_host_states_by_uuids(
             self._context.elevated(), uuids, self._spec
         ):
+            if host.host in ignored:
+                continue
             if not self._manager.servicegroup_api.service_is_up(host.service):
                 continue
             try:

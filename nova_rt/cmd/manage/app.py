@@ -5,42 +5,20 @@ The commands are the entry points of group ``nova_rt.manage``.
 """
 
 import argparse
-from importlib import metadata
-import logging
 import sys
 from typing import Any
 
-from cliff import app, commandmanager
+from cliff import commandmanager
 from oslo_config import cfg
 
 from nova_rt import conf as nova_rt_conf
-from nova_rt.cmd.manage import terminal
+from nova_rt.cmd.cli import program
 
 COMMANDS = 'nova_rt.manage'
 PROG = 'nova-rt-manage'
 
-_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 
-
-class _Escaping(logging.Formatter):
-    """Formats a message as one line that is fit for a terminal.
-
-    The message of an error may quote anything, line feeds included.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        escaped = logging.makeLogRecord(record.__dict__)
-        escaped.msg, escaped.args = terminal.escape(record.getMessage()), None
-        # Other handlers leave theirs there.
-        escaped.exc_text = None
-        return super().format(escaped)
-
-    def formatException(self, ei: Any) -> str:
-        lines = super().formatException(ei).splitlines()
-        return '\n'.join(map(terminal.escape, lines))
-
-
-class App(app.App):
+class App(program.Program):
     """The program.
 
     :ivar conf: the configuration, with the options of nova_rt; a command may
@@ -48,6 +26,10 @@ class App(app.App):
     """
 
     NAME = PROG
+    COMMANDS = COMMANDS
+    DESCRIPTION = (
+        'Real-time reservations: hosts, servers, flavors, the database.'
+    )
 
     def __init__(
         self,
@@ -65,16 +47,7 @@ class App(app.App):
         self._parsed = conf is not None
         # Nova knows no other than the global one.
         self.conf = cfg.CONF if conf is None else conf
-        super().__init__(
-            description='Real-time reservations: hosts, servers, flavors, '
-            'the database.',
-            version=metadata.version('nova_rt'),
-            command_manager=command_manager
-            or commandmanager.CommandManager(COMMANDS),
-            # Otherwise --help behind a command would be ours, not its own.
-            deferred_help=True,
-            **streams,
-        )
+        super().__init__(command_manager, alone=not self._parsed, **streams)
 
     def build_option_parser(
         self,
@@ -108,38 +81,13 @@ class App(app.App):
         )
         return parser
 
-    def configure_logging(self) -> None:
-        """Log to stderr: warnings, with ``-v`` more, with ``-q`` less."""
-        level = min(self.options.verbose_level, len(_LEVELS) - 1)
-        console = logging.StreamHandler(self.stderr)
-        console.setLevel(_LEVELS[level])
-        console.setFormatter(_Escaping(self.CONSOLE_MESSAGE_FORMAT))
-        handlers: list[logging.Handler] = [console]
-        if self.options.log_file:
-            handlers.append(logging.FileHandler(self.options.log_file))
-            handlers[-1].setFormatter(_Escaping(self.LOG_FILE_MESSAGE_FORMAT))
-        root = logging.getLogger()
-        for handler in handlers:
-            root.addHandler(handler)
-        self._handlers = handlers
-        if not self._parsed:
-            # What the handlers let through decides.
-            root.setLevel(logging.DEBUG)
-
     def initialize_app(self, argv: list[str]) -> None:
         """Read the configuration.
 
         :param argv: the command and what follows it
         """
-        if self.options.deferred_help:
-            return
-        if not argv:
-            # Not cliff's own shell: no command here is for that.
-            self.parser.print_usage(self.stderr)
-            print(f'{PROG}: which command? See {PROG} --help',
-                  file=self.stderr)  # fmt: skip
-            raise SystemExit(2)
-        if argv[0] == 'help':
+        super().initialize_app(argv)
+        if self.options.deferred_help or argv[0] == 'help':
             return
         nova_rt_conf.register_opts(self.conf)
         if self._parsed:
@@ -151,13 +99,6 @@ class App(app.App):
         except cfg.Error as err:
             self.LOG.error('%s', err)
             raise SystemExit(2) from err
-
-    def clean_up(
-        self, cmd: Any, result: int, err: BaseException | None
-    ) -> None:
-        """Take our handlers away: tests run many programs in one process."""
-        for handler in self._handlers:
-            logging.getLogger().removeHandler(handler)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,33 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """``nova-rt-manage db``: the tables of the database."""
 
+from collections.abc import Iterator
 import datetime
-import sys
 import time
 from typing import Any
 
-from cliff import command, show
-
-from nova_rt import exception
-
-
-class _DatabaseNotReady(exception.NovaRTError):
-    """The database has not the tables that this software needs."""
+from nova_rt.cmd.cli import base, terminal
+from nova_rt.cmd.manage import progress, stored
 
 
-def _configure(app: Any) -> None:
-    # Not above: a list of commands imports this module, too.
-    from nova_rt.db import session
-
-    if not app.conf.nova_rt_database.connection:
-        raise _DatabaseNotReady(
-            '[nova_rt_database] connection is not set: run this where '
-            'nova-rt-conductor has its configuration'
-        )
-    session.configure(app.conf)
-
-
-class Sync(command.Command):
+class Sync(base.Command):
     """Bring the tables up to what this version of nova_rt needs.
 
     Does nothing if they are. Run it before the conductors start with new
@@ -36,27 +19,27 @@ class Sync(command.Command):
 
     def take_action(self, parsed_args: Any) -> None:
         """Run the migrations."""
+        stored.require(self.conf)
         from nova_rt.db import migration
 
-        _configure(self.app)
-        migration.sync()
+        with stored.errors():
+            migration.sync()
 
 
-class Version(show.ShowOne):
+class Version(base.ShowOne):
     """Show the revision of the tables, and the one that is needed."""
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         """Read both."""
+        stored.require(self.conf)
         from nova_rt.db import migration
 
-        _configure(self.app)
-        return (
-            ('revision', 'needed'),
-            (migration.get_version() or '', migration.get_newest()),
-        )
+        with stored.errors():
+            found = migration.get_version()
+        return ('revision', 'needed'), (found or '', migration.get_newest())
 
 
-class Check(command.Command):
+class Check(base.Command):
     """Compare the tables with what this version of nova_rt needs.
 
     The exit code is 1 if a revision is missing or a table differs.
@@ -64,23 +47,25 @@ class Check(command.Command):
 
     def take_action(self, parsed_args: Any) -> int:
         """Print what differs."""
+        stored.require(self.conf)
         from nova_rt.db import migration
 
-        _configure(self.app)
-        if migration.is_behind():
-            print(
-                f'The tables have revision {migration.get_version()}, '
-                f'{migration.get_newest()} is needed: run nova-rt-manage db '
-                'sync.'
-            )
-            return 1
-        found = migration.find_differences()
+        with stored.errors():
+            if migration.is_behind():
+                print(
+                    f'The tables have revision {migration.get_version()}, '
+                    f'{migration.get_newest()} is needed: run nova-rt-manage '
+                    'db sync.',
+                    file=self.app.stdout,
+                )
+                return 1
+            found = migration.find_differences()
         for difference in found:
-            print(difference)
+            print(terminal.escape(difference), file=self.app.stdout)
         return 1 if found else 0
 
 
-class Purge(show.ShowOne):
+class Purge(base.ShowOne):
     """Delete what is older than ``[nova_rt_database] keep_*`` allows.
 
     The conductors do this by themselves. Samples are summed up first, and
@@ -101,33 +86,39 @@ class Purge(show.ShowOne):
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         """Delete, and say how much."""
+        stored.require(self.conf)
         from nova_rt.db import api, retention
 
-        _configure(self.app)
-        app: Any = self.app
-        keep = retention.from_options(app.conf)
+        keep = retention.from_options(self.conf)
         now = datetime.datetime.now(datetime.UTC)
-        begin_s = time.monotonic()
-        api.sum_up(now, keep.samples)
-        total = steps = 0
-        longest_s = 0.0
-        finished = True
-        last_s = time.monotonic()
-        for rows in api.purge(now, keep):
-            now_s = time.monotonic()
-            longest_s = max(longest_s, now_s - last_s)
-            last_s = now_s
-            total += rows
-            steps += 1
-            if sys.stderr.isatty():
-                print(f'\r{total} rows', end='', file=sys.stderr)
-            limit_s = parsed_args.max_seconds
-            if limit_s is not None and now_s - begin_s >= limit_s:
-                finished = False
-                break
-        if sys.stderr.isatty() and steps:
-            print(file=sys.stderr)
-        return (
-            ('rows', 'transactions', 'longest_ms', 'finished'),
-            (total, steps, int(longest_s * 1000), finished),
-        )
+        with stored.errors():
+            api.sum_up(now, keep.samples)
+            steps = progress.track(
+                api.purge(now, keep), 'Deleting', self.app.stderr
+            )
+            return _purge(steps, parsed_args.max_seconds)
+
+
+def _purge(steps: Iterator[int], limit_s: int | None) -> tuple[Any, Any]:
+    """Take steps until there is none, or the time is up.
+
+    :param steps: each a transaction, the rows that it has deleted
+    :returns: columns and values
+    """
+    begin_s = last_s = time.monotonic()
+    total = count = 0
+    longest_s = 0.0
+    finished = True
+    for rows in steps:
+        now_s = time.monotonic()
+        longest_s = max(longest_s, now_s - last_s)
+        last_s = now_s
+        total += rows
+        count += 1
+        if limit_s is not None and now_s - begin_s >= limit_s:
+            finished = False
+            break
+    return (
+        ('rows', 'transactions', 'longest_ms', 'finished'),
+        (total, count, int(longest_s * 1000), finished),
+    )

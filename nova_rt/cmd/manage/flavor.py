@@ -6,14 +6,14 @@ from collections.abc import Iterable
 import dataclasses
 import shlex
 
-from nova_rt import cpulist, exception, extra_specs, resources
+from nova_rt import cpulist, exception, extra_specs, resources, spec_values
 from nova_rt.bounds import Bounds
-from nova_rt.cmd.manage import base
+from nova_rt.cmd.cli import base
 
 #: A record holds so many CPUs, and Placement so much bandwidth.
-_VCPUS = extra_specs.Number(1, cpulist.MAX_PACKED)
+_VCPUS = spec_values.Number(1, cpulist.MAX_PACKED)
 # What Nova's database holds.
-_SIZE = extra_specs.Number(0, 2**31 - 1)
+_SIZE = spec_values.Number(0, 2**31 - 1)
 _MAX_NAME = 255
 
 

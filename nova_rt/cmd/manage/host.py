@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import datetime
 from typing import TYPE_CHECKING, Any
 
-from nova_rt.cmd.manage import base, stored
+from nova_rt.cmd.cli import base
+from nova_rt.cmd.manage import stored
 
 if TYPE_CHECKING:
     from nova_rt.db.objects import Host, Server

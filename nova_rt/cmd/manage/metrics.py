@@ -12,7 +12,8 @@ import os
 import pathlib
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nova_rt.cmd.manage import base, progress, stored, terminal
+from nova_rt.cmd.cli import base, terminal
+from nova_rt.cmd.manage import progress, stored
 
 if TYPE_CHECKING:
     from nova_rt.db.objects import HostSample, Sample

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nova_rt import cpulist
-from nova_rt.cmd.manage import base, stored
+from nova_rt.cmd.cli import base
+from nova_rt.cmd.manage import stored
 
 if TYPE_CHECKING:
     from nova_rt.db.objects import Server
@@ -63,9 +64,9 @@ def _list(server: 'Server') -> Sequence[Any]:
     return (
         server.uuid,
         server.host,
-        f'{server.runtime_us}/{server.period_us}',
+        server.reservation,
         cpulist.render(server.cpus),
-        len(server.cpus) * server.ppm,
+        server.total_ppm,
         server.state,
         stored.render_time(server.since),
     )
@@ -98,11 +99,11 @@ class Show(base.ShowOne):
         return _SHOW, (
             server.uuid,
             server.host,
-            f'{server.runtime_us}/{server.period_us}',
+            server.reservation,
             server.ppm,
             server.vcpus,
             cpulist.render(server.cpus),
-            len(server.cpus) * server.ppm,
+            server.total_ppm,
             server.enforcement,
             server.policy,
             server.priority,

@@ -10,7 +10,7 @@ import re
 from oslo_config import cfg
 
 from nova_rt import exception
-from nova_rt.cmd.manage import base
+from nova_rt.cmd.cli import base
 
 
 def connect(conf: cfg.ConfigOpts) -> bool:

@@ -18,6 +18,7 @@ from oslo_log import log as logging
 
 from nova_rt import admission, bounds, exception
 import nova_rt.conf
+from nova_rt.extra_specs import Numa
 from nova_rt.request import Request
 from nova_rt.scheduler import host_stats, request_filter, request_specs
 
@@ -72,7 +73,7 @@ class RTBandwidthFilter(filters.BaseHostFilter):
         vcpus, ppm = asked.vcpus, asked.reservation.ppm
         for host in hosts:
             try:
-                refusal = _refusal(host, vcpus, ppm)
+                refusal = _refusal(host, vcpus, ppm, asked.numa)
             except ValueError as err:
                 LOG.warning(
                     '%(host)s, %(node)s publishes free RT bandwidth that '
@@ -96,7 +97,7 @@ class RTBandwidthFilter(filters.BaseHostFilter):
 
 
 def _refusal(
-    host: Any, vcpus: int, ppm: int
+    host: Any, vcpus: int, ppm: int, numa: Numa
 ) -> exception.InsufficientBandwidth | str | None:
     """Why the host cannot take the server, or None where it can.
 
@@ -111,9 +112,9 @@ def _refusal(
         )
     try:
         free = admission.place_many(
-            free, vcpus, ppm, host_stats.count_placed(host)
+            free, vcpus, ppm, host_stats.count_placed(host), numa
         )
-        admission.place(free, vcpus, ppm)
+        admission.place(free, vcpus, ppm, numa)
     except exception.InsufficientBandwidth as err:
         return err
     return None

@@ -6,6 +6,7 @@ that answers like the one it stands for, errno included.
 """
 
 import errno
+import json
 import pathlib
 
 import fixtures
@@ -34,6 +35,8 @@ class RTServersTestBase(base.ServersTestBase):
     #: The interface that the kernels of the hosts offer.
     INTERFACE = 'v2-rt-max-cpu'
     CPUS = 4
+    #: CPUs of each NUMA node; None for a kernel without NUMA.
+    NODES = None
     #: What faults tell users: most tests look for the numbers.
     REFUSAL_DETAILS = 'full'
     #: Of users and groups; no host has accounts there.
@@ -84,7 +87,10 @@ class RTServersTestBase(base.ServersTestBase):
         self.mapped = []
         self._fake_mounts()
         self._fake_hosts()
+        self.flags(use_cow_images=False)
+        self.flags(images_type='raw', group='libvirt')
         super().setUp()
+        self._make_disks()
         self.ctxt = nova_context.get_admin_context()
 
     def _setup_compute_service(self):
@@ -116,6 +122,31 @@ class RTServersTestBase(base.ServersTestBase):
                 fixtures.MonkeyPatch(f'nova.virt.disk.api.{name}', fake)
             )
 
+    def _make_disks(self):
+        """Nova's own fixture makes none, not even a file."""
+
+        def create_image(nova_driver, context, instance, *args, **kwargs):
+            path = self.disk(instance)
+            made = not path.parent.exists(), not path.exists()
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(f'image {instance.image_ref}')
+                notes = json.dumps({str(path): 'raw'})
+                path.with_name('disk.info').write_text(notes)
+            return made
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.libvirt.driver.LibvirtDriver._create_image',
+                create_image,
+            )
+        )
+
+    @staticmethod
+    def disk(instance):
+        """The root disk; all hosts share what they store."""
+        return pathlib.Path(base.CONF.instances_path) / instance.uuid / 'disk'
+
     def _fake_hosts(self):
         """Let the driver of each host work on that host's fake kernel."""
         self.useFixture(
@@ -128,7 +159,7 @@ class RTServersTestBase(base.ServersTestBase):
     def start_compute(self, hostname='compute1', *args, **kwargs):
         if hostname not in self.kernels:
             self.kernels[hostname] = self.useFixture(
-                kernel.make(self.INTERFACE, cpus=self.CPUS)
+                kernel.make(self.INTERFACE, cpus=self.CPUS, nodes=self.NODES)
             )
         return super().start_compute(hostname, *args, **kwargs)
 
@@ -282,7 +313,10 @@ class RTServersTestBase(base.ServersTestBase):
     def assert_nothing_left(self, hostname='compute1', of=()):
         """No claim, allocation, domain or mount of these servers."""
         for server in of:
-            self.assertEqual(0, self.allocated(server))
+            # Nova gives it up after it has said ERROR.
+            self._wait_for_assert(
+                lambda uuid=server: self.assertEqual(0, self.allocated(uuid))
+            )
             self.assertNotIn(server['id'], self.claims(hostname))
             self.assertNotIn(server['id'], self.domains(hostname))
         self.assertEqual(set(), self.mounted)

@@ -205,11 +205,6 @@ class EventsTest(base.RTServersTestBase):
             {'rescue': None}, 'rescue', 'compute_rescue_instance',
             events.Action.RESCUE,
         )  # fmt: skip
-        self.flags(allow_resize_to_same_host=True)
-        check(
-            {'resize': {'flavorRef': self.rt_flavor('700/1000')}},
-            'resize', 'compute_prep_resize', events.Action.MOVE,
-        )  # fmt: skip
         self.assert_held(server)
 
     def test_broken_listener(self):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server's life: its reservation is there whenever it runs."""
 
-import fixtures
-from nova.compute import manager
+from unittest import mock
+
+from nova.compute import task_states
 from nova.virt import event as virtevent
 
 from nova_rt import admission
+from nova_rt.compute import manager
 from nova_rt.tests.functional import base
 
 
@@ -83,31 +85,6 @@ class LifecycleTest(base.RTServersTestBase):
         self.assert_held(server)
         self.assertEqual(1, self.started(server))
 
-    def test_rebuild(self):
-        server = self.create(self.rt_flavor())
-        before = self.record_of(server)
-        self._rebuild_server(server, '70a599e0-31e7-49b7-b260-868f441e862b')
-        self.assertEqual(before, self.assert_held(server))
-
-    def test_unshelve(self):
-        """Of a server that was shelved before it was refused."""
-        server = self.create(self.rt_flavor('400/1000'))
-        for name in ('_shelve_instance', '_shelve_offload_instance'):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'nova_rt.compute.manager.RTComputeManager.{name}',
-                    getattr(manager.ComputeManager, name),
-                )
-            )
-        self._shelve_server(server)
-        self.assertEqual({}, self.claims())
-        self.assertEqual(0, self.used())
-        other = self.create(self.rt_flavor('400/1000'))
-        self.assertEqual((0,), self.record_of(other).cpus)
-        self._unshelve_server(server)
-        # Claimed anew: its CPU of old is taken.
-        self.assertEqual((1,), self.assert_held(server).cpus)
-
     def test_restart_of_the_service(self):
         server = self.create(self.rt_flavor('400/1000'))
         stopped = self.create(self.rt_flavor('400/1000'))
@@ -136,11 +113,32 @@ class LifecycleTest(base.RTServersTestBase):
         self.restart_compute_service('compute1')
         self.assertFalse(self.guest(server).is_active())
 
+    def test_restart_of_the_service_while_a_server_is_deleted(self):
+        """Nova goes on with its reboot, and cannot save the result."""
+        gone = self.create(self.rt_flavor('400/1000'))
+        server = self.create(self.rt_flavor('400/1000'))
+        instance = self.instance(gone)
+        instance.task_state = task_states.REBOOT_PENDING_HARD
+        instance.save()
+        reboot = manager.RTComputeManager._reboot_instance
+
+        def deleted_meanwhile(this, context, instance, *args):
+            self.instance(gone).destroy()
+            return reboot(this, context, instance, *args)
+
+        with mock.patch.object(
+            manager.RTComputeManager, '_reboot_instance', deleted_meanwhile
+        ):
+            self.restart_compute_service('compute1')
+        self.assert_held(server)
+        self._run_periodics()
+        self.assertEqual([server['id']], [*self.claims()])
+
     def test_audit_rebuilds_claims(self):
         server = self.create(self.rt_flavor())
         claims = self.claims()
         rec = self.record_of(server)
-        self.reservations()._records = {'a server that is gone': rec}
+        self.reservations().hold('a server that is gone', rec)
         self._run_periodics()
         self.assertEqual(claims, self.claims())
 

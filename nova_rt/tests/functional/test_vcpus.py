@@ -3,6 +3,7 @@
 
 from nova.tests.functional.api import client
 
+from nova_rt import node_stats
 from nova_rt.tests.functional import base
 
 
@@ -92,3 +93,91 @@ class QuotaTest(base.RTServersTestBase):
         )
         self.assertEqual(403, refusal.response.status_code)
         self.assertIn('Quota exceeded for cores', refusal.response.text)
+
+
+class NodesTest(base.RTServersTestBase):
+    """A host with two NUMA nodes, whose CPUs are numbered in turn."""
+
+    CPUS = 6
+    NODES = ((0, 2, 4), (1, 3, 5))
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+
+    def cpus_of(self, vcpus, reservation='400/1000', **specs):
+        server = self.create(self.rt_flavor(reservation, vcpus, **specs))
+        return self.assert_held(server).cpus
+
+    def published_nodes(self):
+        return node_stats.parse(self.stats()).nodes
+
+    def test_one_node_first(self):
+        self.assertEqual({0: (0, 2, 4), 1: (1, 3, 5)}, self.published_nodes())
+        self.assertEqual((0, 2), self.cpus_of(2))
+        self.assertEqual((1, 3), self.cpus_of(2, numa='same'))
+        # 4 and 5 are the emptiest.
+        self.assertEqual((4, 5), self.cpus_of(2, numa='any'))
+        self.assertEqual((0,), self.cpus_of(1, numa='same'))
+
+    def test_fallback(self):
+        self.assertEqual((0, 1, 2, 3), self.cpus_of(4))
+
+    def test_refused_by_the_scheduler(self):
+        self.cpus_of(1, '600/1000')
+        self.cpus_of(1, '600/1000')
+        flavor = self.rt_flavor('400/1000', 3, numa='same')
+        seen = self.listen()
+        fault = base.fault_of(self.create(flavor, state='ERROR'))
+        self.assertIn('asked 400000 ppm on each of 3 CPU(s)', fault)
+        self.assertIn('rt:numa=same', fault)
+        self.assertIn('node 0 300000, node 1 300000', fault)
+        self.assertEqual([], seen)
+
+    def test_refused_by_the_claim(self):
+        """A host chosen without the filter, as an administrator can."""
+        self.cpus_of(1, '600/1000')
+        self.cpus_of(1, '600/1000')
+        self.scheduler.manager.host_manager.enabled_filters = []
+        refused = self.create(
+            self.rt_flavor('400/1000', 3, numa='same'), state='ERROR'
+        )
+        self.assertIn('node 0 300000, node 1 300000', base.fault_of(refused))
+        self.assert_nothing_left(of=[refused])
+
+    def test_several_servers_in_one_request(self):
+        """The scheduler counts two, the third would need both nodes."""
+        flavor = self.rt_flavor('600/1000', 2, numa='same')
+        body = self.server_request(flavor, min_count=3, max_count=3)
+        server = self._wait_for_state_change(
+            self.api.post_server(body), 'ERROR'
+        )
+        self.assertIn('room for 2', base.fault_of(server))
+        body = self.server_request(flavor, min_count=2, max_count=2)
+        self.api.post_server(body)
+        for server in self.api.get_servers():
+            if server['status'] != 'ERROR':
+                self._wait_for_state_change(server, 'ACTIVE')
+        self.assertEqual(
+            [(0, 2), (1, 3)],
+            sorted(claim.cpus for claim in self.claims().values()),
+        )
+
+
+class HeuristicsTest(base.RTServersTestBase):
+    """Options of compute hosts, which the scheduler does not read."""
+
+    def test_best_fit(self):
+        self.flags_of_ours(placement='best_fit')
+        self.start_compute()
+        stats = self.stats()
+        self.assertEqual('best_fit', stats[node_stats.PLACEMENT])
+        self.assertNotIn(node_stats.NODES, stats)
+        small = self.rt_flavor('300/1000')
+        large = self.rt_flavor('700/1000')
+        cpus = [
+            self.assert_held(self.create(flavor)).cpus
+            for flavor in (large, small, small, large, small)
+        ]
+        # 0: 700, 1: 300 + 300, 2: 700, and the last beside the fullest.
+        self.assertEqual([(0,), (1,), (1,), (2,), (1,)], cpus)

@@ -73,11 +73,16 @@ class Machine(fixtures.Fixture):
     def enable(self, group):
         """Give the groups in a group the files that they need."""
 
-    def add_task(self, group, *command):
+    def add_process(self, *command):
+        """Start a process, in the group of this one."""
         process = subprocess.Popen(command or ['sleep', '600'])
         self._processes[process.pid] = process
-        self.move(process.pid, group)
         return process.pid
+
+    def add_task(self, group, *command):
+        pid = self.add_process(*command)
+        self.move(pid, group)
+        return pid
 
     @staticmethod
     def move(pid, group):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reservations on the real kernel, through the facade."""
 
+import collections
 import contextlib
 import errno
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -66,6 +68,17 @@ while time.monotonic() < end:
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
+"""
+
+
+#: A process that makes many, which stay.
+FAN = """
+import os, time
+for _ in range(100):
+    if os.fork() == 0:
+        time.sleep(30)
+        os._exit(0)
+time.sleep(30)
 """
 
 
@@ -218,23 +231,61 @@ class EveryMachine:
                     policy = os.sched_getscheduler(tid)
                     self.assertEqual(os.SCHED_RR, policy)
 
-    def test_mapped_root_writes_nothing_of_its_reservation(self):
-        """From inside of a user namespace; libvirt gave it the files."""
-        pid, _, _ = self._container('web')
-        mine = self.machine.hierarchy.find_container(pid, self.partition)
-        groups = self.machine.hierarchy.find_reserving(mine)
+    def test_task_that_is_forked_meanwhile(self):
+        """Copied from an ordinary parent, and in no list until it is done."""
+        pid, group, _ = self._container('web')
+        for _ in range(10):
+            self.machine.add_task(group, sys.executable, '-c', FAN)
+        time.sleep(0.15)
+        self.host.apply(pid, _record('3000/100000'))
+        time.sleep(1)
+        tids = self.machine.hierarchy.read_tasks(group) - {pid}
+        policies = collections.Counter(map(os.sched_getscheduler, tids))
+        for tid in tids:
+            os.kill(tid, signal.SIGKILL)
+        self.assertEqual({os.SCHED_RR: len(tids)}, policies)
+
+    def test_mapped_root_writes_nothing_of_any_reservation(self):
+        """From inside of a user namespace; libvirt gave it the files.
+
+        Those of its sibling, too: the roots of all containers are one user.
+        """
+        mine, other = (self._container(name)[0] for name in ('web', 'other'))
+        groups = [
+            group
+            for pid in (mine, other)
+            for group in self.machine.hierarchy.find_reserving(
+                self.machine.hierarchy.find_container(pid, self.partition)
+            )
+        ]
         for each in groups:
             for path in (each, *each.iterdir()):
                 os.chown(path, MAPPED, MAPPED)
         before = self._write_as_mapped_root(groups)
         self.assertIn(0, before.values())
-        rec = _record('300/10000')
-        self.assertIn('writable for root alone', self._differs(pid, rec))
-        self.host.apply(pid, rec)
-        self.assertIsNone(self.host.check(pid, rec))
+        rec = _record('150/10000')
+        self.assertIn('writable for root alone', self._differs(mine, rec))
+        for pid in (mine, other):
+            self.host.apply(pid, rec)
         after = self._write_as_mapped_root(groups)
+        for group in groups:
+            for name in self._reserving_files(group):
+                with self.subTest(name):
+                    self.assertEqual(errno.EACCES, after.pop(name))
         self.assertEqual({errno.EACCES}, set(after.values()), after)
-        self.assertIsNone(self.host.check(pid, rec))
+        for pid in (mine, other):
+            self.assertIsNone(self.host.check(pid, rec))
+
+    def _reserving_files(self, group):
+        """Names of a group's files that make a reservation, all of them."""
+        found = [
+            str(path)
+            for path in group.iterdir()
+            if path.name.startswith(('cpu.rt', 'cpuset.'))
+            and path.stat().st_mode & 0o222
+        ]
+        self.assertTrue(found, group)
+        return found
 
     def _differs(self, pid, rec):
         """What differs once the kernel holds the reservation."""

@@ -5,6 +5,7 @@ import errno
 import os
 import pathlib
 import sys
+import time
 
 import fixtures
 from oslo_config import cfg
@@ -128,6 +129,37 @@ class EveryMachine:
         self.assertEqual(
             (0, 0, 0o644), (found.st_uid, found.st_gid, found.st_mode & 0o777)
         )
+
+    def test_group_that_libvirt_has_left(self):
+        """And not one that somebody is in."""
+        daemon = self._daemon()
+        group = self.machine.top / 'lxc-4194304-web.libvirt-lxc'
+        inner = group / 'libvirt'
+        for each in (group, inner):
+            self.machine.make_group(each)
+        # libvirt gives them to the container's root.
+        os.chown(group, 100_000, 100_000)
+        task = self.machine.add_task(inner)
+        self._fails(errno.EBUSY, daemon.reclaim, str(group))
+        self._fails(errno.EACCES, daemon.reclaim, str(self.group))
+        self._fails(errno.EACCES, daemon.reclaim, str(inner))
+        self.machine.remove_task(task)
+        self._soon(daemon.reclaim, str(group))
+        self.assertFalse(group.exists())
+        self._fails(errno.ENOENT, daemon.reclaim, str(group))
+        self.assertTrue(self.group.is_dir())
+
+    @staticmethod
+    def _soon(function, *args):
+        """Once it has been there for some seconds."""
+        for _ in range(200):
+            try:
+                return function(*args)
+            except OSError as err:
+                if err.errno != errno.EBUSY:
+                    raise
+            time.sleep(0.05)
+        raise AssertionError(f'{args} stay busy')
 
     def test_confined_to_its_own_partition(self):
         """Whatever the caller's configuration says."""

@@ -11,6 +11,7 @@ itself, and a patch would replace our method, not the one that ours calls.
 import nova.tests.unit  # noqa: F401
 
 # isort: split
+from collections.abc import Collection
 import types
 from typing import Any
 
@@ -20,7 +21,7 @@ from nova.virt.libvirt import driver as nova_driver
 
 from nova_rt import admission, extra_specs
 from nova_rt.compute import manager, resource_tracker
-from nova_rt.host import host
+from nova_rt.host import host, left
 from nova_rt.virt.libvirt import driver
 
 
@@ -38,6 +39,10 @@ class Host(host.Host):
     def capacity(self) -> admission.Capacity:
         """Promise nothing."""
         return admission.Capacity({})
+
+    def reclaim(self, running: Collection[int]) -> list[left.Left]:
+        """Find nothing that libvirt has left."""
+        return []
 
 
 #: Nova's class -> what its tests get

@@ -17,8 +17,8 @@ class CountsTest(base.BaseTestCase):
     def test_every_event_has_a_name(self):
         self.assertEqual(
             {
-                'applied', 'claimed', 'drifted', 'refused', 'released',
-                'repaired', 'stopped',
+                'added', 'applied', 'claimed', 'drifted', 'dropped',
+                'refused', 'released', 'repaired', 'stopped',
             },
             set(counts.KINDS),
         )  # fmt: skip

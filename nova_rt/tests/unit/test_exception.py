@@ -26,6 +26,7 @@ class TellTest(base.BaseTestCase):
             exception.InvalidRequest,
             exception.InvalidReservation,
             exception.HintRefused,
+            exception.InvalidQuantity,
         ):
             for details in exception.RefusalDetails:
                 self.assertEqual('abc', exception.tell(kind('abc'), details))

@@ -7,7 +7,7 @@ import ddt
 from oslotest import base
 
 from nova_rt import node_stats
-from nova_rt.admission import Capacity
+from nova_rt.admission import Capacity, Placement
 
 
 @ddt.ddt
@@ -22,10 +22,34 @@ class PublishedTest(base.BaseTestCase):
             node_stats.render(free),
         )
 
+    def test_text_of_nodes_and_placement(self):
+        free = Capacity(
+            {0: 5, 1: 5, 2: 0, 7: 5}, None, {0: (0, 2), 3: (1, 7)},
+            Placement.BEST_FIT,
+        )  # fmt: skip
+        self.assertEqual(
+            {
+                'rt_free': '{"0-1,7":5,"2":0}',
+                'rt_nodes': '{"0":"0,2","3":"1,7"}',
+                'rt_placement': 'best_fit',
+            },
+            node_stats.render(free),
+        )
+
+    def test_all_keys(self):
+        nodes = {0: (0,), 1: (1,)}
+        free = Capacity({0: 5, 1: 5}, 9, nodes, Placement.FIRST_FIT)
+        self.assertEqual({*node_stats.KEYS}, {*node_stats.render(free)})
+
     @ddt.data(
         Capacity({}),
         Capacity({0: 950_000}),
         Capacity({0: 950_000, 7: 0}, 0),
+        Capacity({0: 5, 1: 5}, None, {0: (0,), 1: (1,)}),
+        # A CPU of which no node is known.
+        Capacity({0: 5, 1: 5, 2: 5}, 9, {0: (0,), 1: (1,)}),
+        Capacity({0: 5}, placement=Placement.FIRST_FIT),
+        Capacity({0: 5}, placement=Placement.BEST_FIT),
         Capacity({cpu: cpu % 7 * 100_000 for cpu in range(64)}, 950_000),
     )
     def test_there_and_back(self, free):
@@ -65,3 +89,23 @@ class PublishedTest(base.BaseTestCase):
     def test_bad_host_free(self, text):
         stats = {'rt_free': json.dumps({'0': 950_000}), 'rt_host_free': text}
         self.assertRaises(ValueError, node_stats.parse, stats)
+
+    @ddt.data(
+        '',
+        'x',
+        'null',
+        '["0","1"]',
+        '{"0":0,"1":1}',
+        '{"0":[0],"1":[1]}',
+        '{"x":"0","1":"1"}',
+        '{"0":"1-0","1":"1"}',
+        '{"0":"0","1":"0-1"}',
+        '{"0":"0","1":"1-2"}',
+    )
+    def test_bad_nodes(self, text):
+        stats = node_stats.render(Capacity({0: 5, 1: 5})) | {'rt_nodes': text}
+        self.assertRaises(ValueError, node_stats.parse, stats)
+
+    def test_placement_of_a_newer_version(self):
+        stats = node_stats.render(Capacity({0: 5})) | {'rt_placement': 'new'}
+        self.assertEqual(Capacity({0: 5}), node_stats.parse(stats))

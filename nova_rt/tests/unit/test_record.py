@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.record."""
 
+import dataclasses
 import random
 
 import ddt
@@ -29,6 +30,7 @@ WIDEST = Request(
     enforcement=extra_specs.Enforcement.GUARANTEE,
     policy=extra_specs.TaskPolicy.OTHER,
     priority=99,
+    numa=extra_specs.Numa.SAME,
 )
 
 
@@ -41,6 +43,18 @@ class RecordTest(base.BaseTestCase):
         for cpus in ((), (0,), (1, 2, 7)):
             rec = record.Record(REQUEST, cpus)
             self.assertEqual(rec, record.Record.decode(rec.encode()))
+
+    def test_nodes(self):
+        """Older versions know no nodes, and refuse a flavor with them."""
+        numa = extra_specs.Numa
+        for value, field in (
+            (numa.PREFER, ''), (numa.SAME, 'm=same;'), (numa.ANY, 'm=any;')
+        ):  # fmt: skip
+            request = dataclasses.replace(REQUEST, numa=value)
+            rec = record.Record(request, (1, 2, 7))
+            text = TEXT.replace('c=', f'{field}c=')
+            self.assertEqual(text, rec.encode())
+            self.assertEqual(rec, record.Record.decode(text))
 
     def test_cpus_are_sorted(self):
         rec = record.Record(REQUEST).claimed_on((7, 1, 2))
@@ -269,7 +283,7 @@ class LengthTest(base.BaseTestCase):
     def test_64_scattered(self):
         cpus = tuple(range(0, 128, 2))
         self.assertEqual(
-            'v=2;q=4194304;p=4194304;n=64;e=guarantee;s=other;r=99;'
+            'v=2;q=4194304;p=4194304;n=64;e=guarantee;s=other;r=99;m=same;'
             'c=64~Bfl4gxva--0MQhs7_75ZVA',
             self.assert_fits(record.Record(WIDEST, cpus)),
         )
@@ -289,7 +303,7 @@ class LengthTest(base.BaseTestCase):
 
     def test_room_for_fields_of_a_newer_version(self):
         cpus = tuple(range(897, 1024, 2))
-        unknown = (('x', '12345678'),)
+        unknown = (('x', '12'),)
         self.assert_fits(
             record.Record(
                 WIDEST, cpus, unknown, record.Slot(WIDEST, cpus, unknown)

@@ -6,7 +6,7 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.extra_specs import Enforcement, TaskPolicy
-from nova_rt.request import HintRule, Request
+from nova_rt.request import HintRule, Request, choose_hints
 from nova_rt.reservation import Reservation
 from nova_rt.tests.unit import test_reservation
 
@@ -237,3 +237,28 @@ class HintTest(base.BaseTestCase):
             asks_for(hint),
         )
         self.assertIn('rt_reservation', str(err))
+
+
+class ChooseHintsTest(base.BaseTestCase):
+    """A hint applies to the flavor that it was given with."""
+
+    def test_same_flavor(self):
+        hints = asks_for(['1000/2000']) | {'rt_flavor': ['rt']}
+        self.assertEqual(hints, choose_hints(hints, 'rt'))
+
+    def test_another_flavor(self):
+        hints = asks_for(['1000/2000']) | {'rt_flavor': ['rt']}
+        self.assertEqual(
+            {'same_host': ['x'], 'rt_flavor': ['rt']},
+            choose_hints(hints, 'other'),
+        )
+
+    def test_flavor_that_was_not_noted(self):
+        hints = asks_for(['1000/2000'])
+        for noted in ({}, {'rt_flavor': []}):
+            both = hints | noted
+            self.assertEqual(both, choose_hints(both, 'other'))
+
+    def test_no_hints(self):
+        self.assertEqual({}, choose_hints(None, 'rt'))
+        self.assertEqual({}, choose_hints({}, 'rt'))

@@ -1,31 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's libvirt driver for LXC containers with reservations.
 
-Servers of ordinary flavors take Nova's own path everywhere, but for one
-thing: every container gets a network namespace of its own.
+Nova handles servers of ordinary flavors as it always does, with two
+exceptions: their root disks (:mod:`nova_rt.virt.libvirt.containers`) and their
+network namespaces. Every container gets one of its own.
 """
 
 import functools
-import os
 from typing import Any
 
-from nova import block_device, thread_pool_factory
 from nova import exception as nova_exception
-from nova.virt import driver as nova_driver
+from nova import thread_pool_factory
 from nova.virt import event as virtevent
-from nova.virt.disk import api as disk_api
-from nova.virt.image import model as imgmodel
 from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import driver
 from nova.virt.libvirt import guest as libvirt_guest
-from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
-from oslo_utils import excutils, fileutils
 
 from nova_rt import conf, events, exception, extra_specs, record
 from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps
-from nova_rt.virt.libvirt import faults, metadata, reservations, servers
+from nova_rt.virt.libvirt import (
+    containers,
+    faults,
+    metadata,
+    reservations,
+    running,
+    servers,
+)
 
 CONF = driver.CONF
 LOG = logging.getLogger(__name__)
@@ -39,19 +41,22 @@ COMPUTE_DRIVER = 'nova_rt.RTLibvirtDriver'
 _MAX_UNIT = 0x7FFFFFFF
 
 
-class RTLibvirtDriver(driver.LibvirtDriver):
-    """LibvirtDriver that gives containers what their records say.
+class RTLibvirtDriver(containers.ContainerDriver):
+    """A driver of containers that gives containers what their records say.
 
     :ivar reservations: those of this host's servers; the manager hands them
         to the resource tracker
+    :ivar running: the containers that run on this host
     """
 
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)
         self._rt_host = rt_host.Host.from_options(CONF.nova_rt)
-        self._rt_idmaps: idmaps.IDMaps | None = None
-        self.reservations = reservations.Reservations(
-            self._rt_host, self._host
+        #: Name of this host, as instances have it.
+        self._rt_name = ''
+        self.reservations = reservations.Reservations(self._rt_host)
+        self.running = running.RunningContainers(
+            self._rt_host, self._host, self.reservations
         )
 
     # What this host offers
@@ -78,6 +83,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
                 'this cloud may be root here'
             )
         self.reservations.in_user_namespaces = self._rt_idmaps is not None
+        self._rt_name = host
         super().init_host(host)
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
@@ -114,58 +120,14 @@ class RTLibvirtDriver(driver.LibvirtDriver):
 
     # Starting containers
 
-    def _create_domain_setup_lxc(
-        self, context, instance, image_meta, block_device_info
-    ):  # fmt: skip
-        """Mount the root file system, its owners mapped.
-
-        As Nova's, which changes the owners of every file on the disk, or would
-        if Nova 34 could: see :mod:`nova_rt.host.idmaps`.
-        """
-        if self._rt_idmaps is None:
-            super()._create_domain_setup_lxc(
-                context, instance, image_meta, block_device_info
-            )
-            return
-        volume = block_device.get_root_bdm(
-            nova_driver.block_device_info_get_mapping(block_device_info)
-        )
-        if volume:
-            self._connect_volume(context, volume['connection_info'], instance)
-            image = imgmodel.LocalBlockImage(
-                volume['connection_info']['data']['device_path']
-            )
-        else:
-            disk = self.image_backend.by_name(instance, 'disk')
-            image = disk.get_model(self._conn)
-        path = os.path.join(
-            libvirt_utils.get_instance_path(instance), 'rootfs'
-        )
-        fileutils.ensure_tree(path)
-        device = disk_api.setup_container(image, container_dir=path)
-        try:
-            if device:
-                instance.system_metadata['rootfs_device_name'] = device
-            self._rt_map_owners(path)
-        except Exception:
-            with excutils.save_and_reraise_exception():
-                self._create_domain_cleanup_lxc(instance)
-
-    def _rt_map_owners(self, path: str) -> None:
-        assert self._rt_idmaps is not None
-        try:
-            self._rt_idmaps.put_on(path)
-        except exception.HostError as err:
-            raise faults.ReservationNotHeld(reason=faults.tell(err)) from err
-
     def _rt_record(self, instance: Any) -> record.Record | None:
-        """Read the claimed record of a server.
+        """Read what a server must have if it runs on this host.
 
         :returns: None if it is not real-time
         :raises ReservationNotHeld: if it cannot be read
         """
         try:
-            return servers.read_claimed(instance)
+            return servers.read_for(instance, self._rt_name)
         except exception.InvalidRecord as err:
             raise faults.ReservationNotHeld(reason=faults.tell(err)) from err
 
@@ -204,10 +166,10 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         if rec is None or not (power_on or pause):
             return create()
         stop = functools.partial(self._rt_stop_started, instance)
-        with self.reservations.starting(instance.uuid):
+        with self.running.starting(instance.uuid):
             guest = create()
             try:
-                self.reservations.apply(guest, rec, stop)
+                self.running.apply(guest, rec, stop)
             except exception.HostError as err:
                 raise faults.ReservationNotHeld(
                     reason=faults.tell(err)
@@ -218,9 +180,6 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         """Stop a container whose root file system is still mounted here."""
         self._create_domain_cleanup_lxc(instance)
         self._destroy(instance)
-        # Detached by now: whoever cleans up later must not detach it once
-        # more, for it may be another server's by then.
-        instance.system_metadata.pop('rootfs_device_name', None)
 
     def reboot(
         self, context, instance, network_info, reboot_type,
@@ -247,11 +206,12 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         """Adopt what runs: verified, repaired if need be, else stopped."""
         self.reservations.adopt(instances)
         self._rt_refuse_outside()
+        self.running.left.reclaim()
         for instance in instances:
             if servers.is_rt(instance):
                 # Each by itself: what is wrong with one of them, an error of
                 # libvirt say, must not leave the others without a service.
-                self.reservations.verify_alone(instance.uuid)
+                self.running.verify_alone(instance.uuid)
         return super().process_instances_at_startup(context, instances)
 
     def _rt_refuse_outside(self) -> None:
@@ -259,7 +219,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
 
         They would all be stopped, for nothing that is wrong with them.
         """
-        outside = self.reservations.find_outside()
+        outside = self.running.find_outside()
         if outside:
             uuid, group = min(outside.items())
             raise nova_exception.InvalidConfiguration(
@@ -279,7 +239,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
             and event.get_transition() == virtevent.EVENT_LIFECYCLE_STARTED
         ):
             thread_pool_factory.spawn(
-                self.reservations.verify_alone, event.get_instance_uuid()
+                self.running.verify_alone, event.get_instance_uuid()
             )
         super().emit_event(event)
 
@@ -294,7 +254,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         diagnostics = super().get_instance_diagnostics(instance)
         if servers.is_rt(instance) and not diagnostics.num_cpus:
             try:
-                usage = self.reservations.read_usage(instance.uuid) or {}
+                usage = self.running.read_usage(instance.uuid) or {}
             except OSError as err:
                 LOG.warning('Cannot say what it uses: %s', err.strerror,
                             instance=instance)  # fmt: skip
@@ -328,7 +288,7 @@ class RTLibvirtDriver(driver.LibvirtDriver):
         if servers.is_rt(instance):
             raise nova_exception.MigrationPreCheckError(
                 reason=self.reservations.refuse(
-                    instance.uuid, events.Action.MOVE, faults.CANNOT_MOVE
+                    instance.uuid, events.Action.MOVE, faults.CANNOT_GO_LIVE
                 )
             )
         return super().check_can_live_migrate_destination(

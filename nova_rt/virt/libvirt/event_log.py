@@ -36,6 +36,15 @@ class EventLog:
         )  # fmt: skip
 
     @_log.register
+    def _(self, event: events.Added) -> None:
+        reservation = event.record.request.reservation
+        LOG.info(
+            'Claimed %d ppm (%s) on CPU %s beside what it has, for a resize',
+            reservation.ppm, reservation, cpulist.render(event.record.cpus),
+            instance_uuid=event.uuid,
+        )  # fmt: skip
+
+    @_log.register
     def _(self, event: events.Applied) -> None:
         LOG.info(
             'Holds %s on CPU %s', event.record.request.reservation,

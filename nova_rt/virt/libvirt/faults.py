@@ -16,8 +16,13 @@ from nova_rt import exception as rt_exception
 CONF = nova.conf.CONF
 conf.register_opts(CONF)
 
-#: Why resize, migration, evacuation and shelving are refused.
-CANNOT_MOVE = 'real-time servers cannot be moved, resized or shelved'
+#: Why live migration is refused.
+CANNOT_GO_LIVE = (
+    'real-time servers are containers, which cannot be moved while they run: '
+    'use cold migration'
+)
+
+CANNOT_LEAVE_CELL = 'real-time servers cannot be moved to another cell'
 
 
 def tell(error: Exception) -> str:

@@ -13,16 +13,14 @@ from keystoneauth1 import exceptions as ks_exc
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects, rpc
-from nova.compute import vm_states
 from nova.scheduler.client import report
 
-from nova_rt import exception, extra_specs, node_stats
+from nova_rt import extra_specs
 from nova_rt.admission import Capacity
 from nova_rt.cmd import nova_db
-from nova_rt.cmd.manage.audit.picture import Holder, Server
+from nova_rt.cmd.manage.audit import instances
+from nova_rt.cmd.manage.audit.picture import Holder, Move, Server
 from nova_rt.cmd.nova_db import Unreadable
-from nova_rt.record import Record
-from nova_rt.request import HintRule, Request
 from nova_rt.virt.libvirt import servers
 
 _RC = extra_specs.RESOURCE_CLASS
@@ -48,12 +46,15 @@ class Found:
     :ivar servers: real-time servers, by UUID
     :ivar plain: UUIDs of its other servers
     :ivar moving: UUIDs of moves, and of servers that are being moved
+    :ivar moves: those that wait to be confirmed or reverted; see
+        :class:`.picture.Picture`
     :ivar free: see :class:`.picture.Picture`
     """
 
     servers: Mapping[str, Server]
     plain: frozenset[str]
     moving: frozenset[str]
+    moves: Mapping[str, Move]
     free: Capacity | str | None
 
 
@@ -135,7 +136,7 @@ class Cloud:
             nova_context.target_cell(self.context, node.cell) as cell,
         ):
             stats = objects.ComputeNode.get_by_uuid(cell, node.uuid).stats
-            instances = list(
+            found = list(
                 objects.InstanceList.get_by_host(
                     cell,
                     node.host,
@@ -145,21 +146,29 @@ class Cloud:
             moves = objects.MigrationList.get_in_progress_by_host_and_node(
                 cell, node.host, node.name
             )
-            moving = {move.uuid for move in moves}
-            moving |= {move.instance_uuid for move in moves}
-            ours = [each for each in instances if servers.is_rt(each)]
+            waiting = [move for move in moves if instances.is_waiting(move)]
+            under_way = [move for move in moves if move not in waiting]
+            moving = {move.uuid for move in under_way}
+            moving |= {move.instance_uuid for move in under_way}
+            left = {
+                move.uuid: instances.read_move(move)
+                for move in waiting
+                if move.source_compute == node.host
+            }
+            ours = [each for each in found if servers.is_rt(each)]
             hints = self._read_hints([each.uuid for each in ours])
         return Found(
             {
-                each.uuid: make_server(
+                each.uuid: instances.make_server(
                     each, hints.get(each.uuid), each.uuid in moving
                 )
                 for each in ours
             },
-            frozenset({each.uuid for each in instances})
+            frozenset({each.uuid for each in found})
             - {each.uuid for each in ours},
             frozenset(moving),
-            parse_free(stats or {}),
+            {uuid: move for uuid, move in left.items() if move is not None},
+            instances.parse_free(stats or {}),
         )
 
     def _read_hints(self, uuids: list[str]) -> dict[str, Mapping[str, Any]]:
@@ -191,7 +200,7 @@ class Cloud:
         instance = self.find(uuid)
         if instance is None:
             return Holder.GONE
-        if instance is PENDING or is_busy(instance):
+        if instance is PENDING or instances.is_busy(instance):
             return Holder.BUSY
         if instance.host is None:
             return Holder.UNPLACED
@@ -273,55 +282,3 @@ class Cloud:
 
 #: A server that is being created and is in no cell yet.
 PENDING = object()
-
-
-def is_busy(instance: Any) -> bool:
-    """Look whether something is being done to a server.
-
-    :returns: whether it is, so that sources may differ for a moment
-    """
-    return (
-        instance.task_state is not None
-        or instance.vm_state == vm_states.BUILDING
-    )
-
-
-def make_server(
-    instance: Any, hints: Mapping[str, Any] | None, moving: bool
-) -> Server:
-    """Read what a real-time server asks for and what its record says.
-
-    :param instance: nova.objects.Instance
-    :param hints: of its RequestSpec; None if that is gone
-    :param moving: whether it is being moved
-    :returns: what was read, or why it could not be
-    """
-    rec: Record | str
-    try:
-        found = servers.read_claimed(instance)
-        assert found is not None  # it is real-time
-        rec = found
-    except exception.InvalidRecord as err:
-        rec = str(err)
-    asked: Request | str | None = None
-    if hints is not None:
-        try:
-            # Not by the bounds of today: those of its creation counted.
-            asked = Request.from_flavor(
-                instance.flavor.extra_specs, instance.flavor.vcpus, hints,
-                HintRule.ANY,
-            )  # fmt: skip
-        except exception.InvalidRequest as err:
-            asked = str(err)
-    return Server(asked, rec, moving or is_busy(instance))
-
-
-def parse_free(stats: Mapping[str, str | None]) -> Capacity | str | None:
-    """Read what a compute node publishes.
-
-    :returns: None if nothing; a sentence if it cannot be read
-    """
-    try:
-        return node_stats.parse(stats)
-    except ValueError as err:
-        return str(err)

@@ -7,7 +7,8 @@ import logging
 from typing import Any
 
 from nova_rt.cmd import nova_db
-from nova_rt.cmd.manage import base, progress
+from nova_rt.cmd.cli import base
+from nova_rt.cmd.manage import progress
 from nova_rt.cmd.manage.audit.picture import Finding
 
 LOG = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ of nova-rt-compute alone, which verifies it against the record.
 from collections.abc import Iterator
 
 from nova_rt import cpulist
-from nova_rt.admission import Capacity, Claim
+from nova_rt.cmd.manage.audit import published
 from nova_rt.cmd.manage.audit.picture import (
     Container,
     Finding,
@@ -28,10 +28,6 @@ from nova_rt.request import Request
 _BY_THE_CHECK = (
     'nova-rt-compute corrects it at its next check ([nova_rt] '
     'verify_interval); nothing else may'
-)
-_BY_THE_UPDATE = (
-    'nova-rt-compute counts anew at its next update of resources ([DEFAULT] '
-    'update_resources_interval), or when it is restarted'
 )
 _BY_THE_REPORT = (
     'nova-rt-compute reports all that it has every minute, with [nova_rt] '
@@ -53,31 +49,19 @@ def compare(picture: Picture) -> list[Finding]:
     return [
         *_compare_records(picture),
         *_compare_allocations(picture),
+        *_compare_moves(picture),
         *_compare_holders(picture),
-        *_compare_tracker(picture),
+        *published.compare(picture),
         *_compare_containers(picture),
         *_compare_rows(picture),
     ]
-
-
-def _settled(picture: Picture) -> Iterator[tuple[str, Server]]:
-    for uuid, server in sorted(picture.servers.items()):
-        if not server.busy:
-            yield uuid, server
-
-
-def _records(picture: Picture) -> Iterator[tuple[str, Record]]:
-    """Records of servers to which nothing is being done."""
-    for uuid, server in _settled(picture):
-        if isinstance(server.record, Record):
-            yield uuid, server.record
 
 
 # Record
 
 
 def _compare_records(picture: Picture) -> Iterator[Finding]:
-    for uuid, server in _settled(picture):
+    for uuid, server in picture.list_settled():
         if isinstance(server.record, str):
             yield Finding(
                 picture.host, uuid, Source.RECORD, server.record, _RECREATE
@@ -121,7 +105,7 @@ def _agreed(server: Server) -> Request | None:
 
 
 def _compare_allocations(picture: Picture) -> Iterator[Finding]:
-    for uuid, server in _settled(picture):
+    for uuid, server in picture.list_settled():
         held = picture.allocations.get(uuid, 0)
         agreed = _agreed(server)
         if agreed is not None:
@@ -142,6 +126,27 @@ def _compare_allocations(picture: Picture) -> Iterator[Finding]:
                 picture.host, uuid, Source.PLACEMENT,
                 f'Placement holds {held} ppm for it, it reserves {wanted}',
                 remedy, repair,
+            )  # fmt: skip
+
+
+def _compare_moves(picture: Picture) -> Iterator[Finding]:
+    for uuid, move in sorted(picture.moves.items()):
+        if isinstance(move.record, str):
+            yield Finding(
+                picture.host, move.server, Source.RECORD,
+                'its record for the case that its resize is reverted: '
+                f'{move.record}',
+                'confirm the resize: reverted, the server would not start',
+            )  # fmt: skip
+            continue
+        held = picture.allocations.get(uuid, 0)
+        wanted = move.record.request.total_ppm
+        if held != wanted:
+            yield Finding(
+                picture.host, move.server, Source.PLACEMENT,
+                f'Placement holds {held} ppm for its migration {uuid}, it '
+                f'reserves {wanted} in case its resize is reverted',
+                'confirm or revert the resize, and audit again',
             )  # fmt: skip
 
 
@@ -182,117 +187,6 @@ _HOLDERS = {
 }
 
 
-# Tracker
-
-
-def _compare_tracker(picture: Picture) -> Iterator[Finding]:
-    if not picture.provider:
-        return
-    if picture.free is None:
-        if picture.servers or picture.inventory_ppm:
-            yield _of_tracker(
-                picture,
-                'the compute node publishes no free bandwidth',
-                'start nova-rt-compute there, instead of nova-compute',
-            )
-        return
-    if isinstance(picture.free, str):
-        yield _of_tracker(
-            picture,
-            f'what the compute node publishes cannot be read: {picture.free}',
-            _BY_THE_UPDATE,
-        )
-        return
-    yield from _compare_cpus(picture, picture.free)
-    # A record that cannot be read counts until nova-rt-compute reads it.
-    if any(
-        server.busy or isinstance(server.record, str)
-        for server in picture.servers.values()
-    ):
-        return
-    if Holder.BUSY in picture.holders.values():
-        return
-    claims = [rec.claim for _, rec in _records(picture)]
-    yield from _compare_free(picture, picture.free, claims)
-
-
-def _of_tracker(picture: Picture, difference: str, remedy: str) -> Finding:
-    return Finding(picture.host, '', Source.TRACKER, difference, remedy)
-
-
-def _compare_cpus(picture: Picture, free: Capacity) -> Iterator[Finding]:
-    for uuid, rec in _records(picture):
-        missing = set(rec.cpus) - free.cpus.keys()
-        if missing:
-            yield Finding(
-                picture.host, uuid, Source.TRACKER,
-                f'it reserves on CPUs {cpulist.render(missing)}, which the '
-                'host does not offer any more',
-                'offer them again ([nova_rt] cpu_set, smt), or create the '
-                'server again',
-            )  # fmt: skip
-
-
-def _compare_free(
-    picture: Picture, free: Capacity, claims: list[Claim]
-) -> Iterator[Finding]:
-    if picture.capacity is not None:
-        expected = picture.capacity.free(claims)
-        differing = [
-            f'CPU {cpu}: {free.cpus.get(cpu, 0)} instead of {ppm}'
-            for cpu, ppm in sorted(expected.cpus.items())
-            if free.cpus.get(cpu, 0) != ppm
-        ]
-        if free.host_ppm != expected.host_ppm:
-            differing.append(
-                f'host: {free.host_ppm} instead of {expected.host_ppm}'
-            )
-        if differing:
-            yield _of_tracker(
-                picture,
-                f'free ppm published are not what servers leave: '
-                f'{", ".join(differing)}',
-                _BY_THE_UPDATE,
-            )
-        return
-    if picture.inventory_ppm is None:
-        yield _of_tracker(
-            picture,
-            'the host publishes free bandwidth, and Placement has no '
-            'inventory of it',
-            _BY_THE_UPDATE,
-        )
-        return
-    if free.host_ppm is None:
-        published = sum(free.cpus.values())
-        held = sum(
-            claim.ppm
-            for claim in claims
-            for cpu in claim.cpus
-            if cpu in free.cpus
-        )
-    else:
-        published = free.host_ppm
-        held = sum(claim.total_ppm for claim in claims)
-    left = max(0, picture.inventory_ppm - held)
-    if published > left:
-        yield _of_tracker(
-            picture,
-            f'{published} ppm are published as free; of '
-            f'{picture.inventory_ppm} in all, servers leave {left}',
-            _BY_THE_UPDATE,
-        )
-    elif published < left:
-        yield _of_tracker(
-            picture,
-            f'{published} ppm are published as free; of '
-            f'{picture.inventory_ppm} in all, servers leave {left}: '
-            'something else holds the rest',
-            f'{_BY_THE_UPDATE}; if that does not help, "nova-rt-status host '
-            'usage" on the host lists who holds bandwidth there',
-        )
-
-
 # Domain and kernel
 
 
@@ -300,7 +194,8 @@ def _compare_containers(picture: Picture) -> Iterator[Finding]:
     for uuid, found in sorted((picture.containers or {}).items()):
         server = picture.servers.get(uuid)
         if server is None:
-            if found.carried is not None:
+            # One that has left waits there for its return.
+            if found.carried is not None and uuid not in picture.left:
                 yield Finding(
                     picture.host, uuid, Source.DOMAIN,
                     'its domain carries a reservation, and it is no '
@@ -339,7 +234,12 @@ def _compare_container(
 def _compare_rows(picture: Picture) -> Iterator[Finding]:
     if picture.rows is None:
         return
-    for uuid, rec in _records(picture):
+    left = [
+        (uuid, rec)
+        for uuid, rec in sorted(picture.left.items())
+        if isinstance(rec, Record)
+    ]
+    for uuid, rec in [*picture.list_records(), *left]:
         row = picture.rows.get(uuid)
         if row is None:
             difference = 'the database does not have it on this host'
@@ -358,7 +258,9 @@ def _compare_rows(picture: Picture) -> Iterator[Finding]:
         yield Finding(
             picture.host, uuid, Source.DATABASE, difference, _BY_THE_REPORT
         )
-    for uuid in sorted(picture.rows.keys() - picture.servers.keys()):
+    for uuid in sorted(
+        picture.rows.keys() - picture.servers.keys() - picture.left.keys()
+    ):
         if picture.holders.get(uuid) is Holder.BUSY:
             continue
         yield Finding(

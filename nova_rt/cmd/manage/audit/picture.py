@@ -2,7 +2,8 @@
 """What each source says about the reservations of one host.
 
 Plain values: what makes them is in ``reading``, what judges them in
-``compare``. A text where a value is expected says why it cannot be read.
+``compare`` and ``published``. A text where a value is expected says why it
+cannot be read.
 """
 
 from collections.abc import Mapping
@@ -29,6 +30,18 @@ class Server:
     asked: Request | str | None
     record: Record | str
     busy: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """A resize from the host that waits to be confirmed or reverted.
+
+    :ivar server: UUID of the server, which runs with its new reservation
+    :ivar record: what it holds on the host in case it is reverted
+    """
+
+    server: str
+    record: Record | str
 
 
 class Holder(enum.Enum):
@@ -74,8 +87,10 @@ class Picture:
     :ivar host: its name
     :ivar provider: UUID of its compute node; '' if Nova has no such host
     :ivar servers: its real-time servers, by UUID
+    :ivar moves: by UUID of the migration, which holds the allocation
     :ivar allocations: bandwidth that Placement holds there, in ppm, by UUID
-    :ivar holders: what those of them are that are not in ``servers``
+    :ivar holders: what those of them are that are not in ``servers`` or
+        ``moves``
     :ivar inventory_ppm: what Placement can allocate there in all; None if it
         has no such inventory
     :ivar free: what nova-rt-compute has published; None if nothing
@@ -88,6 +103,7 @@ class Picture:
     host: str
     provider: str = ''
     servers: Mapping[str, Server] = dataclasses.field(default_factory=dict)
+    moves: Mapping[str, Move] = dataclasses.field(default_factory=dict)
     allocations: Mapping[str, int] = dataclasses.field(default_factory=dict)
     holders: Mapping[str, Holder] = dataclasses.field(default_factory=dict)
     inventory_ppm: int | None = None
@@ -95,6 +111,37 @@ class Picture:
     capacity: Capacity | None = None
     containers: Mapping[str, Container] | None = None
     rows: Mapping[str, Row] | None = None
+
+    def list_settled(self) -> list[tuple[str, Server]]:
+        """List the servers to which nothing is being done.
+
+        :returns: UUID and server, in order
+        """
+        return [
+            (uuid, server)
+            for uuid, server in sorted(self.servers.items())
+            if not server.busy
+        ]
+
+    def list_records(self) -> list[tuple[str, Record]]:
+        """List the records of those servers, as far as they can be read.
+
+        :returns: UUID and record, in order
+        """
+        return [
+            (uuid, server.record)
+            for uuid, server in self.list_settled()
+            if isinstance(server.record, Record)
+        ]
+
+    @property
+    def left(self) -> dict[str, Record | str]:
+        """Records of servers that a resize has taken to another host."""
+        return {
+            move.server: move.record
+            for move in self.moves.values()
+            if move.server not in self.servers
+        }
 
 
 class Source(enum.StrEnum):

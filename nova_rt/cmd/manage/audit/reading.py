@@ -89,14 +89,17 @@ class Auditor:
         inventory_ppm = self.cloud.read_inventory_ppm(node.uuid)
         found = self.cloud.read_node(node)
         others = (allocations.keys() | (rows or {}).keys()) - (
-            found.servers.keys()
+            found.servers.keys() | found.moves.keys()
         )
         containers = None
         if self._is_local(host, found, inventory_ppm):
             if self._local is None:
                 self._local = Local.open(self._conf)
             containers = self._local.read(found.servers)
-            capacity = self._local.read_capacity()
+            if capacity is None:
+                # With the options of this program, which need not be those of
+                # nova-rt-compute.
+                capacity = self._local.read_capacity()
         if capacity is not None and capacity.total_ppm != inventory_ppm:
             # Of another time than what nova-rt-compute has published.
             capacity = None
@@ -104,6 +107,7 @@ class Auditor:
             host=host,
             provider=node.uuid,
             servers=found.servers,
+            moves=found.moves,
             allocations=allocations,
             holders=self.cloud.classify(others, node, found),
             inventory_ppm=inventory_ppm,

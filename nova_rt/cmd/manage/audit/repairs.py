@@ -13,7 +13,7 @@ from nova import exception as nova_exception
 from nova.scheduler import utils as scheduler_utils
 
 from nova_rt import exception, extra_specs, resources
-from nova_rt.cmd.manage.audit import cloud
+from nova_rt.cmd.manage.audit import cloud, instances
 from nova_rt.cmd.manage.audit.picture import (
     Holder,
     ReleaseRow,
@@ -88,7 +88,7 @@ def _put(source: cloud.Cloud, uuid: str, payload: Any) -> None:
 def _set(source: cloud.Cloud, repair: SetAllocation) -> None:
     payload = _read(source, repair.uuid, repair.provider, repair.held_ppm)
     instance = source.find(repair.uuid)
-    if instance in (None, cloud.PENDING) or cloud.is_busy(instance):
+    if instance in (None, cloud.PENDING) or instances.is_busy(instance):
         raise NotMended(_CHANGED)
     if not payload['allocations']:
         # As nova-manage placement heal_allocations.

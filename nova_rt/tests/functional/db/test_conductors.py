@@ -16,6 +16,8 @@ import oslo_messaging
 from oslo_messaging import conffixture
 
 from nova_rt.compute import reports
+from nova_rt.compute.backlog import Backlog
+from nova_rt.compute.epoch import Epoch, epoch_path
 from nova_rt.conductor import rpcapi
 from nova_rt.db import api
 from nova_rt.tests.fixtures import database, rabbitmq
@@ -80,7 +82,7 @@ class ConductorsTest(base.DatabaseTest):
         conf([], default_config_files=[], default_config_dirs=[])
         self.useFixture(conffixture.ConfFixture(conf)).transport_url = self.bus
         self.source = Source()
-        backlog = reports.Backlog()
+        backlog = Backlog()
         self.source.seam.subscribe(backlog)
         top = self.useFixture(fixtures.TempDir()).path
         self.reporter = reports.Reporter(
@@ -88,8 +90,9 @@ class ConductorsTest(base.DatabaseTest):
                 oslo_messaging.get_rpc_transport(conf), 'one', timeout_s=2
             ),
             self.source,
+            self.source,
             backlog,
-            reports.Epoch(reports.epoch_path(top, 'one')),
+            Epoch(epoch_path(top, 'one')),
             '1.0',
             0,
         )

@@ -11,7 +11,7 @@ import fixtures
 import sqlalchemy as sa
 
 from nova_rt.conductor import manager, messages, metrics
-from nova_rt.db import api, retention, session
+from nova_rt.db import api, retention, servers, session
 from nova_rt.db import reports as db_reports
 from nova_rt.db.objects import Resolution, Retention
 from nova_rt.tests.fixtures import database
@@ -242,7 +242,7 @@ class FaultTests:
 
     def test_gone_in_the_middle_of_a_transaction(self):
         """The half that was written is not there afterwards."""
-        find_servers = db_reports.find_servers
+        find_servers = servers.find_servers
 
         def find_and_die(*args):
             found = find_servers(*args)

@@ -2,7 +2,12 @@
 """The unit tests of the database layer, on real servers."""
 
 from nova_rt.tests.fixtures import database
-from nova_rt.tests.unit.db import test_reports, test_samples
+from nova_rt.tests.unit.db import (
+    test_reports,
+    test_retention,
+    test_samples,
+    test_sums,
+)
 
 
 class _OnMariaDB:
@@ -25,11 +30,11 @@ class MariaDBSamplesTest(_OnMariaDB, test_samples.SamplesTest):
     pass
 
 
-class MariaDBSumTest(_OnMariaDB, test_samples.SumTest):
+class MariaDBSumTest(_OnMariaDB, test_sums.SumTest):
     pass
 
 
-class MariaDBPurgeTest(_OnMariaDB, test_samples.PurgeTest):
+class MariaDBPurgeTest(_OnMariaDB, test_retention.PurgeTest):
     pass
 
 
@@ -45,9 +50,9 @@ class PostgreSQLSamplesTest(_OnPostgreSQL, test_samples.SamplesTest):
     pass
 
 
-class PostgreSQLSumTest(_OnPostgreSQL, test_samples.SumTest):
+class PostgreSQLSumTest(_OnPostgreSQL, test_sums.SumTest):
     pass
 
 
-class PostgreSQLPurgeTest(_OnPostgreSQL, test_samples.PurgeTest):
+class PostgreSQLPurgeTest(_OnPostgreSQL, test_retention.PurgeTest):
     pass

@@ -95,13 +95,33 @@ class HintsTest(MiddlewareTestCase):
     def test_good_hint_in_a_list(self):
         self.assertPasses(self._create({'rt_reservation': ['1000/2000']}))
 
-    def test_body_is_passed_on_unchanged(self):
+    def test_body_is_passed_on_with_the_flavor(self):
+        """What the hint was given with is noted; the rest is the same."""
         body = (
             b'{"server": {"flavorRef":"rt" , "name": "\xc3\xa9"},'
             b' "os:scheduler_hints": {"rt_reservation": "1000/2000"}}'
         )
         self.assertPasses(self._send(body))
+        (passed,) = self.passed
+        expected = json.loads(body)
+        expected['os:scheduler_hints']['rt_flavor'] = 'rt'
+        self.assertEqual(expected, json.loads(passed))
+
+    def test_body_without_a_hint_is_passed_on_unchanged(self):
+        body = (
+            b'{"server": {"flavorRef":"rt" , "name": "\xc3\xa9"},'
+            b' "os:scheduler_hints": {"group": "x"}}'
+        )
+        self.assertPasses(self._send(body))
         self.assertEqual([body], self.passed)
+
+    def test_users_cannot_name_the_flavor(self):
+        for hints in (
+            {'rt_flavor': 'rt'},
+            {'rt_flavor': 'rt', 'rt_reservation': '1000/2000'},
+        ):
+            with self.subTest(hints=hints):
+                self.assertRefused(self._create(hints), 'rt_flavor')
 
     def test_no_hints(self):
         for flavor in ('plain', 'rt', 'broken', 'none'):

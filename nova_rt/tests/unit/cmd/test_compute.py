@@ -22,7 +22,6 @@ import threading, time
 def main():
     print(sys.argv)
     print(service.SERVICE_MANAGERS['nova-compute'])
-    sys.stdout.flush()
     # Nova has such threads by the time it looks at the host.
     threading.Thread(target=time.sleep, args=(600,)).start()
     %s

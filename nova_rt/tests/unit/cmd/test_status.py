@@ -2,14 +2,16 @@
 """Tests of nova_rt.cmd.status."""
 
 from importlib import metadata
+import pathlib
 
 import fixtures
+import nova.conf
 from oslo_config import cfg
 from oslo_config import fixture as config
 from oslotest import base
 
 from nova_rt import conf as nova_rt_conf
-from nova_rt.cmd import status
+from nova_rt.cmd import nova_fit, status
 from nova_rt.tests.fixtures import kernel
 
 
@@ -69,6 +71,12 @@ class HostCheckTest(HostTestCase):
         self.assertRegex(text, r'CPUs offered +1\n')
         self.assertRegex(text, r'Capacity +900000 ppm')
 
+    def test_nodes(self):
+        _, text = self._check('v1-throttle', nodes=[(0, 1), (2, 3)])
+        self.assertRegex(text, r'CPUs of node 0 +0-1\nCPUs of node 1 +2-3\n')
+        _, text = self._check('v1-throttle', nodes=[range(4)])
+        self.assertNotIn('node', text)
+
     def test_no_interface(self):
         code, text = self._check('none')
         self.assertEqual(1, code)
@@ -124,22 +132,43 @@ class UpgradeCheckTest(base.BaseTestCase):
         self.assertEqual(0, checks._nova().code)
         self.assertEqual(0, checks._validators().code)
 
-    def test_other_release(self):
+    def _version(self, version):
         with fixtures.MonkeyPatch(
-            'importlib.metadata.version', lambda name: '35.0.1'
+            'importlib.metadata.version', lambda name: version
         ):
-            result = status.Checks(cfg.CONF)._nova()
-        self.assertEqual(2, result.code)
-        self.assertIn('35.0.1', result.details)
+            return status.Checks(cfg.CONF)._nova()
 
-    def test_release_is_that_of_the_requirement(self):
+    def test_nova_that_was_tried(self):
+        for version in ('34.0.0', '34.1.2', '33.0.0.dev373', '33.1.0.dev347'):
+            self.assertEqual(0, self._version(version).code, version)
+
+    def test_nova_that_fits_but_was_never_tried(self):
+        for version in ('35.0.1', '33.0.0', '340.0.0'):
+            result = self._version(version)
+            self.assertEqual(1, result.code, version)
+            self.assertIn(f'Nova {version} ', result.details)
+            self.assertIn('00a030403f', result.details)
+
+    def test_nova_that_does_not_fit(self):
+        """Whatever it calls itself."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.cmd.nova_fit.find_misfits', lambda: ['a is gone']
+            )
+        )
+        checks = status.Checks(cfg.CONF)
+        self.assertEqual(2, checks._nova().code)
+        self.assertIn('  a is gone', checks._advice)
+
+    def test_release_of_the_requirement_was_tried(self):
         (nova,) = (
             line
             for line in metadata.requires('nova_rt')
             if line.startswith('nova')
         )
-        self.assertIn(f'>={status.NOVA_MAJOR}', nova)
-        self.assertIn(f'<{status.NOVA_MAJOR + 1}', nova)
+        self.assertIn('>=34', nova)
+        self.assertIn('<35', nova)
+        self.assertIn('34.', nova_fit.TRIED)
 
     def test_validators_that_do_not_load(self):
         point = metadata.EntryPoint('rt', 'nova_rt.no_such', 'group')
@@ -151,6 +180,52 @@ class UpgradeCheckTest(base.BaseTestCase):
                 result = status.Checks(cfg.CONF)._validators()
             self.assertEqual(2, result.code)
             self.assertIn('nova-api cannot load', result.details)
+
+
+class FilterCheckTest(base.BaseTestCase):
+    """A scheduler without our filter takes real-time flavors for plain."""
+
+    def check(self, text):
+        """Check with a nova.conf that says this."""
+        file = (
+            pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'n.conf'
+        )
+        file.write_text(text)
+        conf = cfg.ConfigOpts()
+        nova.conf.scheduler.register_opts(conf)
+        nova.conf.database.register_opts(conf)
+        conf(['--config-file', str(file)])
+        with fixtures.MonkeyPatch('nova.conf.CONF', conf):
+            return status.Checks(conf)._filter()
+
+    def enable(self, names):
+        return self.check(f'[filter_scheduler]\nenabled_filters = {names}\n')
+
+    def test_enabled(self):
+        self.assertEqual(
+            0, self.enable('ComputeFilter,RTBandwidthFilter').code
+        )
+
+    def test_others_are_enabled(self):
+        result = self.enable('ComputeFilter,NotRTBandwidthFilter')
+        self.assertEqual(2, result.code)
+        self.assertIn('RTBandwidthFilter is not in', result.details)
+
+    def test_forgotten(self):
+        """A node of the control plane has the database; a host has none."""
+        result = self.check('[api_database]\nconnection = sqlite://\n')
+        self.assertEqual(2, result.code)
+
+    def test_not_configured_here(self):
+        result = self.check('')
+        self.assertEqual(1, result.code)
+        self.assertIn('where nova-scheduler has its nova.conf', result.details)
+
+    def test_is_one_of_the_checks(self):
+        self.assertIn(
+            status.Checks._filter,
+            [check for _, check in status.Checks._upgrade_checks],
+        )
 
 
 class MainTest(base.BaseTestCase):

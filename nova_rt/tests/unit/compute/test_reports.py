@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.compute.reports, with conductors and a database."""
 
-import dataclasses
 import datetime
 import threading
 import time
@@ -10,71 +9,22 @@ import fixtures
 import oslo_messaging
 from oslotest import base as test_base
 
-from nova_rt import admission, events
+from nova_rt import events
 from nova_rt.compute import reports
+from nova_rt.compute.backlog import Backlog
+from nova_rt.compute.epoch import Epoch, epoch_path
 from nova_rt.conductor import rpcapi
 from nova_rt.db import api
 from nova_rt.db.objects import Position, ServerState
-from nova_rt.extra_specs import Enforcement
 from nova_rt.host.interface import Usage
 from nova_rt.record import Record
 from nova_rt.tests.fixtures import conductor
 from nova_rt.tests.fixtures.reports import MINUTE, NOW, RECORD, UUID, make_uuid
+from nova_rt.tests.unit.compute.source import Source
 from nova_rt.tests.unit.db import base
 
 OTHER = make_uuid(2)
 ALL = NOW - datetime.timedelta(3650), NOW + datetime.timedelta(3650)
-
-
-@dataclasses.dataclass
-class Capability:
-    name: str = 'v2-rt-max-cpu'
-    enforcement: Enforcement = Enforcement.GUARANTEE
-    scope: admission.Scope = admission.Scope.CPU
-
-
-class Source:
-    """A host with CPUs 3 and 4, and what its servers hold."""
-
-    def __init__(self):
-        self.adopted = True
-        self.capability = Capability()
-        self.records = {}
-        self.running = set()
-        self.usages = {}
-        self.host_ppm = None
-        self.seam = events.Seam()
-
-    def capacity(self):
-        cpus = {3: 950_000, 4: 950_000}
-        return admission.Capacity(cpus, self.host_ppm)
-
-    def list_records(self):
-        return dict(self.records)
-
-    def list_running(self):
-        return set(self.running)
-
-    def read_usage(self, uuid):
-        usage = self.usages[uuid]
-        if isinstance(usage, Exception):
-            raise usage
-        return usage
-
-    # What happens on the host
-
-    def claim(self, uuid=UUID, rec=RECORD):
-        self.records[uuid] = rec
-        self.seam.emit(events.Claimed(uuid, rec))
-
-    def run(self, uuid=UUID):
-        self.running.add(uuid)
-        self.usages[uuid] = None
-        self.seam.emit(events.Applied(uuid, self.records[uuid]))
-
-    def release(self, uuid=UUID):
-        self.running.discard(uuid)
-        self.seam.emit(events.Released(uuid, self.records.pop(uuid)))
 
 
 class Silence:
@@ -96,162 +46,6 @@ class Silence:
         return [args for name, *args in self.sent if name == method]
 
 
-class BacklogTest(test_base.BaseTestCase):
-    def setUp(self):
-        super().setUp()
-        self.backlog = reports.Backlog(lambda: NOW)
-
-    def test_every_event_has_a_kind_and_a_sentence(self):
-        for number, event in enumerate((
-            events.Claimed(UUID, RECORD),
-            events.Applied(UUID, RECORD),
-            events.Drifted(UUID, RECORD, 'less'),
-            events.Repaired(UUID, RECORD, 'less'),
-            events.Stopped(UUID, 'gone'),
-            events.Refused(UUID, events.Action.CLAIM, 'too much'),
-            events.Released(UUID, RECORD),
-        ), 1):  # fmt: skip
-            self.backlog(event)
-            (new,) = self.backlog.list_after(number - 1)
-            self.assertEqual(event.kind, new.kind)
-            self.assertNotEqual('', new.details)
-            self.assertEqual((number, NOW), (new.seq, new.at))
-        self.assertEqual(
-            {each.kind for each in self.backlog.list_after(0)},
-            {each.__name__.lower() for each in events.TYPES},
-        )
-        found = self.backlog.list_after(0)
-        self.assertIn('1400/2000 us (700000 ppm) on CPU 3-4', found[0].details)
-        self.assertIsNone(found[5].state)
-        self.assertEqual('claim: too much', found[5].details)
-
-    def test_is_bounded(self):
-        log = self.useFixture(fixtures.FakeLogger())
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.compute.reports.BACKLOG', 3)
-        )
-        for _ in range(10):
-            self.backlog(events.Stopped(UUID, 'x'))
-        kept = [each.seq for each in self.backlog.list_after(0)]
-        self.assertEqual([8, 9, 10], kept)
-        self.assertEqual(7, self.backlog.dropped_seq)
-        self.assertEqual(1, log.output.count('dropped'))
-
-    def test_numbers_of_many_threads(self):
-        def emit():
-            for _ in range(200):
-                self.backlog(events.Stopped(UUID, 'x'))
-
-        threads = [threading.Thread(target=emit) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        found = [each.seq for each in self.backlog.list_after(0)]
-        self.assertEqual(list(range(1, 1601)), found)
-
-    def test_forgets_what_has_come(self):
-        for _ in range(5):
-            self.backlog(events.Claimed(UUID, RECORD))
-        self.backlog.acknowledge(3)
-        self.assertEqual([4, 5], [e.seq for e in self.backlog.list_after(0)])
-        self.assertIn(UUID, self.backlog.find_changes())
-        self.backlog(events.Released(UUID, RECORD))
-        self.assertEqual({}, self.backlog.find_changes())
-
-
-class EpochTest(test_base.BaseTestCase):
-    def setUp(self):
-        super().setUp()
-        top = self.useFixture(fixtures.TempDir()).path
-        self.path = reports.epoch_path(top, 'a/../b')
-        self.assertEqual('epoch-a%2F..%2Fb', self.path.name)
-
-    def _at(self, second):
-        self.useFixture(fixtures.MonkeyPatch('time.time', lambda: second))
-        return reports.Epoch(self.path).number
-
-    def test_grows_whatever_the_clock_says(self):
-        found = [self._at(second) for second in (100, 100, 50, 900, 0)]
-        self.assertEqual([100, 101, 102, 900, 901], found)
-
-    def test_a_file_that_is_broken_or_cannot_be_written(self):
-        self._at(100)
-        self.path.write_text('x')
-        self.assertEqual(70, self._at(70))
-        self.path.unlink()
-        self.path.mkdir()
-        log = self.useFixture(fixtures.FakeLogger())
-        self.assertEqual(80, self._at(80))
-        self.assertIn('Cannot write', log.output)
-
-
-class SamplerTest(test_base.BaseTestCase):
-    def setUp(self):
-        super().setUp()
-        self.source = Source()
-        self.source.records = {UUID: RECORD}
-        self.source.running = {UUID}
-        self.sampler = reports.Sampler(self.source)
-
-    def _take(self, now_s, usage):
-        self.source.usages[UUID] = usage
-        now = NOW + datetime.timedelta(seconds=now_s)
-        return self.sampler.take(now, 1000.0 + now_s)
-
-    def test_differences(self):
-        first = {3: Usage(10, 5, 9_000), 4: Usage(10, 0, 100)}
-        self.assertEqual(({}, []), self._take(0, first))
-        then = {3: Usage(30, 9, 19_000), 4: Usage(30, 0, 100)}
-        found, host = self._take(60, then)
-        three, four = found[UUID]
-        self.assertEqual(
-            (NOW, 3, 60_000_000, 42_000_000, 10_000, 20, 4),
-            dataclasses.astuple(three),
-        )
-        self.assertEqual(
-            (4, 0, 20, 0),
-            (four.cpu, four.used_us, four.periods, four.throttled),
-        )
-        self.assertEqual(
-            (NOW, 3, 60_000_000, 57_000_000, 42_000_000, 10_000),
-            dataclasses.astuple(host[0]),
-        )
-
-    def test_a_container_that_was_started_anew(self):
-        self._take(0, {3: Usage(1000, 5, 9_000), 4: Usage(1000, 5, 9_000)})
-        found, _ = self._take(60, {3: Usage(7, 1, 50), 4: Usage(7, 1, 50)})
-        self.assertEqual(50, found[UUID][0].used_us)
-        self.assertEqual(7, found[UUID][0].periods)
-
-    def test_where_the_kernel_does_not_count(self):
-        self._take(0, None)
-        found, host = self._take(60, None)
-        self.assertEqual(
-            (42_000_000, None, None, None),
-            dataclasses.astuple(found[UUID][0])[3:],
-        )
-        self.assertIsNone(host[0].used_us)
-
-    def test_one_that_ends_does_not_hide_others(self):
-        self.source.records[OTHER] = RECORD
-        self.source.running.add(OTHER)
-        self.source.usages[OTHER] = OSError(2, 'gone')
-        self._take(0, {3: Usage(1, 0, 0), 4: Usage(1, 0, 0)})
-        found, _ = self._take(60, {3: Usage(2, 0, 5), 4: Usage(2, 0, 5)})
-        self.assertEqual({UUID}, found.keys())
-
-    def test_one_that_stands_still_has_none(self):
-        self._take(0, {3: Usage(1, 0, 0)})
-        self.source.running = set()
-        found, host = self._take(60, {3: Usage(1, 0, 0)})
-        self.assertEqual({}, found)
-        # It holds its bandwidth all the same.
-        self.assertEqual(
-            (42_000_000, 0), (host[0].reserved_us, host[0].used_us)
-        )
-
-
 class ReporterTest(test_base.BaseTestCase):
     """What is sent when, without a bus."""
 
@@ -259,13 +53,19 @@ class ReporterTest(test_base.BaseTestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.source = Source()
-        self.backlog = reports.Backlog()
+        self.backlog = Backlog()
         self.source.seam.subscribe(self.backlog)
         self.conductor = Silence()
         top = self.useFixture(fixtures.TempDir()).path
-        self.epoch = reports.Epoch(reports.epoch_path(top, 'one'))
+        self.epoch = Epoch(epoch_path(top, 'one'))
         self.reporter = reports.Reporter(
-            self.conductor, self.source, self.backlog, self.epoch, '1.0', 60
+            self.conductor,
+            self.source,
+            self.source,
+            self.backlog,
+            self.epoch,
+            '1.0',
+            60,
         )
 
     def _states(self):
@@ -423,14 +223,15 @@ class BusTest(base.DatabaseTest):
 
     def _start(self):
         """Start the compute service."""
-        backlog = reports.Backlog()
+        backlog = Backlog()
         self.source.seam = events.Seam()
         self.source.seam.subscribe(backlog)
         self.reporter = reports.Reporter(
             rpcapi.ConductorAPI(self.bus.transport, 'one', timeout_s=1),
             self.source,
+            self.source,
             backlog,
-            reports.Epoch(reports.epoch_path(self.top, 'one')),
+            Epoch(epoch_path(self.top, 'one')),
             '1.0',
             1,
         )

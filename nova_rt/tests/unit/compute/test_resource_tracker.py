@@ -44,6 +44,7 @@ class WithoutReservationsTest(base.BaseTestCase):
         for name, args in (
             ('_update', ('context', node, False)),
             ('_update_usage_from_instances', ('context', [], 'node')),
+            ('_update_usage_from_migrations', ('context', [], 'node')),
         ):
             with mock.patch(f'{NOVA}.{name}') as nova:
                 getattr(self.tracker, name)(*args)
@@ -59,7 +60,10 @@ class WithoutReservationsTest(base.BaseTestCase):
             )  # fmt: skip
         self.assertIn('gives no reservations', str(refusal))
         saved.assert_not_called()
+        self.tracker.compute_nodes['node'] = mock.Mock(uuid='its UUID')
+        self.driver = self.tracker.driver = mock.Mock()
         self.assertRaises(
             nova_exception.ComputeResourcesUnavailable,
             self.tracker._move_claim, 'context', server, server.flavor,
+            'node', None, {}, move_type='evacuation',
         )  # fmt: skip

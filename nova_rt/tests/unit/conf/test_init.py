@@ -5,7 +5,7 @@ import ddt
 from oslo_config import cfg
 from oslotest import base
 
-from nova_rt import bounds, exception
+from nova_rt import admission, bounds, exception
 import nova_rt.conf
 from nova_rt.request import HintRule
 
@@ -44,6 +44,11 @@ class ConfTest(base.BaseTestCase):
             self.assertIs(
                 rule, bounds.Bounds.from_options(self.conf.nova_rt).hints
             )
+
+    def test_placements_are_those_of_admission(self):
+        self.assertEqual('worst_fit', self.conf.nova_rt.placement)
+        for placement in admission.Placement:
+            self.conf.set_override('placement', placement.value, 'nova_rt')
 
     def test_refusals_are_modest_unless_set(self):
         self.assertEqual('modest', self.conf.nova_rt.refusal_details)

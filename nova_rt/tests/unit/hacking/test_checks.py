@@ -32,6 +32,9 @@ class TestImportDirection(base.BaseTestCase):
         ('compute/manager.py', 'from nova.compute import manager'),
         ('exporter/reading.py', 'from nova_rt.host import host'),
         ('exporter/domains.py', 'from nova_rt import domain_record'),
+        ('model/schedule.py', 'import numpy.typing'),
+        ('model/sizing.py', 'from nova_rt.reservation import Reservation'),
+        ('cmd/model.py', 'from nova_rt.model import sizing'),
         ('cmd/compute.py', 'import nova_rt.compute.manager'),
         ('_nova_virt/nova_rt.py', 'from nova_rt.virt.libvirt import driver'),
         ('tests/unit/test_x.py', 'from nova_rt.scheduler import manager'),
@@ -62,6 +65,10 @@ class TestImportDirection(base.BaseTestCase):
         ('exporter/reading.py', 'from nova_rt.compute import counters'),
         ('host/host.py', 'from nova_rt.exporter import reading'),
         ('domain_record.py', 'from lxml import etree'),
+        ('model/sizing.py', 'from nova import objects'),
+        ('model/sizing.py', 'from nova_rt.host import host'),
+        ('model/sizing.py', 'from oslo_config import cfg'),
+        ('reservation.py', 'from nova_rt.model import sizing'),
     )
     @ddt.unpack
     def test_upward(self, filename, source):
@@ -142,7 +149,7 @@ class TestIntegers(base.BaseTestCase):
     def test_found(self, source):
         for module in (
             'reservation', 'admission', 'extra_specs', 'record', 'request',
-            'resources',
+            'resources', 'spec_values',
         ):  # fmt: skip
             self.assertEqual(['NRT105'], found(source, f'{module}.py'))
 
@@ -216,13 +223,15 @@ class TestReturns(base.BaseTestCase):
 
 
 class TestSize(base.BaseTestCase):
-    def test_host(self):
+    def test_of_this_project(self):
         for lines, findings in ((350, []), (351, ['NRT108'])):
             source = '\n' * (lines - 1) + 'x = 1'
-            self.assertEqual(findings, found(source, 'host/x.py'))
+            for path in ('host/x.py', 'cmd/manage/x.py', 'request.py'):
+                self.assertEqual(findings, found(source, path))
 
     def test_elsewhere(self):
-        self.assertEqual([], found('\n' * 400 + 'x = 1', 'cmd/x.py'))
+        source = '\n' * 400 + 'x = 1'
+        self.assertEqual([], found(source, 'tests/unit/test_x.py'))
 
 
 @ddt.ddt

@@ -316,8 +316,6 @@ class HoldTest(BudgetedTestCase):
 class UsageTest(BudgetedTestCase):
     """CPU time, from the hierarchy of cpuacct."""
 
-    TABLE = 'cpu user system\n0 1500 600\n2 7000000 1000999\n3 9000 0\n'
-
     def setUp(self):
         super().setUp()
         self._kernel()
@@ -334,10 +332,24 @@ class UsageTest(BudgetedTestCase):
         outermost = self.group.parent.relative_to(self.kernel.root)
         path = self.kernel.files.cgroup / 'cpuacct' / outermost
         path.mkdir(parents=True)
-        (path / 'cpuacct.usage_all').write_text(text)
+        (path / 'cpuacct.usage_percpu').write_text(text)
+
+    def possible(self, text):
+        directory = self.kernel.files.sys / 'devices' / 'system' / 'cpu'
+        (directory / 'possible').write_text(text)
 
     def test_cpus_that_it_may_use(self):
-        self.count(self.TABLE)
+        self.possible('0-2\n')
+        self.count('2100 999 8000999 \n')
+        self.assertEqual(
+            {1: Usage(None, None, 0), 2: Usage(None, None, 8000)},
+            self.host.read_usage(7),
+        )
+
+    def test_gaps_between_cpus(self):
+        """The kernel leaves out those for which it has no room."""
+        self.possible('0,2\n')
+        self.count('2100 8000999 \n')
         self.assertEqual(
             {1: Usage(None, None, 0), 2: Usage(None, None, 8000)},
             self.host.read_usage(7),
@@ -346,8 +358,9 @@ class UsageTest(BudgetedTestCase):
     def test_not_mounted(self):
         self.assertIsNone(self.host.read_usage(7))
 
-    def test_no_table(self):
-        for text in ('', 'cpu total\n0 1\n', 'cpu user system\n0 x y\n'):
+    def test_no_list_of_times(self):
+        self.possible('0-1\n')
+        for text in ('', '1 x', '1', '1 2 3', 'cpu user system\n0 1 2\n'):
             with self.subTest(text):
                 self.count(text)
                 err = self.assertRaises(OSError, self.host.read_usage, 7)

@@ -35,6 +35,35 @@ class CPUsTest(base.BaseTestCase):
         (cpu / 'thread_siblings_list').unlink()
         self.assertEqual((0, 1), cpus.choose_offered(files, None, False))
 
+    def _nodes(self, offered, nodes):
+        files = self._files(cpus=8, nodes=nodes)
+        return cpus.read_nodes(files, offered)
+
+    def test_nodes(self):
+        self.assertEqual(
+            {0: (0, 2), 1: (5,)},
+            self._nodes((0, 2, 5), [range(4), range(4, 8)]),
+        )
+
+    def test_nodes_with_cpus_in_turn(self):
+        self.assertEqual(
+            {0: (2, 4), 1: (1, 7)},
+            self._nodes((1, 2, 4, 7), [range(0, 8, 2), range(1, 8, 2)]),
+        )
+
+    def test_nodes_of_memory_alone(self):
+        self.assertEqual(
+            {0: (0,), 2: (4,)},
+            self._nodes((0, 4), [range(4), (), range(4, 8)]),
+        )
+
+    def test_one_node(self):
+        for offered, nodes in (
+            (range(8), None), (range(8), [range(8)]),
+            ((4, 5), [range(4), range(4, 8)]), ((), [range(4), range(4, 8)]),
+        ):  # fmt: skip
+            self.assertEqual({}, self._nodes(offered, nodes))
+
     def test_not_online(self):
         files = self._files(cpus=4)
         err = self.assertRaises(

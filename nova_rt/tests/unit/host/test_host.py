@@ -9,7 +9,7 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.admission import Capacity
-from nova_rt.extra_specs import TaskPolicy
+from nova_rt.extra_specs import Numa, TaskPolicy
 from nova_rt.host import host
 from nova_rt.host.interface import Usage
 from nova_rt.record import Record
@@ -90,6 +90,40 @@ class EveryInterface:
         for tid in self.kernel.tasks_of(PID):
             self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(tid))
         self.assertEqual((0, 0), self.kernel.policy_of(PID))
+
+    def test_nodes(self):
+        """What is free, and chosen, by nodes; v1 has room for one only."""
+        self.kernel = self.useFixture(
+            kernel.make(self.INTERFACE, nodes=[(0, 2), (1, 3)])
+        )
+        self.host = self._host(files=self.kernel.files)
+        self.host.start()
+        nodes = {0: (0, 2), 1: (1, 3)}
+        self.assertEqual(nodes, self._capacity().nodes)
+        claim = _record('400/1000', (0,)).claim
+        self.assertEqual(nodes, self._free(claim).nodes)
+        for numa, cpus in (
+            (Numa.PREFER, (1, 3)), (Numa.SAME, (1, 3)), (Numa.ANY, (1, 2))
+        ):  # fmt: skip
+            self.assertEqual(cpus, self.host.place([claim], 2, 200_000, numa))
+        err = self.assertRaises(
+            exception.InsufficientBandwidth,
+            self.host.place, [claim], 3, 100_000, Numa.SAME,
+        )  # fmt: skip
+        self.assertIn('rt:numa=same', str(err))
+
+    def test_placement(self):
+        for placement, cpus in (
+            ('worst_fit', (1,)), ('first_fit', (0,)), ('best_fit', (2,))
+        ):  # fmt: skip
+            self.host = self._host(placement=placement)
+            self.host.start()
+            claims = [
+                _record('100/1000', (0,)).claim,
+                _record('300/1000', (2,)).claim,
+            ]
+            self.assertEqual(placement, self._free(*claims).placement)
+            self.assertEqual(cpus, self.host.place(claims, 1, 200_000))
 
     def test_apply_again_writes_nothing(self):
         rec = self._start()

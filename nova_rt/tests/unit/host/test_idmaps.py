@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.host.idmaps: which maps are safe."""
 
+import pathlib
 import types
 
+import fixtures
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.host import idmaps
+from nova_rt.host import files, idmaps
 
 ACCOUNTS = {0: 'root', 64060: 'nova', 65534: 'nobody'}
 
@@ -92,3 +94,25 @@ class OptionsTest(base.BaseTestCase):
             exception.HostNotPrepared,
             self.read, ['0:1:65536'], ['0:100000:65536'],
         )  # fmt: skip
+
+
+class PutOnTest(base.BaseTestCase):
+    """Where the privileged helper, which follows no links, is sent."""
+
+    def test_directory_of_servers_is_a_link(self):
+        top = pathlib.Path(self.useFixture(fixtures.TempDir()).path).resolve()
+        (top / 'disk2' / 'server' / 'rootfs').mkdir(parents=True)
+        (top / 'instances').symlink_to(top / 'disk2')
+        asked = []
+
+        class Recorder(files.Files):
+            def map_owners(self, path, uids, gids):
+                asked.append((path, uids, gids))
+
+        maps = ((0, 3000000000, 65536),)
+        idmaps.IDMaps(maps, maps).put_on(
+            str(top / 'instances' / 'server' / 'rootfs'), Recorder()
+        )
+        self.assertEqual(
+            [(str(top / 'disk2' / 'server' / 'rootfs'), maps, maps)], asked
+        )

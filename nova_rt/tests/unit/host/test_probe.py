@@ -102,7 +102,7 @@ class FindTest(ProbeTestCase):
         """The same file of another series, which no test of ours runs."""
         files = self._kernel('v2-rt-max-cpu')
         (files.cgroup / 'cpu.rt.effective').unlink()
-        self.assertIn('no file for RT bandwidth', self._not_found(files))
+        self.assertIn('another HCBS series', self._not_found(files))
 
     def test_v1_without_the_files(self):
         files = self._kernel()

@@ -6,6 +6,7 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.admission import Claim
+from nova_rt.extra_specs import Numa
 from nova_rt.host import cgroup, host, supply
 from nova_rt.record import Record
 from nova_rt.request import Request
@@ -108,6 +109,26 @@ class WaitingTest(base.BaseTestCase):
                 exception.InsufficientBandwidth,
                 self.host.place, claims, vcpus, ppm,
             )  # fmt: skip
+        self.assertEqual(0, self.clock.waited_s)
+
+    def test_what_comes_back_is_on_another_node(self):
+        """As if it never came: nobody waits for it."""
+        self.kernel = self.useFixture(
+            kernel.make('v2-rt-max-cpu', nodes=[(0, 1), (2, 3)])
+        )
+        self.host = host.Host(
+            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
+            files=self.kernel.files,
+        )  # fmt: skip
+        self.host.start()
+        self.kernel.add_container(7, 'web', (1,))
+        self.host.apply(7, RECORD)
+        self._leave_a_zombie()
+        claims = [Claim((0,), 900_000), Claim((2,), 900_000)]
+        self.assertRaises(
+            exception.InsufficientBandwidth,
+            self.host.place, claims, 2, 500_000, Numa.SAME,
+        )  # fmt: skip
         self.assertEqual(0, self.clock.waited_s)
 
     def test_refused_claim_without_a_zombie_does_not_wait(self):

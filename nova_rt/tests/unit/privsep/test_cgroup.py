@@ -22,7 +22,7 @@ from nova_rt.privsep import cgroup, kernel, paths
 
 #: Everything that the helper is asked for.
 FUNCTIONS = ('write', 'write_aside', 'make_group', 'remove_probe',
-             'take_files', 'gather', 'set_policy')  # fmt: skip
+             'reclaim', 'take_files', 'gather', 'set_policy')  # fmt: skip
 
 
 #: Files of a group.
@@ -146,7 +146,12 @@ class TreeTestCase(base.BaseTestCase):
         lines = f'0::/{below}\n' if self.UNIFIED else (
             f'4:cpu,cpuacct:/{below}\n3:cpuset:/{below}\n0::/\n')  # fmt: skip
         (path / 'cgroup').write_text(lines)
+        self._set_state(tid, 'S')
         self.kernel.policies.setdefault(tid, policy)
+
+    def _set_state(self, tid, state):
+        stat = f'{tid} (a (name) R) {state} 1 1 1\n'
+        (self.top / 'proc' / str(tid) / 'stat').write_text(stat)
 
     def _end(self, tid):
         path = self.top / 'proc' / str(tid)
@@ -170,6 +175,7 @@ class TreeTestCase(base.BaseTestCase):
         self._fails(number, 'write_aside', f'{path}/cpu.rt_runtime_us', '1')
         self._fails(number, 'make_group', path)
         self._fails(number, 'remove_probe', path)
+        self._fails(number, 'reclaim', path)
         self._fails(number, 'take_files', path)
         self._fails(number, 'gather', path)
         self._process(5, None)
@@ -365,7 +371,7 @@ class HostilePathTest(TreeTestCase):
         path = str(self.partition)
         for name, args in (
             ('set_policy', (5, os.SCHED_RR, 1, True)), ('take_files', ()),
-            ('gather', ()),
+            ('gather', ()), ('reclaim', ()),
         ):  # fmt: skip
             self._fails(errno.EACCES, name, path, *args)
         path = f'{path}/cpu.rt_runtime_us'

@@ -110,6 +110,60 @@ class PolicyTest(TasksTestCase):
         # As many as forked before they were raised, and their children.
         self.assertLess(len(self.kernel.policies), 50)
 
+    def _sleep(self, hook):
+        """Let something happen while nothing is to be changed.
+
+        :returns: a list that has as many elements as there were pauses
+        """
+        pauses = []
+
+        def sleep(seconds):
+            pauses.append(seconds)
+            hook(len(pauses))
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.privsep.tasks.time.sleep', sleep)
+        )
+        return pauses
+
+    def test_forks_when_it_is_raised(self):
+        """The child was copied before, and is in no list until later."""
+        for state in 'RD':
+            with self.subTest(state=state):
+                child = 200 + ord(state)
+
+                def finish(pause, child=child):
+                    if pause == 3:
+                        self._process(child, self.group)
+                        self._set_state(70, 'S')
+
+                self.kernel.policies[70] = os.SCHED_OTHER, 0
+                self._set_state(70, state)
+                pauses = self._sleep(finish)
+                self._give()
+                self.assertEqual(3, len(pauses))
+                self.assertEqual((os.SCHED_RR, 3), self.kernel.policies[child])
+
+    def test_ends_while_it_may_fork(self):
+        self._set_state(70, 'R')
+        pauses = self._sleep(lambda pause: self._end(70))
+        self._give()
+        self.assertEqual(1, len(pauses))
+
+    def test_never_sleeps(self):
+        self._set_state(70, 'R')
+        pauses = self._sleep(lambda pause: None)
+        self._give()
+        self.assertLess(len(pauses), tasks._MAX_PASSES)
+        self.assertLessEqual(sum(pauses), 1)
+
+    def test_nobody_waits_for_who_has_a_policy(self):
+        self.kernel.policies[70] = os.SCHED_FIFO, 1
+        self._set_state(70, 'R')
+        pauses = self._sleep(lambda pause: None)
+        self._give()
+        self.assertEqual([], pauses)
+
     def test_makes_ordinary_tasks_without_end(self):
         """By SCHED_RESET_ON_FORK: a program that has it that way."""
         self.kernel.policies[70] = os.SCHED_RR | RESET, 1

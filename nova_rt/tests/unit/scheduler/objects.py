@@ -44,16 +44,24 @@ def compute_node(name, stats, **kwargs):
     return objects.ComputeNode(**fields | kwargs)
 
 
-def host_state(name='host', rt_free=None, rt_host_free=None, **kwargs):
+def host_state(
+    name='host', rt_free=None, rt_host_free=None, rt_nodes=None,
+    rt_placement=admission.Placement.WORST_FIT, **kwargs,
+):  # fmt: skip
     """A HostState of a host that publishes this free bandwidth.
 
     :param rt_free: CPU -> ppm, or the text itself
+    :param rt_nodes: NUMA node -> CPUs
     """
     stats = {'num_instances': '3', 'io_workload': '0', 'failed_builds': '0'}
     if isinstance(rt_free, str):
         stats['rt_free'] = rt_free
     elif rt_free is not None:
-        stats |= node_stats.render(admission.Capacity(rt_free, rt_host_free))
+        stats |= node_stats.render(
+            admission.Capacity(
+                rt_free, rt_host_free, rt_nodes or {}, rt_placement
+            )
+        )
     state = host_manager.HostState(name, name, uuids.cell)
     state.update(compute_node(name, stats, **kwargs), {'host': name}, [], {})
     return state

@@ -4,7 +4,7 @@
 from oslotest import base
 
 from nova_rt.admission import Capacity
-from nova_rt.extra_specs import Enforcement
+from nova_rt.extra_specs import Enforcement, Numa
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.scheduler import explain
@@ -13,8 +13,10 @@ from nova_rt.scheduler import explain
 ROOM = 255 - len('No valid host was found. ')
 
 
-def asked(vcpus=1, enforcement=Enforcement.GUARANTEE):
-    return Request(Reservation(600, 1000), vcpus, enforcement=enforcement)
+def asked(vcpus=1, enforcement=Enforcement.GUARANTEE, numa=Numa.PREFER):
+    return Request(
+        Reservation(600, 1000), vcpus, enforcement=enforcement, numa=numa
+    )
 
 
 class ExplainTest(base.BaseTestCase):
@@ -60,6 +62,22 @@ class ExplainTest(base.BaseTestCase):
         text = self._explain(asked(vcpus=2), 1, hosts)
         self.assertIn('free 500000, 400000 ppm', text)
 
+    def test_no_node(self):
+        nodes = {
+            node: tuple(range(32 * node, 32 * node + 32)) for node in range(16)
+        }
+        free = Capacity(
+            {cpu: 500_000 + cpu for cpu in range(512)}, nodes=nodes
+        )
+        text = self._explain(asked(32, numa=Numa.SAME), 1, [free] * 50)
+        self.assertIn('node 15 500480, node 14 500448,', text)
+        both = Capacity(dict.fromkeys(range(4), 600_000), nodes={
+            0: (0, 1), 1: (2, 3)})  # fmt: skip
+        self.assertIsNone(explain.explain(asked(4), 1, [both]))
+        self.assertIsNone(explain.explain(asked(2, numa=Numa.SAME), 2, [both]))
+        text = self._explain(asked(3, numa=Numa.SAME), 1, [both])
+        self.assertIn('node 0 0, node 1 0', text)
+
     def test_several_servers(self):
         hosts = [Capacity({0: 950_000, 1: 950_000}), Capacity({0: 950_000})]
         self.assertIsNone(explain.explain(asked(), 3, hosts))
@@ -67,6 +85,21 @@ class ExplainTest(base.BaseTestCase):
         self.assertIn('asked 4 servers', text)
         self.assertIn('600000', text)
         self.assertIn('room for 3 on 2', text)
+
+    def test_given_away(self):
+        """Placement counts servers that the hosts do not know yet."""
+        hosts = [Capacity({0: 600_000})] * 1000
+        reason = explain.explain(asked(vcpus=1), 1, hosts, given_away=True)
+        self.assertIn('asked 600000', str(reason))
+        self.assertIn('room on', str(reason))
+        self.assertIn('given it away', str(reason))
+        self.assertLessEqual(len(str(reason)), ROOM)
+        self.assertTrue(reason.modest.endswith(' CPU(s), which is not free'))
+        full = [Capacity({0: 0})]
+        self.assertIn(
+            'free 0 ppm',
+            str(explain.explain(asked(), 1, full, given_away=True)),
+        )
 
     def test_no_host(self):
         text = self._explain(asked(), 1, [])

@@ -4,7 +4,7 @@
 from nova.scheduler import host_manager
 from oslotest import base
 
-from nova_rt.admission import Capacity
+from nova_rt.admission import Capacity, Placement
 from nova_rt.scheduler import host_stats
 from nova_rt.tests.unit.scheduler import objects
 
@@ -35,6 +35,22 @@ class OfTest(base.BaseTestCase):
             self.assertEqual(
                 Capacity(free, host),
                 host_stats.parse_free(objects.host_state('h', free, host)),
+            )
+
+    def test_changes_beside_free_bandwidth_are_seen(self):
+        """After a restart with other options, for example."""
+        cpus = {0: 1, 1: 1}
+        nodes = {0: (0,), 1: (1,)}
+        for options in (
+            {},
+            {'nodes': nodes},
+            {'nodes': nodes, 'placement': Placement.BEST_FIT},
+            {'placement': Placement.FIRST_FIT},
+        ):
+            rt = {f'rt_{name}': value for name, value in options.items()}
+            self.assertEqual(
+                Capacity(cpus, **options),
+                host_stats.parse_free(objects.host_state('h', cpus, **rt)),
             )
 
     def test_hosts_are_kept_apart(self):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.scheduler.manager with real databases and Placement."""
 
-import inspect
 import json
 
 import ddt
@@ -18,32 +17,12 @@ from oslo_utils import uuidutils
 from oslotest import base
 
 from nova_rt import extra_specs
-from nova_rt.scheduler import manager, survey
+from nova_rt.scheduler import survey
 from nova_rt.tests.unit.scheduler import cloud, objects
 
 FLAVOR = {'rt:reservation': '600/1000'}
 GUARANTEE = (extra_specs.TRAIT_GUARANTEE, extra_specs.TRAIT_LIMIT)
 LIMIT = (extra_specs.TRAIT_LIMIT,)
-
-
-class SignatureTest(base.BaseTestCase):
-    """Fails first when Nova changes what we override."""
-
-    def _signature(self, cls):
-        # expected_exceptions() hides the method behind *args.
-        method = inspect.getclosurevars(cls.select_destinations).nonlocals
-        return [
-            (parameter.name, parameter.default)
-            for parameter in inspect.signature(
-                method['func']
-            ).parameters.values()
-        ]
-
-    def test_select_destinations(self):
-        self.assertEqual(
-            self._signature(nova_manager.SchedulerManager),
-            self._signature(manager.RTSchedulerManager),
-        )
 
 
 class NoFilter(filters.BaseHostFilter):
@@ -126,6 +105,15 @@ class RTSchedulerManagerTest(ManagerTestCase):
         self.assertIn('asked 600000', message)
         self.assertIn('free 350000', message)
         self.assertIn('best of 2', message)
+
+    def test_placement_has_given_it_away(self):
+        """The host has not published the server that is being built on it."""
+        self._add('one', (950_000,))
+        self.assertEqual(['one'], self._select())
+        message = self._refusal()
+        self.assertIn('asked 600000', message)
+        self.assertIn('room on 1 host(s)', message)
+        self.assertIn('given it away', message)
 
     def test_nothing_at_all_is_free(self):
         self._add('one', (0,))

@@ -14,8 +14,8 @@ from oslo_config import cfg
 from oslotest import base
 
 from nova_rt import conf as nova_rt_conf
+from nova_rt.cmd.cli import base as commands
 from nova_rt.cmd.manage import app
-from nova_rt.cmd.manage import base as commands
 from nova_rt.tests.fixtures import manage
 
 HOSTILE = '\x1b]0;owned\x07 \u202ereversed\nnext line'

@@ -2,17 +2,14 @@
 """Tests of nova-rt-manage db."""
 
 import datetime
-import io
 import json
-import types
 
 import fixtures
 from oslotest import base
 import sqlalchemy as sa
 
-from nova_rt.cmd.manage import database as commands
 from nova_rt.db import api, session
-from nova_rt.tests.fixtures import database
+from nova_rt.tests.fixtures import database, manage
 from nova_rt.tests.fixtures.reports import MINUTE, UUID, sample
 
 WEEK = datetime.timedelta(days=7)
@@ -22,58 +19,60 @@ class DatabaseCommandsTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.database = self.useFixture(database.Database(synced=False))
-        self.printed = self.useFixture(fixtures.StringStream('stdout')).stream
 
-    def _run(self, command, *words, conf=None):
-        """Run a command.
+    def _run(self, *words, conf=None):
+        return manage.run(conf or self.database.conf, 'db', *words)
 
-        :returns: its exit code, and what it printed
-        """
-        out = io.StringIO()
-        app = types.SimpleNamespace(
-            conf=conf or self.database.conf, stdout=out
-        )
-        made = command(app, None)
-        with fixtures.MonkeyPatch('sys.stdout', out):
-            code = made.run(made.get_parser('it').parse_args(words))
-        return code, out.getvalue()
-
-    def _version(self):
-        return json.loads(self._run(commands.Version, '-f', 'json')[1])
+    def _read(self, *words):
+        result = self._run(*words, '-f', 'json')
+        self.assertEqual(0, result.code, result.err)
+        return json.loads(result.out)
 
     def test_sync(self):
-        self.assertEqual({'revision': '', 'needed': '001'}, self._version())
-        code, text = self._run(commands.Check)
-        self.assertEqual(1, code)
-        self.assertIn('run nova-rt-manage db sync', text)
+        self.assertEqual(
+            {'revision': '', 'needed': '001'}, self._read('version')
+        )
+        result = self._run('check')
+        self.assertEqual(1, result.code)
+        self.assertIn('run nova-rt-manage db sync', result.out)
         for _ in range(2):
-            self.assertEqual(0, self._run(commands.Sync)[0])
+            self.assertEqual(0, self._run('sync').code)
             self.assertEqual(
-                {'revision': '001', 'needed': '001'}, self._version()
+                {'revision': '001', 'needed': '001'}, self._read('version')
             )
-            self.assertEqual((0, ''), self._run(commands.Check))
+            result = self._run('check')
+            self.assertEqual((0, ''), (result.code, result.out))
 
     def test_a_table_that_differs(self):
-        self._run(commands.Sync)
+        self._run('sync')
         with session.writer() as writer:
             writer.execute(sa.text('ALTER TABLE hosts ADD COLUMN ours INT'))
+        result = self._run('check')
         self.assertEqual(
-            (1, 'remove column: hosts ours\n'), self._run(commands.Check)
+            (1, 'remove column: hosts ours\n'), (result.code, result.out)
         )
 
+    def _assert_cannot_run(self, conf, text):
+        """One clean line, and the exit code that scripts look for."""
+        for command in ('sync', 'version', 'check', 'purge'):
+            result = self._run(command, conf=conf)
+            self.assertEqual((2, ''), (result.code, result.out), command)
+            self.assertEqual(1, result.err.count('\n'), result.err)
+            self.assertIn(text, result.err)
+
     def test_without_a_database(self):
-        for command in (commands.Sync, commands.Version, commands.Check,
-                        commands.Purge):  # fmt: skip
-            self.assertRaisesRegex(
-                commands.exception.NovaRTError,
-                'connection is not set',
-                self._run,
-                command,
-                conf=database.make_conf(),
-            )
+        self._assert_cannot_run(database.make_conf(), 'connection is not set')
+
+    def test_database_that_does_not_answer(self):
+        """The password of the URL is not printed."""
+        conf = database.make_conf(
+            'mysql+pymysql://nova_rt:secret@/nova_rt?unix_socket=/no/such',
+            max_retries=0,
+        )
+        self._assert_cannot_run(conf, 'does not answer (DBConnectionError)')
 
     def _fill(self):
-        self._run(commands.Sync)
+        self._run('sync')
         old = datetime.datetime.now(datetime.UTC) - WEEK
         api.record_samples('one', {UUID: [
             sample(0, at=old + minute * MINUTE) for minute in range(200)
@@ -85,18 +84,15 @@ class DatabaseCommandsTest(base.BaseTestCase):
 
     def test_purge(self):
         self._fill()
-        code, text = self._run(commands.Purge, '-f', 'json')
-        found = json.loads(text)
-        self.assertEqual((0, 200, True),
-                         (code, found['rows'], found['finished']))  # fmt: skip
-        found = json.loads(self._run(commands.Purge, '-f', 'json')[1])
+        found = self._read('purge')
+        self.assertEqual((200, True), (found['rows'], found['finished']))
+        found = self._read('purge')
         self.assertEqual((0, 0), (found['rows'], found['transactions']))
 
     def test_purge_for_a_while(self):
         self._fill()
         self.useFixture(fixtures.MonkeyPatch('nova_rt.db.retention.STEP', 50))
-        words = ('--max-seconds', '0', '-f', 'json')
-        found = json.loads(self._run(commands.Purge, *words)[1])
+        found = self._read('purge', '--max-seconds', '0')
         self.assertEqual((50, 1, False), (
             found['rows'], found['transactions'], found['finished']
         ))  # fmt: skip

@@ -9,6 +9,7 @@ from nova.scheduler import filters as nova_filters
 from oslo_utils.fixture import uuidsentinel as uuids
 from oslotest import base
 
+from nova_rt.admission import Placement
 from nova_rt.scheduler.filters import rt_bandwidth_filter
 from nova_rt.tests.unit.scheduler import objects
 
@@ -63,6 +64,45 @@ class RTBandwidthFilterTest(base.BaseTestCase):
         )
         self.assertTrue(self._passes(host, vcpus=1))
         self.assertFalse(self._passes(host, vcpus=2))
+
+    def _passes_on_nodes(self, numa, **kwargs):
+        host = objects.host_state(
+            'nodes', {0: 900_000, 1: 100_000, 2: 900_000},
+            rt_nodes={0: (0, 1), 1: (2,)},
+        )  # fmt: skip
+        return self._passes(host, FLAVOR | {'rt:numa': numa}, **kwargs)
+
+    def test_nodes(self):
+        self.assertTrue(self._passes_on_nodes('prefer', vcpus=2))
+        self.assertTrue(self._passes_on_nodes('any', vcpus=2))
+        self.assertFalse(self._passes_on_nodes('same', vcpus=2))
+        self.assertIn('node 0 100000, node 1 0', self.log.output)
+        self.assertTrue(self._passes_on_nodes('same', vcpus=1))
+        hints = {'rt_reservation': ['100/1000']}
+        self.assertTrue(self._passes_on_nodes('same', vcpus=2, hints=hints))
+
+    def test_host_that_publishes_no_nodes_has_one(self):
+        host = objects.host_state(rt_free={0: 900_000, 1: 900_000})
+        specs = FLAVOR | {'rt:numa': 'same'}
+        self.assertTrue(self._passes(host, specs, vcpus=2))
+
+    def _count_passed(self, placement):
+        """How many servers of two CPUs one request can have there."""
+        host = objects.host_state(
+            str(placement), {0: 1_200_000, 1: 600_000, 2: 600_000},
+            rt_placement=placement,
+        )  # fmt: skip
+        spec = objects.request_spec(dict(FLAVOR), vcpus=2)
+        count = 0
+        while self.filter.host_passes(host, spec):
+            host.consume_from_request(spec)
+            count += 1
+        return count
+
+    def test_several_servers_by_the_heuristic_of_the_host(self):
+        """As many as its compute service will claim."""
+        self.assertEqual(2, self._count_passed(Placement.WORST_FIT))
+        self.assertEqual(1, self._count_passed(Placement.BEST_FIT))
 
     def test_hint_needs_less(self):
         host = objects.host_state(rt_free={0: 300_000})

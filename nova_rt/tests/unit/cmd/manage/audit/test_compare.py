@@ -8,7 +8,13 @@ from oslotest import base
 
 from nova_rt.admission import Capacity
 from nova_rt.cmd.manage.audit import compare, picture
-from nova_rt.cmd.manage.audit.picture import Container, Holder, Row, Server
+from nova_rt.cmd.manage.audit.picture import (
+    Container,
+    Holder,
+    Move,
+    Row,
+    Server,
+)
 from nova_rt.record import Record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
@@ -400,4 +406,58 @@ class RowTest(CompareTestBase):
                 'host1', rows={B: GOOD.rows[A]}, holders={B: Holder.GONE}
             ),
             picture.ReleaseRow(B, 'host1'),
+        )  # fmt: skip
+
+
+class MoveTest(CompareTestBase):
+    """A server that waits for the confirmation of a resize."""
+
+    #: Of one whose old reservation is on this host, and whose new is not.
+    GONE = change(
+        servers={},
+        moves={'migration': Move(A, RECORD)},
+        allocations={'migration': 1_200_000},
+    )
+
+    def test_it_has_left(self):
+        self.assert_clean(self.GONE)
+
+    def test_it_is_here(self):
+        """The two slots of a resize on one host."""
+        self.assert_clean(
+            change(
+                moves={'migration': Move(A, SMALLER)},
+                allocations={A: 1_200_000, 'migration': 600_000},
+                free=Capacity({0: 50_000, 1: 950_000, 2: 50_000, 3: 950_000}),
+            )
+        )
+
+    def test_migration_without_its_allocation(self):
+        self.assert_found(
+            picture.Source.PLACEMENT, A, 'holds 0 ppm for its migration',
+            dataclasses.replace(self.GONE, allocations={}),
+        )  # fmt: skip
+
+    def test_claim_that_is_not_held(self):
+        self.assert_found(
+            picture.Source.TRACKER, '', 'CPU 0: 950000 instead of 350000',
+            dataclasses.replace(
+                self.GONE, free=Capacity(dict.fromkeys(range(4), 950_000))
+            ),
+        )  # fmt: skip
+
+    def test_broken_record(self):
+        self.assert_found(
+            picture.Source.RECORD, A, 'broken',
+            dataclasses.replace(
+                self.GONE, moves={'migration': Move(A, 'broken')}
+            ),
+        )  # fmt: skip
+
+    def test_row_of_one_that_has_left(self):
+        self.assert_found(
+            picture.Source.DATABASE, A, 'the database has 300/1000',
+            dataclasses.replace(
+                self.GONE, rows={A: Row(Reservation(300, 1000), (0, 2))}
+            ),
         )  # fmt: skip

@@ -7,12 +7,14 @@ called wrongly, or could not read what it needs.
 
 import argparse
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cliff import command, lister, show
-from oslo_config import cfg
 
-from nova_rt.cmd.manage import terminal
+from nova_rt.cmd.cli import terminal
+
+if TYPE_CHECKING:
+    from oslo_config import cfg
 
 
 class CommandFailed(Exception):
@@ -39,8 +41,8 @@ class ExitCodes(command.Command):
     exit_code = 0
 
     @property
-    def conf(self) -> cfg.ConfigOpts:
-        """The configuration of the program."""
+    def conf(self) -> 'cfg.ConfigOpts':
+        """The configuration of a program that has one."""
         program: Any = self.app
         conf: cfg.ConfigOpts = program.conf
         return conf

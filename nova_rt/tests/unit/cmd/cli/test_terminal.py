@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.cmd.manage.terminal."""
+"""Tests of nova_rt.cmd.cli.terminal."""
 
 import sys
 import unicodedata
 
 from oslotest import base
 
-from nova_rt.cmd.manage import terminal
+from nova_rt.cmd.cli import terminal
 
 
 class EscapeTest(base.BaseTestCase):

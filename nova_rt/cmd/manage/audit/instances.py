@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Nova's objects say about the reservations of servers and moves."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nova import exception as nova_exception
+from nova.compute import vm_states
+
+from nova_rt import exception, node_stats
+from nova_rt.admission import Capacity
+from nova_rt.cmd.manage.audit.picture import Move, Server
+from nova_rt.record import Record
+from nova_rt.request import HintRule, Request, choose_hints
+from nova_rt.virt.libvirt import servers
+
+
+def is_busy(instance: Any) -> bool:
+    """Look whether something is being done to a server.
+
+    :returns: whether it is, so that sources may differ for a moment
+    """
+    return (
+        instance.task_state is not None
+        or instance.vm_state == vm_states.BUILDING
+    )
+
+
+def is_waiting(migration: Any) -> bool:
+    """Look whether a resize waits to be confirmed or reverted.
+
+    :param migration: nova.objects.Migration
+    :returns: whether it does, so that all sources must agree
+    """
+    if migration.status != 'finished':
+        return False
+    try:
+        instance = migration.instance
+    except nova_exception.InstanceNotFound:
+        return False
+    return (
+        instance.vm_state == vm_states.RESIZED and instance.task_state is None
+    )
+
+
+def read_move(migration: Any) -> Move | None:
+    """Read what a server holds on the host that it was resized from.
+
+    :returns: None for one that was plain
+    """
+    rec: Record | str | None
+    try:
+        rec = servers.read_source(migration.instance)
+    except exception.InvalidRecord as err:
+        rec = str(err)
+    return None if rec is None else Move(migration.instance_uuid, rec)
+
+
+def make_server(
+    instance: Any, hints: Mapping[str, Any] | None, moving: bool
+) -> Server:
+    """Read what a real-time server asks for and what its record says.
+
+    :param instance: nova.objects.Instance
+    :param hints: of its RequestSpec; None if that is gone
+    :param moving: whether it is being moved
+    :returns: what was read, or why it could not be
+    """
+    rec: Record | str
+    try:
+        found = servers.read_claimed(instance)
+        assert found is not None  # it is real-time
+        rec = found
+    except exception.InvalidRecord as err:
+        rec = str(err)
+    asked: Request | str | None = None
+    if hints is not None:
+        try:
+            # Not by the bounds of today: those of its creation counted.
+            asked = Request.from_flavor(
+                instance.flavor.extra_specs, instance.flavor.vcpus,
+                choose_hints(hints, instance.flavor.flavorid), HintRule.ANY,
+            )  # fmt: skip
+        except exception.InvalidRequest as err:
+            asked = str(err)
+    return Server(asked, rec, moving or is_busy(instance))
+
+
+def parse_free(stats: Mapping[str, str | None]) -> Capacity | str | None:
+    """Read what a compute node publishes.
+
+    :returns: None if nothing; a sentence if it cannot be read
+    """
+    try:
+        return node_stats.parse(stats)
+    except ValueError as err:
+        return str(err)

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does the installed Nova have what we extend and call.
+
+Half of it is private to Nova and may change in any commit, so its release
+number alone says little: what is compared here is what our classes stand on.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import importlib
+import inspect
+from typing import Any
+
+#: Versions of Nova on which the whole of nova_rt has run, as a prefix of what
+#: the package calls itself -> what that is.
+TRIED = {
+    '34.': 'release 34',
+    '33.0.0.dev373': 'commit 00a030403f, shortly before release 34',
+    # The same, from a clone without tags.
+    '33.1.0.dev347': 'commit 00a030403f, shortly before release 34',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Extension:
+    """What a class of ours needs of a class of Nova.
+
+    :ivar ours: module and name of our class
+    :ivar theirs: module and name of the class that it extends
+    :ivar overridden: methods that Nova calls, with the same parameters
+    :ivar handed_on: the same, where ours take ``*args, **kwargs`` -> the
+        names of Nova's parameters; one that is not in every Nova has a ``?``
+    :ivar called: methods that we call -> the names of their parameters
+    """
+
+    ours: tuple[str, str]
+    theirs: tuple[str, str]
+    overridden: frozenset[str]
+    handed_on: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    called: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+SCHEDULER = Extension(
+    ('nova_rt.scheduler.manager', 'RTSchedulerManager'),
+    ('nova.scheduler.manager', 'SchedulerManager'),
+    frozenset({'select_destinations'}),
+)
+MANAGER = Extension(
+    ('nova_rt.compute.manager', 'RTComputeManager'),
+    ('nova.compute.manager', 'ComputeManager'),
+    frozenset(
+        {
+            '_build_and_run_instance',
+            '_do_build_and_run_instance',
+            '_get_rescue_image',
+            '_init_instance',
+            '_nil_out_instance_obj_host_and_node',
+            'cleanup_host',
+            'init_host',
+        }
+    ),
+    called={
+        '_get_instance_block_device_info': 'self context instance '
+        'refresh_conn_info bdms',
+        '_get_scheduler_hints': 'filter_properties request_spec',
+        '_set_instance_obj_error_state': 'self instance clean_task_state',
+    },
+)
+MOVES = Extension(
+    ('nova_rt.compute.move_manager', 'MoveManager'),
+    ('nova.compute.manager', 'ComputeManager'),
+    frozenset(
+        {
+            '_do_prep_resize',
+            '_finish_resize',
+            '_prep_resize',
+            '_resize_instance',
+            '_revert_instance_flavor_host_node',
+            '_send_finish_resize_notifications',
+        }
+    ),
+    handed_on={
+        '_do_rebuild_instance_with_claim': 'self context instance '
+        'orig_image_ref image_meta injected_files new_pass '
+        'orig_sys_metadata bdms evacuate on_shared_storage '
+        'preserve_ephemeral migration request_spec allocations '
+        'rebuild_claim scheduled_node limits accel_uuids '
+        'reimage_boot_volume target_state',
+    },
+    called={
+        '_get_scheduler_hints': 'filter_properties request_spec',
+        '_set_instance_info': 'instance flavor',
+    },
+)
+TRACKER = Extension(
+    ('nova_rt.compute.resource_tracker', 'RTResourceTracker'),
+    ('nova.compute.resource_tracker', 'ResourceTracker'),
+    frozenset(
+        {
+            '_update',
+            '_update_usage_from_instance',
+            '_update_usage_from_instances',
+            '_update_usage_from_migrations',
+            'update_usage',
+        }
+    ),
+    called={'disabled': 'self nodename'},
+)
+CLAIMS = Extension(
+    ('nova_rt.compute.claim_tracker', 'ClaimTracker'),
+    ('nova.compute.resource_tracker', 'ResourceTracker'),
+    frozenset(
+        {
+            '_drop_move_claim',
+            '_move_claim',
+            '_set_instance_host_and_node',
+            'delete_allocation_for_shelve_offloaded_instance',
+            'finish_evacuation',
+            'instance_claim',
+        }
+    ),
+    called={'disabled': 'self nodename'},
+)
+DRIVER = Extension(
+    ('nova_rt.virt.libvirt.driver', 'RTLibvirtDriver'),
+    ('nova.virt.libvirt.driver', 'LibvirtDriver'),
+    frozenset(
+        {
+            '_create_guest',
+            'check_can_live_migrate_destination',
+            'emit_event',
+            'get_instance_diagnostics',
+            'init_host',
+            'process_instances_at_startup',
+            'reboot',
+            'suspend',
+            'update_provider_tree',
+        }
+    ),
+    handed_on={
+        '_get_guest_config': 'self instance network_info image_meta disk_info '
+        'rescue block_device_info context mdevs accel_info share_info '
+        'old_guest',
+    },
+    called={
+        '_clean_shutdown': 'self instance timeout retry_interval',
+        '_create_domain_cleanup_lxc': 'self instance',
+        '_destroy': 'self instance',
+    },
+)
+CONTAINERS = Extension(
+    ('nova_rt.virt.libvirt.containers', 'ContainerDriver'),
+    ('nova.virt.libvirt.driver', 'LibvirtDriver'),
+    frozenset(
+        {
+            '_cleanup_failed_instance_base',
+            '_create_domain_setup_lxc',
+            '_get_instance_disk_info',
+            '_get_instance_disk_info_from_config',
+            '_teardown_container',
+            '_try_fetch_image_cache',
+            'delete_instance_files',
+            'init_host',
+            'migrate_disk_and_power_off',
+        }
+    ),
+    handed_on={
+        'finish_migration': 'self context migration instance disk_info '
+        'network_info image_meta resize_instance allocations '
+        'block_device_info power_on share_info?',
+    },
+    called={
+        '_connect_volume': 'self context connection_info instance encryption',
+        '_create_domain_cleanup_lxc': 'self instance',
+        '_create_images_and_backing': 'self context instance instance_dir '
+        'disk_info fallback_from_host',
+        '_is_booted_from_volume': 'block_device_info',
+    },
+)
+EXTENSIONS = (
+    SCHEDULER, MANAGER, MOVES, TRACKER, CLAIMS, DRIVER, CONTAINERS,
+)  # fmt: skip
+
+
+def describe(version: str) -> str | None:
+    """Say whether this nova_rt has run with a version of Nova.
+
+    :returns: what that version is; None if it was never tried
+    """
+    for prefix, what in TRIED.items():
+        if version.startswith(prefix):
+            return what
+    return None
+
+
+def find_misfits() -> list[str]:
+    """Compare what we need with the installed Nova.
+
+    A host without libvirt's Python module runs no nova-rt-compute: only what
+    nova-rt-scheduler needs is compared there.
+
+    :returns: a sentence for everything that is missing or different
+    """
+    return [text for each in EXTENSIONS for text in _compare(each)]
+
+
+def _compare(needed: Extension) -> Iterator[str]:
+    module, name = needed.ours
+    try:
+        ours = getattr(importlib.import_module(module), name)
+        module, name = needed.theirs
+        theirs = getattr(importlib.import_module(module), name)
+    except ImportError as err:
+        if err.name == 'libvirt':
+            return
+        yield f'{module} cannot be loaded: {err}'
+        return
+    except Exception as err:
+        # Of any kind: a module of ours uses something of Nova on its way.
+        yield f'{module} cannot be loaded: {err!r}'
+        return
+    yield from compare(needed, ours, theirs)
+
+
+def compare(needed: Extension, ours: Any, theirs: Any) -> Iterator[str]:
+    """Compare a class of ours with the class of Nova that it extends.
+
+    :returns: a sentence for everything that is missing or different
+    """
+    where = '.'.join(needed.theirs)
+    named = {**needed.handed_on, **needed.called}
+    for name in sorted(needed.overridden | named.keys()):
+        if not hasattr(theirs, name):
+            yield f'{where} has no {name}()'
+            continue
+        found = parameters(getattr(theirs, name))
+        if name in needed.overridden:
+            fits = found == parameters(getattr(ours, name))
+        else:
+            fits = _has_names(found, named[name])
+        if not fits:
+            yield f'{where}.{name}() takes {_render(found)}'
+
+
+def _has_names(found: list['Parameter'], names: str) -> bool:
+    has = [each.name for each in found]
+    wanted = [
+        name.removesuffix('?')
+        for name in names.split()
+        if not name.endswith('?') or name.removesuffix('?') in has
+    ]
+    return has == wanted
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """A parameter of a method, without its annotation."""
+
+    name: str
+    kind: str
+    default: Any
+
+
+def parameters(method: Callable[..., Any]) -> list[Parameter]:
+    """List the parameters of the function below decorators.
+
+    oslo.messaging's decorators hide it in a variable.
+    """
+    method = inspect.unwrap(method)
+    if method.__module__.startswith('oslo_messaging.'):
+        method = inspect.getclosurevars(method).nonlocals['func']
+    return [
+        Parameter(each.name, each.kind.description, each.default)
+        for each in inspect.signature(method).parameters.values()
+    ]
+
+
+def _render(found: list[Parameter]) -> str:
+    return f'({", ".join(each.name for each in found)})'

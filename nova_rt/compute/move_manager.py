@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nova's compute manager, with the reservations of servers that are moved.
+
+What a server is to have where it goes is noted before the claim, becomes its
+record in the step that saves it there, and is forgotten when the move fails.
+"""
+
+from typing import Any
+
+from nova import exception as nova_exception
+from nova.compute import manager
+from nova.objects import fields
+from oslo_utils import excutils
+
+from nova_rt import bounds, conf, events, exception, record, request
+from nova_rt.virt.libvirt import containers, faults, servers
+
+CONF = manager.CONF
+
+conf.register_opts(CONF)
+
+
+class MoveManager(manager.ComputeManager):
+    """ComputeManager that moves servers together with their reservations."""
+
+    def __init__(self, compute_driver=None, *args, **kwargs):
+        super().__init__(compute_driver, *args, **kwargs)
+        self._rt_bounds = bounds.Bounds.from_options(CONF.nova_rt)
+
+    def _do_prep_resize(
+        self, context: Any, image: Any, instance: Any, flavor: Any,
+        request_spec: Any, filter_properties: Any, node: Any,
+        clean_shutdown: Any, migration: Any, host_list: Any,
+    ) -> Any:  # fmt: skip
+        """On the last host there is, keep the reason of a failure."""
+        last = host_list is not None and not host_list
+        if last and servers.is_rt_move(instance, flavor):
+            filter_properties = without_retry(filter_properties)
+        return super()._do_prep_resize(
+            context, image, instance, flavor, request_spec,
+            filter_properties, node, clean_shutdown, migration, host_list,
+        )  # fmt: skip
+
+    def _prep_resize(
+        self, context: Any, image: Any, instance: Any, flavor: Any,
+        filter_properties: Any, node: Any, migration: Any,
+        request_spec: Any, clean_shutdown: bool = True,
+    ) -> Any:  # fmt: skip
+        """Note what the server is to have here, for the claim.
+
+        If no other host is left to try, the server stays as it is.
+        """
+        try:
+            containers.check_owners(self.driver, instance)
+        except nova_exception.ComputeResourcesUnavailable as err:
+            raise nova_exception.InstanceFaultRollback(err) from err
+        is_rt = servers.is_rt_move(instance, flavor)
+        if is_rt:
+            hints = self._get_scheduler_hints(filter_properties, request_spec)
+            self._rt_note_move(instance, flavor, hints)
+        try:
+            return super()._prep_resize(
+                context, image, instance, flavor, filter_properties, node,
+                migration, request_spec, clean_shutdown,
+            )  # fmt: skip
+        except nova_exception.ComputeResourcesUnavailable as err:
+            servers.forget_move(instance)
+            if not is_rt or (filter_properties or {}).get('retry'):
+                raise
+            raise nova_exception.InstanceFaultRollback(err) from err
+        except Exception:
+            # The claim has done so in its own copy of the server.
+            servers.forget_move(instance)
+            raise
+
+    def _rt_note_move(
+        self, instance: Any, flavor: Any, hints: dict[str, object]
+    ) -> None:
+        """Put what a moved server is to have into its system_metadata.
+
+        :raises InstanceFaultRollback: if it means nothing here
+        """
+        try:
+            if flavor.id == instance.flavor.id:
+                # Its record, and not what is allowed today.
+                rec = servers.read_claimed(instance)
+                asked = None if rec is None else rec.request
+            else:
+                asked = self._rt_read_request(flavor, hints)
+            servers.note_move(
+                instance, None if asked is None else record.Record(asked)
+            )
+        except exception.NovaRTError as err:
+            self._rt_refuse(instance, events.Action.REQUEST, err)
+            raise nova_exception.InstanceFaultRollback(
+                faults.ActionRefused(reason=faults.tell(err))
+            ) from err
+
+    def _resize_instance(
+        self, context: Any, instance: Any, image: Any, migration: Any,
+        flavor: Any, clean_shutdown: Any, request_spec: Any,
+    ) -> Any:  # fmt: skip
+        """Forget the move if the server cannot leave."""
+        try:
+            return super()._resize_instance(
+                context, instance, image, migration, flavor, clean_shutdown,
+                request_spec,
+            )  # fmt: skip
+        except Exception:
+            with excutils.save_and_reraise_exception():
+                if instance.host == self.host and (
+                    servers.forget_move(instance)
+                ):
+                    instance.save()
+
+    def _do_rebuild_instance_with_claim(
+        self, context: Any, instance: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Forget an evacuation that has failed.
+
+        The claim has done so in its own copy of the server. A server that is
+        rebuilt where it is has nothing to forget.
+        """
+        try:
+            return super()._do_rebuild_instance_with_claim(
+                context, instance, *args, **kwargs
+            )
+        except Exception:
+            servers.forget_move(instance)
+            raise
+
+    def _finish_resize(
+        self, context: Any, instance: Any, migration: Any, disk_info: Any,
+        image_meta: Any, bdms: Any, request_spec: Any,
+    ) -> Any:  # fmt: skip
+        """Let the server run with its new reservation from here on.
+
+        Nova saves it together with the new flavor. If the server cannot be
+        started, it stays here, and Placement holds what the new flavor asks
+        for: so the server keeps that, and not the old flavor as in Nova.
+        """
+        moved = servers.switch(instance)
+        try:
+            return super()._finish_resize(
+                context, instance, migration, disk_info, image_meta, bdms,
+                request_spec,
+            )  # fmt: skip
+        except Exception:
+            with excutils.save_and_reraise_exception():
+                if moved:
+                    if migration.is_resize:
+                        self._set_instance_info(instance, instance.new_flavor)
+                    servers.forget_move(instance)
+
+    def _send_finish_resize_notifications(
+        self, context: Any, instance: Any, bdms: Any, network_info: Any,
+        phase: Any,
+    ) -> Any:  # fmt: skip
+        """Count the new reservation as what the server runs with.
+
+        The first notification comes when the server was saved with it, and
+        before it is started.
+        """
+        if phase == fields.NotificationPhase.START and (
+            servers.has_switched(instance)
+        ):
+            self.rt.rt_switch(instance)
+        return super()._send_finish_resize_notifications(
+            context, instance, bdms, network_info, phase
+        )
+
+    def _revert_instance_flavor_host_node(
+        self, instance: Any, migration: Any
+    ) -> Any:
+        """Save the old reservation together with the old flavor and host."""
+        moved = servers.switch_back(instance)
+        result = super()._revert_instance_flavor_host_node(instance, migration)
+        if moved:
+            self.rt.rt_return(instance)
+        return result
+
+    def _rt_read_request(
+        self, flavor: Any, hints: dict[str, object]
+    ) -> request.Request | None:
+        """Read what a flavor and hints ask for.
+
+        :returns: None for a plain flavor
+        :raises InvalidRequest: if it means nothing here
+        """
+        asked = self._rt_bounds.parse_request(
+            flavor.extra_specs,
+            flavor.vcpus,
+            request.choose_hints(hints, flavor.flavorid),
+        )
+        if asked is not None:
+            self.driver.reservations.check_request(asked)
+        return asked
+
+    def _rt_refuse(
+        self, instance: Any, action: events.Action, reason: str | Exception
+    ) -> str:
+        return self.driver.reservations.refuse(instance.uuid, action, reason)
+
+
+def without_retry(filter_properties: Any) -> dict[str, Any]:
+    """Nova then does not send the server on to another host."""
+    return {
+        key: value
+        for key, value in (filter_properties or {}).items()
+        if key != 'retry'
+    }

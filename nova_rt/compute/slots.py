@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which slots of which servers this host holds, when Nova is asked.
+
+A host tells by its role in Nova's migration; where the slots are kept and how
+they change is in :mod:`nova_rt.virt.libvirt.servers`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import task_states, vm_states
+from nova.objects import fields
+from oslo_log import log as logging
+
+from nova_rt.virt.libvirt import servers
+from nova_rt.virt.libvirt.claims import Slots
+from nova_rt.virt.libvirt.reservations import Reservations
+
+LOG = logging.getLogger(__name__)
+
+_MOVING = (
+    *task_states.resizing_states,
+    *task_states.rebuild_states,
+)
+_read = Reservations.read_or_tell
+
+
+def find(
+    host: str,
+    instances: Iterable[Any],
+    migrations: Iterable[Any],
+    returning: Mapping[str, Any],
+) -> dict[str, Slots]:
+    """Find what servers hold on a host.
+
+    :param host: name of the host
+    :param instances: nova.objects.Instance of each server whose host it is
+    :param migrations: nova.objects.Migration to or from the host that are
+        not over
+    :param returning: what :func:`find_returning` has found
+    :returns: by UUID of the server
+    """
+    here = {instance.uuid: instance for instance in instances}
+    moves = _pair(migrations, here)
+    found = {}
+    for uuid, instance in here.items():
+        migration, _ = moves.pop(uuid, (None, None))
+        if migration is not None:
+            found[uuid] = _of_moving(host, instance, migration)
+        elif uuid in returning:
+            found[uuid] = Slots(_read(servers.read_source, instance))
+        elif not _has_left(instance):
+            found[uuid] = Slots(_read(servers.read_claimed, instance))
+    for uuid, (migration, instance) in moves.items():
+        found[uuid] = _of_absent(host, instance, migration)
+    for uuid in returning.keys() - here.keys():
+        found[uuid] = _beside(servers.read_source, returning[uuid])
+    return found
+
+
+def _pair(
+    migrations: Iterable[Any], here: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """Find the move that each server is in.
+
+    :returns: UUID of the server -> migration and instance
+    """
+    moves = {}
+    for migration in migrations:
+        if migration.is_live_migration:
+            continue
+        uuid = migration.instance_uuid
+        try:
+            instance = here.get(uuid) or migration.instance
+            if not instance.deleted and is_moving(instance, migration):
+                moves[uuid] = migration, instance
+        except nova_exception.InstanceNotFound:
+            continue
+    return moves
+
+
+def is_moving(instance: Any, migration: Any) -> bool:
+    """Look whether a migration is the move that a server is in.
+
+    As Nova's resource tracker does, which leaves out servers in ERROR that
+    are being evacuated.
+
+    :param instance: nova.objects.Instance with its migration context
+    :returns: whether it is; not before its claim, and not after it was
+        confirmed or dropped
+    """
+    context = instance.migration_context
+    return (
+        context is not None
+        and context.migration_id == migration.id
+        and (
+            instance.vm_state == vm_states.RESIZED
+            or instance.task_state in _MOVING
+        )
+    )
+
+
+def _of_moving(host: str, instance: Any, migration: Any) -> Slots:
+    """What a server holds on its host while it is being moved."""
+    is_source = migration.source_compute == host
+    if migration.dest_compute != host:
+        return Slots(_read(servers.read_claimed, instance))
+    if is_source:
+        return Slots(
+            _read(servers.read_claimed, instance),
+            _beside(servers.read_beside, instance).beside,
+        )
+    return Slots(_read(servers.read_destination, instance))
+
+
+def _of_absent(host: str, instance: Any, migration: Any) -> Slots:
+    """What a server holds on a host that it comes to or has left."""
+    evacuated = migration.migration_type == fields.MigrationType.EVACUATION
+    if migration.dest_compute == host:
+        if evacuated:
+            # It runs here before Nova says that it is here.
+            return Slots(_read(servers.read_destination, instance))
+        return _beside(servers.read_destination, instance)
+    # A dead host gets nothing back.
+    return Slots() if evacuated else _beside(servers.read_source, instance)
+
+
+def _beside(read: Any, instance: Any) -> Slots:
+    known = _read(read, instance)
+    # One that cannot be read runs nowhere here: nothing is to be stopped.
+    return Slots(None, None if isinstance(known, Exception) else known)
+
+
+def _has_left(instance: Any) -> bool:
+    """Whether a server was reverted here and waits for its old host.
+
+    Nova has dropped the claim, but the server's host changes later.
+    """
+    return (
+        instance.task_state == task_states.RESIZE_REVERTING
+        and instance.migration_context is not None
+    )
+
+
+def find_returning(context: Any, host: str) -> dict[str, Any]:
+    """Find servers that were reverted and are on their way back to a host.
+
+    The migration is over for Nova as soon as the destination has dropped its
+    claim, while the source still needs what it holds in Placement.
+
+    :param host: name of the source
+    :returns: UUID -> nova.objects.Instance
+    """
+    migrations = objects.MigrationList.get_by_filters(
+        context, {'source_compute': host, 'status': 'reverted'}
+    )
+    ids: dict[str, set[int]] = {}
+    for migration in migrations:
+        ids.setdefault(migration.instance_uuid, set()).add(migration.id)
+    if not ids:
+        return {}
+    instances = objects.InstanceList.get_by_filters(
+        context,
+        {
+            'uuid': sorted(ids),
+            'task_state': task_states.RESIZE_REVERTING,
+            'deleted': False,
+        },
+        expected_attrs=['system_metadata', 'flavor', 'migration_context'],
+    )
+    return {
+        instance.uuid: instance
+        for instance in instances
+        if instance.migration_context is not None
+        and instance.migration_context.migration_id in ids[instance.uuid]
+    }

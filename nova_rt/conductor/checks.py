@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks values that came over the message bus for their types and sizes."""
+
+from collections.abc import Callable, Sequence
+import re
+from typing import Any
+
+from nova_rt import exception
+
+_MAX = 2**62
+
+
+def kind(name: str, value: Any, wanted: Callable[..., Any], most: int) -> Any:
+    """Check that a value is a list or a dict, and not too long.
+
+    :param most: how many entries it may have
+    :returns: the value
+    :raises InvalidReport: if it is anything else
+    """
+    assert isinstance(wanted, type)
+    if not isinstance(value, wanted):
+        raise exception.InvalidReport(f'{name} is no {wanted.__name__}')
+    if len(value) > most:  # type: ignore[arg-type]
+        raise exception.InvalidReport(f'{name} has more than {most} entries')
+    return value
+
+
+def integer(name: str, value: Any, low: int = 0, high: int = _MAX) -> int:
+    """Check a whole number.
+
+    :returns: the number
+    :raises InvalidReport: if it is none from ``low`` to ``high``
+    """
+    # True is an int, too.
+    if type(value) is not int:
+        raise exception.InvalidReport(f'{name} is no whole number')
+    if not low <= value <= high:
+        raise exception.InvalidReport(f'{name} is not from {low} to {high}')
+    return value
+
+
+def integers(
+    name: str, row: Any, count: int, may_lack: Sequence[int] = ()
+) -> list[Any]:
+    """Check a list of whole numbers.
+
+    :param count: how many there must be
+    :param may_lack: indexes of those that may be None
+    :returns: the numbers
+    :raises InvalidReport: if it is anything else
+    """
+    row = kind(name, row, list, count)
+    if len(row) < count:
+        raise exception.InvalidReport(f'{name} has less than {count} numbers')
+    return [
+        None if value is None and index in may_lack else integer(name, value)
+        for index, value in enumerate(row)
+    ]
+
+
+def text(name: str, value: Any, form: re.Pattern[str]) -> str:
+    """Check a text.
+
+    :returns: the text
+    :raises InvalidReport: if it is none of this form
+    """
+    if not isinstance(value, str) or form.fullmatch(value) is None:
+        raise exception.InvalidReport(
+            f'{name} is not of the form {form.pattern}'
+        )
+    return value

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups in the partition that nothing runs in: libvirt has left them.
+
+They keep their reservations, though no server has them. Which of them go is
+decided in :mod:`nova_rt.privsep.left`, where it cannot be got round; here they
+are found, and kept if libvirt says that their container runs.
+"""
+
+from collections.abc import Collection, Iterator
+import contextlib
+import dataclasses
+import errno
+import pathlib
+
+from nova_rt.host.cgroup import Container, Hierarchy
+from nova_rt.host.files import Files
+from nova_rt.host.interface import Share
+from nova_rt.host.protocol import Backend
+import nova_rt.privsep.left
+
+_GONE = (errno.ENOENT, errno.ENODEV)
+
+
+@dataclasses.dataclass(frozen=True)
+class Left:
+    """A group in the partition without tasks.
+
+    :ivar name: of the group
+    :ivar held: what it reserves, or reserved; None if nothing
+    :ivar kept: why it is still there; None if it was removed
+    """
+
+    name: str
+    held: Share | None
+    kept: str | None
+
+
+def reclaim(
+    files: Files,
+    backend: Backend,
+    partition: pathlib.Path,
+    running: Collection[int],
+) -> list[Left]:
+    """Remove the groups of containers that have ended.
+
+    :param running: the libvirt_lxc processes of containers that run
+    :returns: all groups without tasks, removed or not
+    :raises OSError: with the kernel's errno
+    """
+    hierarchy = backend.hierarchy
+    found = []
+    for group in _find_unused(hierarchy, partition):
+        held = _read_held(backend, group)
+        kept = _remove(files, hierarchy, group, running)
+        found.append(Left(group.name, held, kept))
+    return found
+
+
+def _find_unused(
+    hierarchy: Hierarchy, partition: pathlib.Path
+) -> Iterator[pathlib.Path]:
+    """Find the groups in the partition that have no tasks, by name.
+
+    On cgroup v1 one of cpusets may be left alone.
+    """
+    names: set[str] = set()
+    for top in _in_all(hierarchy, partition):
+        with contextlib.suppress(FileNotFoundError):
+            names.update(path.name for path in hierarchy.files.groups(top))
+    for name in sorted(names):
+        group = partition / name
+        if not any(
+            _is_used(hierarchy, each) for each in _in_all(hierarchy, group)
+        ):
+            yield group
+
+
+def _in_all(
+    hierarchy: Hierarchy, group: pathlib.Path
+) -> tuple[pathlib.Path, ...]:
+    """The same group in every hierarchy that nova_rt writes to."""
+    return hierarchy.find_reserving(Container(0, (group,)))
+
+
+def _is_used(hierarchy: Hierarchy, group: pathlib.Path) -> bool:
+    """Whether a group has tasks; one that cannot be read counts as if so."""
+    try:
+        return bool(hierarchy.read_tasks_inside(group))
+    except OSError as err:
+        return err.errno not in _GONE
+
+
+def _remove(
+    files: Files,
+    hierarchy: Hierarchy,
+    group: pathlib.Path,
+    running: Collection[int],
+) -> str | None:
+    """Remove a group without tasks, if it may be.
+
+    :returns: why not
+    """
+    pid = nova_rt.privsep.left.read_pid(group.name)
+    if pid is None:
+        return 'libvirt gives no container such a name'
+    if pid in running and not _is_elsewhere(hierarchy, pid, group):
+        return 'libvirt says that the container runs'
+    try:
+        files.reclaim(group)
+    except OSError as err:
+        # libvirt may have come back to it.
+        if err.errno not in _GONE:
+            return err.strerror or str(err)
+    return None
+
+
+def _is_elsewhere(hierarchy: Hierarchy, pid: int, group: pathlib.Path) -> bool:
+    """Whether a number is by now that of another container's process."""
+    try:
+        levels = hierarchy.find_container(pid, group.parent).levels
+    except OSError:
+        return False
+    return group not in levels
+
+
+def _read_held(backend: Backend, group: pathlib.Path) -> Share | None:
+    """Read what a group reserves: itself, or one in it.
+
+    :returns: None if nothing
+    """
+    with contextlib.suppress(OSError):
+        for each in (group, *backend.hierarchy.files.groups(group)):
+            held = backend.read_share(Container(0, (each,)))
+            if held.cost_ppm:
+                return held
+    return None

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose files a container may have, where it has run.
+
+A root disk has the IDs that the container's users have inside: the mount maps
+them, the disk is never changed (:mod:`nova_rt.host.idmaps`). It is therefore
+right on any host that maps at least the IDs that the container had so far,
+to whatever IDs of that host. Where one is not mapped, its files belong to
+nobody, and no user of the container can take them back.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+from typing import Self
+
+from nova_rt.host.idmaps import IDMaps
+
+#: Key in ``instance.system_metadata``.
+KEY = 'nova_rt_owners'
+
+#: One past the largest ID that there is.
+_IDS = (1 << 32) - 1
+
+#: (first ID, one past the last), ascending, with gaps between them.
+_Ranges = tuple[tuple[int, int], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Owners:
+    """IDs inside a container.
+
+    :ivar users: ranges: (first, one past the last)
+    :ivar groups: the same of groups
+    """
+
+    users: _Ranges
+    groups: _Ranges
+
+    @classmethod
+    def of(cls, maps: IDMaps | None) -> Self:
+        """List the IDs that a container has on a host.
+
+        :param maps: those of the host; None if it maps nothing, and every ID
+            is what it is
+        :returns: from either kind of map
+        """
+        if maps is None:
+            return cls(((0, _IDS),), ((0, _IDS),))
+        return cls(
+            _merge((first, first + count) for first, _, count in maps.uids),
+            _merge((first, first + count) for first, _, count in maps.gids),
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what :meth:`render` wrote.
+
+        :returns: the same IDs
+        :raises ValueError: if it is anything else
+        """
+        users, groups = text.split(';')
+        return cls(_parse(users), _parse(groups))
+
+    def render(self) -> str:
+        """Write them as text, such as ``0-65535;0-65535``.
+
+        :returns: ranges of users, then of groups
+        """
+        return ';'.join(
+            ','.join(f'{first}-{past - 1}' for first, past in ranges)
+            for ranges in (self.users, self.groups)
+        )
+
+    def joined(self, other: Self) -> Self:
+        """Add IDs.
+
+        :returns: those of either
+        """
+        return type(self)(
+            _merge(self.users + other.users),
+            _merge(self.groups + other.groups),
+        )
+
+    def includes(self, other: Self) -> bool:
+        """Look whether there are no others.
+
+        :returns: whether all of the other are here
+        """
+        return self.joined(other) == self
+
+
+def _merge(ranges: Iterable[tuple[int, int]]) -> _Ranges:
+    merged: list[tuple[int, int]] = []
+    for first, past in sorted(ranges):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(past, merged[-1][1]))
+        else:
+            merged.append((first, past))
+    return tuple(merged)
+
+
+def _parse(text: str) -> _Ranges:
+    ranges = []
+    for part in text.split(','):
+        first, last = map(int, part.split('-'))
+        ranges.append((first, last + 1))
+    return _merge(ranges)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service that is killed in the middle of a move.
+
+On the lab it is, see ``lab/tests/test_kills.py``. Here the thread that gets to
+a step never comes back from there, so that nothing is cleaned up, and another
+service takes over.
+"""
+
+import threading
+
+import fixtures
+from nova import monkey_patch, service
+
+from nova_rt.tests.functional import moves
+
+
+class KillsTestBase(moves.MovesTestBase):
+    def setUp(self):
+        if monkey_patch.is_patched():
+            self.skipTest('runs on native threads, as nova-compute does')
+        super().setUp()
+        # Who is killed waits for nobody.
+        self.flags(manager_shutdown_timeout=0)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                service.Service, '_wait_rpc_server', lambda *args: None
+            )
+        )
+
+    def kill(self, host, action, owner, name, after=False, locked=False):
+        """Ask for an action, and kill a host before or after a method.
+
+        :param action: what is posted for ``self.server``
+        :param locked: whether the method runs under a lock that the next
+            service, which is in the same process here, would wait for
+        """
+        reached, over = threading.Event(), threading.Event()
+        original = getattr(owner, name)
+        thread = []
+
+        def step(*args, **kwargs):
+            if thread:
+                return original(*args, **kwargs)
+            thread.append(threading.current_thread())
+            if after:
+                original(*args, **kwargs)
+            reached.set()
+            if not locked:
+                over.wait()
+            raise SystemExit
+
+        self.addCleanup(over.set)
+        with fixtures.MockPatchObject(owner, name, step):
+            self.api.post_server_action(self.server['id'], action)
+            self.assertTrue(reached.wait(60))
+            self.restart_compute_service(host)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two hosts and what tests of moves ask of them."""
+
+import collections
+import contextlib
+
+from nova import objects
+from nova.tests.functional.libvirt import base as nova_base
+
+from nova_rt import admission
+from nova_rt.tests.functional import base
+from nova_rt.virt.libvirt import metadata, servers
+
+HOSTS = ('compute1', 'compute2')
+
+
+class MovesTestBase(base.RTServersTestBase):
+    """Two hosts that share their instances' directory."""
+
+    ADMIN_API = True
+    CAST_AS_CALL = False
+
+    def setUp(self):
+        super().setUp()
+        for host in HOSTS:
+            self.start_compute(host)
+
+    # Asking for moves
+
+    def plain_flavor(self):
+        return self._create_flavor(memory_mb=64, vcpu=1, disk=10, ephemeral=0)
+
+    def host_of(self, server):
+        return self.instance(server).host
+
+    def other(self, host):
+        return HOSTS[1 - HOSTS.index(host)]
+
+    def stay(self, host):
+        """From now on, nothing is scheduled to the other host."""
+        self.flags(allow_resize_to_same_host=True)
+        self.enable(self.other(host), False)
+
+    def enable(self, host, enabled=True):
+        service = self.api.get_services('nova-compute', host)[0]['id']
+        status = 'enabled' if enabled else 'disabled'
+        self.api.put_service(service, {'status': status})
+
+    def resize(self, server, flavor, state='VERIFY_RESIZE'):
+        self.api.post_server_action(
+            server['id'], {'resize': {'flavorRef': flavor}}
+        )
+        return self._wait_for_state_change(server, state)
+
+    def migrate(self, server, host=None, state='VERIFY_RESIZE'):
+        return self._migrate_server(server, host, state)
+
+    def move(self, server, flavor=None):
+        return self.resize(server, flavor) if flavor else self.migrate(server)
+
+    @contextlib.contextmanager
+    def as_source(self, server):
+        """Confirm a move within, by the user or by deletion.
+
+        All hosts share one configuration here. The driver of the source
+        removes the domain of a server that is not on [DEFAULT] host.
+        """
+        before = nova_base.CONF.host
+        self.flags(host=self.migration(server).source_compute)
+        yield
+        self.flags(host=before)
+
+    def confirm(self, server):
+        with self.as_source(server):
+            server = self._confirm_resize(server)
+        # The end of it comes a little later.
+        self._wait_for_assert(
+            lambda: self.assertEqual({}, self.moving_keys(server))
+        )
+        return server
+
+    def revert(self, server):
+        self.api.post_server_action(server['id'], {'revertResize': None})
+        server = self._wait_for_state_change(server, 'ACTIVE')
+        self._wait_for_instance_action_event(
+            server, 'revertResize', 'compute_finish_revert_resize', 'success'
+        )
+        return server
+
+    def end(self, server, how):
+        return (
+            self.confirm(server) if how == 'confirm' else self.revert(server)
+        )
+
+    def fail_move(self, server, flavor, action, event, state='ACTIVE'):
+        """A move that ends with an error; the server is in a state then.
+
+        :returns: the server
+        """
+        body = {'resize': {'flavorRef': flavor}} if flavor else {
+            'migrate': None
+        }  # fmt: skip
+        self.api.post_server_action(server['id'], body)
+        self._wait_for_instance_action_event(server, action, event, 'error')
+        return self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None, 'status': state}
+        )
+
+    def reason(self, server):
+        """Its last fault, which the API shows of a server in ERROR alone."""
+        return objects.InstanceFault.get_latest_for_instance(
+            self.ctxt, server['id']
+        ).message
+
+    def force_down(self, host, down=True):
+        service = self.api.get_services('nova-compute', host)[0]['id']
+        self.api.put_service(service, {'forced_down': down})
+
+    def die(self, host):
+        """The service of a host ends; its containers do not."""
+        self.computes[host].stop()
+        self.force_down(host)
+
+    def audit(self):
+        """The minute's update of both hosts."""
+        for host in HOSTS:
+            self.audit_host(host)
+
+    def audit_host(self, host):
+        manager = self.computes[host].manager
+        manager.rt.update_available_resource(self.ctxt, host)
+
+    # What is held
+
+    def moving_keys(self, server):
+        """What system_metadata says of a move."""
+        found = self.instance(server).system_metadata
+        return {key: found[key] for key in (servers.NEW, servers.OLD)
+                if key in found}  # fmt: skip
+
+    def slots(self, server, host):
+        """Bandwidth of the current slot and of the other, or None."""
+        return tuple(
+            claims.get(server['id'])
+            for claims in (
+                self.claims(host),
+                self.reservations(host).claims_beside(),
+            )
+        )
+
+    def ppm(self, server):
+        """Host -> ppm of its two slots, 0 for one that is not held."""
+        return {
+            host: tuple(
+                claim.total_ppm if claim else 0
+                for claim in self.slots(server, host)
+            )
+            for host in HOSTS
+        }
+
+    def all_claims(self, host):
+        held = self.reservations(host)
+        return [*held.claims().values(), *held.claims_beside().values()]
+
+    def migration(self, server):
+        """The last one of a server."""
+        return objects.MigrationList.get_by_filters(
+            self.ctxt, {'instance_uuid': server['id']}
+        )[-1]
+
+    def assert_sums(self, hosts=HOSTS):
+        """What is claimed, is allocated and is missing from what is free."""
+        for host in hosts:
+            claims = self.all_claims(host)
+            self.assertEqual(
+                sum(claim.total_ppm for claim in claims), self.used(host), host
+            )
+            free = admission.Capacity(self.capacity(host)).free(claims)
+            self.assertEqual(free.cpus, self.published(host), host)
+            total = collections.Counter()
+            for claim in claims:
+                total.update(dict.fromkeys(claim.cpus, claim.ppm))
+            for cpu, ppm in total.items():
+                self.assertLessEqual(ppm, self.capacity(host)[cpu])
+
+    def assert_stable(self, server, hosts=HOSTS):
+        """An audit changes nothing, on either host."""
+        self.assert_sums(hosts)
+        before = {host: self.slots(server, host) for host in hosts}
+        for host in hosts:
+            self.audit_host(host)
+        self.assertEqual(
+            before, {host: self.slots(server, host) for host in hosts}
+        )
+        self.assert_sums(hosts)
+
+    def assert_runs(self, server, reservation):
+        """It runs on its host alone, with this or as a plain one (None)."""
+        host = self.host_of(server)
+        self.assertNotIn(
+            server['id'],
+            [
+                guest.uuid
+                for guest in self.computes[
+                    self.other(host)
+                ].driver._host.list_guests()
+            ],
+        )
+        guest = self.guest(server, host)
+        self.assertTrue(guest.is_active())
+        if reservation is None:
+            self.assertIsNone(metadata.parse_record(guest))
+            self.assertNotIn('nova_rt', self.instance(server).system_metadata)
+            return None
+        rec = self.record_of(server)
+        self.assertEqual(reservation, str(rec.request.reservation))
+        self.assertEqual(rec, metadata.parse_record(guest))
+        self.assertEqual(rec.claim, self.claims(host)[server['id']])
+        kernel = self.computes[host].driver._rt_host
+        self.assertIsNone(kernel.check(guest.id, rec))
+        return rec

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random operations on several hosts, against a model of what must be held."""

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recovery from a dead host."""
+
+import fixtures
+from nova.virt.libvirt import driver as nova_driver
+
+from nova_rt.host import idmaps
+from nova_rt.tests.functional import moves
+
+
+class EvacuationTest(moves.MovesTestBase):
+    def setUp(self):
+        super().setUp()
+        self.server = self.create(self.rt_flavor('1400/2000'), '1000/2000')
+        self.source = self.host_of(self.server)
+        self.target = self.other(self.source)
+        self.before = self.record_of(self.server)
+
+    def evacuate(self, server=None, status='done', state='SHUTOFF'):
+        # Nova leaves it stopped.
+        return self._evacuate_server(
+            server or self.server,
+            expected_state=state,
+            expected_migration_status=status,
+        )
+
+    def come_back(self):
+        self.restart_compute_service(self.source)
+        self.force_down(self.source, False)
+
+    def start(self, server):
+        self.api.post_server_action(server['id'], {'os-start': None})
+        return self._wait_for_state_change(server, 'ACTIVE')
+
+    def test_source_comes_back(self):
+        # Another CPU than on the source.
+        self.create(self.rt_flavor('300/1000'), host=self.target)
+        self.die(self.source)
+        seen = self.listen(self.target)
+        server = self.evacuate()
+        self.assertEqual(self.target, self.host_of(server))
+        rec = self.record_of(server)
+        # The hint is kept.
+        self.assertEqual(self.before.request, rec.request)
+        self.assertNotEqual(self.before.cpus, rec.cpus)
+        self.assertEqual((rec.claim, None), self.slots(server, self.target))
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertEqual(
+            ['claimed', 'applied'], [event.kind for event in seen]
+        )
+        self.assertNotIn('no real-time server', self.stdlog.logger.output)
+        self.audit_host(self.target)
+        self.assertEqual((rec.claim, None), self.slots(server, self.target))
+        # Its container still runs there, and nobody knows.
+        self.assertIn(server['id'], self.domains(self.source))
+        written = self.writes(self.source)
+        self.come_back()
+        self.assertNotIn(server['id'], self.domains(self.source))
+        self.assertEqual(written, self.writes(self.source))
+        self.assertEqual((None, None), self.slots(server, self.source))
+        self.assertEqual(0, self.used(self.source))
+        self.assertEqual(500_000, self.allocated(server))
+        server = self.start(server)
+        self.assert_runs(server, '1000/2000')
+        self.assert_stable(server)
+
+    def test_no_room(self):
+        """Refused with the numbers; later it can be tried again."""
+        flavor = self.rt_flavor('600/1000')
+        others = [
+            self.create(flavor, host=self.target) for _ in range(self.CPUS)
+        ]
+        self.scheduler.manager.host_manager.enabled_filters = []
+        self.die(self.source)
+        server = self.evacuate(status='failed', state='ACTIVE')
+        self.assertIn('asked 500000 ppm', self.reason(server))
+        self.assertEqual(self.source, self.host_of(server))
+        self.assertEqual(self.before, self.record_of(server))
+        self.assertEqual((None, None), self.slots(server, self.target))
+        self.audit_host(self.target)
+        self.assertEqual((None, None), self.slots(server, self.target))
+        self.assert_sums([self.target])
+        self.assertEqual(500_000, self.allocated(server))
+        self._delete_server(others[0])
+        server = self.evacuate()
+        self.assertEqual(self.target, self.host_of(server))
+        self.come_back()
+        self.assert_stable(self.start(server))
+
+    def test_start_fails(self):
+        """The server is left with its dead host, and evacuated again."""
+        self.die(self.source)
+        self.refuse_writes(hostname=self.target)
+        server = self.evacuate(status='failed', state='ERROR')
+        self.assertEqual(self.source, self.host_of(server))
+        self.assertEqual(self.before, self.record_of(server))
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertEqual((None, None), self.slots(server, self.target))
+        self.assertEqual(0, self.used(self.target))
+        self.refuse_writes(0, self.target)
+        looks = []
+        original = nova_driver.LibvirtDriver.spawn
+
+        def spawn(*args, **kwargs):
+            # Nova does not count a server in ERROR then.
+            self.audit_host(self.target)
+            looks.append(self.ppm(server)[self.target])
+            return original(*args, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.virt.libvirt.driver.LibvirtDriver.spawn', spawn
+            )
+        )
+        server = self.evacuate(state='ACTIVE')
+        self.assertEqual([(500_000, 0)], looks)
+        self.assertEqual(self.target, self.host_of(server))
+        self.come_back()
+        self.assert_runs(server, '1000/2000')
+        self.assert_stable(server)
+
+    def test_plain_server(self):
+        server = self.create(self.plain_flavor(), host=self.source)
+        self.die(self.source)
+        server = self.evacuate(server)
+        self.assertEqual(self.target, self.host_of(server))
+        self.assertEqual((None, None), self.slots(server, self.target))
+
+    def map_fewer(self):
+        """The other host maps fewer users than the disk may have files of."""
+        maps = ((0, 3000000000, 1000),)
+        return fixtures.MockPatchObject(
+            self.computes[self.target].driver,
+            '_rt_idmaps',
+            idmaps.IDMaps(maps, maps),
+        )
+
+    def assert_kept(self, server):
+        """It was refused, and is as it was."""
+        self.assertIn('0-65535', self.reason(server))
+        self.assertEqual(self.source, self.host_of(server))
+        self.assertEqual((None, None), self.slots(server, self.target))
+        self.assertEqual(0, self.used(self.target))
+        self.assertNotIn(server['id'], self.domains(self.target))
+        self.assertEqual({}, self.moving_keys(server))
+
+    def test_files_would_belong_to_nobody(self):
+        """Both hosts share the disks, and map other users."""
+        plain = self.create(self.plain_flavor(), host=self.source)
+        self.die(self.source)
+        with self.map_fewer():
+            for server in (self.server, plain):
+                server = self.evacuate(server, 'failed', 'ACTIVE')
+                self.assert_kept(server)
+        self.assertEqual(self.before, self.record_of(self.server))
+        server = self.evacuate()
+        self.assertEqual(self.target, self.host_of(server))
+
+    def test_disk_is_made_anew(self):
+        """Of what the server had, nothing is on it."""
+        self.die(self.source)
+        virt = self.computes[self.target].driver
+        with (
+            self.map_fewer(),
+            fixtures.MockPatchObject(
+                virt, 'instance_on_disk', lambda instance: False
+            ),
+        ):
+            server = self.evacuate()
+        self.assertEqual(self.target, self.host_of(server))
+
+
+class HintTest(moves.MovesTestBase):
+    """A hint applies to the flavor that it was given with."""
+
+    def setUp(self):
+        super().setUp()
+        self.flavor = self.rt_flavor('1400/2000')
+        self.other_flavor = self.rt_flavor('600/1000')
+
+    def create_with_hint(self):
+        return self.create(self.flavor, '1000/2000')
+
+    def test_resize_and_revert(self):
+        server = self.resize(self.create_with_hint(), self.other_flavor)
+        self.assert_runs(server, '600/1000')
+        self.assertEqual(600_000, self.allocated(server))
+        server = self.revert(server)
+        self.assert_runs(server, '1000/2000')
+        self.assert_stable(server)
+
+    def test_resize_and_back(self):
+        server = self.resize(self.create_with_hint(), self.other_flavor)
+        server = self.confirm(server)
+        server = self.migrate(server)
+        self.assert_runs(server, '600/1000')
+        server = self.confirm(server)
+        server = self.resize(server, self.flavor)
+        self.assert_runs(server, '1000/2000')
+        self.assert_stable(self.confirm(server))
+
+    def test_resize_to_a_plain_flavor(self):
+        server = self.resize(self.create_with_hint(), self.plain_flavor())
+        self.assert_runs(self.confirm(server), None)
+        server = self.resize(server, self.other_flavor)
+        self.assert_runs(self.confirm(server), '600/1000')
+
+    def test_migration_and_rebuild(self):
+        server = self.confirm(self.migrate(self.create_with_hint()))
+        self.assert_runs(server, '1000/2000')
+        self._rebuild_server(server, '70a599e0-31e7-49b7-b260-868f441e862b')
+        self.assert_runs(server, '1000/2000')
+        self.assert_stable(server)
+
+    def test_without_our_filter_in_nova_api(self):
+        """Nobody knows which flavor it was given with: it applies to all."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                lambda self, req: None,
+            )
+        )
+        server = self.create_with_hint()
+        server = self.resize(server, self.other_flavor)
+        self.assert_runs(server, '1000/2000')
+        self.assertEqual(500_000, self.allocated(server))
+        server = self.confirm(server)
+        for flavor in (self.rt_flavor('400/1000'), self.plain_flavor()):
+            server = self.fail_move(
+                server, flavor, 'resize', 'conductor_migrate_server'
+            )
+            self.assertIn('hint', self.reason(server))
+            self.assert_runs(server, '1000/2000')
+        self.assert_stable(server)

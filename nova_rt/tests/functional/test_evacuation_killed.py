@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The destination's service is killed in the middle of an evacuation."""
+
+import fixtures
+from nova import exception as nova_exception
+from nova import objects
+from nova.virt.libvirt import driver as nova_driver
+
+from nova_rt.compute import manager, resource_tracker
+from nova_rt.tests.functional import kills
+from nova_rt.virt.libvirt import containers
+
+_MANAGER = manager.RTComputeManager
+_TRACKER = resource_tracker.RTResourceTracker
+_DRIVER = nova_driver.LibvirtDriver
+_CONTAINERS = containers.ContainerDriver
+
+
+class KilledTest(kills.KillsTestBase):
+    def setUp(self):
+        super().setUp()
+        self.server = self.create(self.rt_flavor('1400/2000'), '1000/2000')
+        self.source = self.host_of(self.server)
+        self.target = self.other(self.source)
+        self.before = self.record_of(self.server)
+        self.die(self.source)
+
+    def kill_at(self, owner, name, after=False, locked=False):
+        """Evacuate, and kill the destination; see :meth:`kill`."""
+        self.kill(self.target, {'evacuate': {}}, owner, name, after, locked)
+
+    def evacuate(self):
+        server = self._evacuate_server(self.server, expected_state='ACTIVE')
+        self.assertEqual(self.target, self.host_of(server))
+        rec = self.record_of(server)
+        self.assertEqual(self.before.request, rec.request)
+        self.assertEqual((rec.claim, None), self.slots(server, self.target))
+        return server
+
+    def come_back(self):
+        self.restart_compute_service(self.source)
+        self.force_down(self.source, False)
+
+    def assert_here(self, server):
+        """It lives on, and nothing is left of what came before."""
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertEqual(500_000, self.allocated(server))
+        self.assert_runs(server, '1000/2000')
+        self.assert_stable(server)
+
+    def assert_undone(self):
+        """Nothing is at the destination; the server has an error."""
+        server = self._wait_for_server_parameter(
+            self.server,
+            {'status': 'ERROR', 'OS-EXT-STS:task_state': None},
+            wait_for_fault_key=False,
+        )
+        self.assertEqual(self.source, self.host_of(server))
+        self.assertEqual(self.before, self.record_of(server))
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertEqual((None, None), self.slots(server, self.target))
+        self.assertEqual(0, self.used(self.target))
+        self.assertEqual(500_000, self.allocated(server))
+        self.assertEqual(0, self.running(self.target))
+        self.assertNotIn(server['id'], self.domains(self.target))
+        self.assertEqual(set(), self.mounted)
+        self.assertEqual('failed', self.migration(server).status)
+        self.assertTrue(self.disk(self.instance(server)).exists())
+        self.audit_host(self.target)
+        self.assert_sums([self.target])
+
+    def assert_survived(self):
+        self.assert_undone()
+        server = self.evacuate()
+        self.come_back()
+        self.assert_here(server)
+
+    def test_claimed(self):
+        self.kill_at(_TRACKER, 'rebuild_claim', after=True)
+        self.assert_survived()
+
+    def test_before_it_starts(self):
+        self.kill_at(_DRIVER, 'spawn')
+        self.assert_survived()
+
+    def test_root_is_mounted(self):
+        self.kill_at(_CONTAINERS, '_create_domain_setup_lxc', after=True)
+        self.assert_survived()
+
+    def test_started(self):
+        self.kill_at(_DRIVER, 'spawn', after=True)
+        self.assert_survived()
+
+    def test_before_it_is_here(self):
+        self.kill_at(_TRACKER, 'finish_evacuation')
+        self.assert_survived()
+
+    def test_here_but_not_over(self):
+        """Nothing is lost but the word that it is over."""
+        self.kill_at(objects.Instance, 'drop_migration_context', locked=True)
+        self.assertEqual('done', self.migration(self.server).status)
+        self.assertIsNone(self.instance(self.server).migration_context)
+        self.come_back()
+        self.api.post_server_action(self.server['id'], {'os-start': None})
+        server = self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assertEqual(self.target, self.host_of(server))
+        self.assert_here(server)
+
+    def test_before_the_claim(self):
+        """Nova waits without end; the operator does not."""
+        self.kill_at(_MANAGER, '_do_rebuild_instance_with_claim')
+        self.assertEqual((0, 0), self.ppm(self.server)[self.target])
+        self.assertEqual('accepted', self.migration(self.server).status)
+        body = {'os-resetState': {'state': 'error'}}
+        self.api.post_server_action(self.server['id'], body)
+        server = self.evacuate()
+        # Nova ends one evacuation of a server in each start, and refuses this
+        # as long as there is another.
+        self.come_back()
+        self.assert_here(server)
+
+    def test_deleted(self):
+        self.kill_at(_DRIVER, 'spawn')
+        self.assert_undone()
+        self._delete_server(self.server)
+        self.audit_host(self.target)
+        self.assert_nothing_left(self.target, [self.server])
+
+    def test_source_comes_back(self):
+        """Its container has run there all the time."""
+        self.kill_at(_DRIVER, 'spawn', after=True)
+        self.assert_undone()
+        self.come_back()
+        body = {'os-resetState': {'state': 'active'}}
+        self.api.post_server_action(self.server['id'], body)
+        server = self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assertEqual(self.source, self.host_of(server))
+        self.assert_here(server)
+
+    def test_cannot_be_undone_now(self):
+        """The service starts all the same."""
+
+        def fail(*args, **kwargs):
+            raise nova_exception.NovaException('libvirt is busy')
+
+        with fixtures.MockPatchObject(_DRIVER, 'destroy', fail):
+            self.kill_at(_DRIVER, 'spawn')
+        self.assertEqual('pre-migrating', self.migration(self.server).status)
+        self.assertEqual((500_000, 0), self.ppm(self.server)[self.target])
+        self.restart_compute_service(self.target)
+        self.assert_undone()
+
+    def test_plain_server(self):
+        """Nova's own matter."""
+        self.force_down(self.source, False)
+        self.restart_compute_service(self.source)
+        self.server = self.create(self.plain_flavor(), host=self.source)
+        self.die(self.source)
+        self.kill_at(_DRIVER, 'spawn')
+        self.assertEqual('pre-migrating', self.migration(self.server).status)

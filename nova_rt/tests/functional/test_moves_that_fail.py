@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves that do not succeed: nothing is lost, nothing is left."""
+
+import fixtures
+from nova import exception as nova_exception
+
+from nova_rt import exception
+from nova_rt.tests.functional import moves
+from nova_rt.virt.libvirt.reservations import Reservations
+
+NONE = (0, 0)
+
+
+class FailureTest(moves.MovesTestBase):
+    """A server of 400/1000 that is to become one of 600/1000."""
+
+    def setUp(self):
+        super().setUp()
+        self.larger = self.rt_flavor('600/1000')
+        self.server = self.create(self.rt_flavor('400/1000'))
+        self.source = self.host_of(self.server)
+        self.target = self.other(self.source)
+        self.before = self.record_of(self.server)
+
+    def patch(self, name, value):
+        patch = fixtures.MonkeyPatch(name, value)
+        patch.setUp()
+        self.addCleanup(patch.cleanUp)
+        return patch
+
+    def break_step(self, name, error=None):
+        """From now on, a step fails."""
+
+        def fail(*args, **kwargs):
+            raise error or RuntimeError('broken by the test')
+
+        return self.patch(name, fail)
+
+    def fill(self, host, reservation='500/1000'):
+        """Leave too little on each CPU, and much in sum."""
+        flavor = self.rt_flavor(reservation)
+        others = [
+            self.create(flavor, host=host)
+            for _ in range(self.CPUS - len(self.all_claims(host)))
+        ]
+        # A scheduler whose picture is old.
+        self.scheduler.manager.host_manager.enabled_filters = []
+        return others
+
+    def assert_stays(self, server, state='ACTIVE'):
+        """The server is where it was, with what it had; nothing is left."""
+        self.assertEqual(state, server['status'])
+        self.audit()
+        self.assertEqual(self.source, self.host_of(server))
+        self.assertEqual(self.before, self.record_of(server))
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertEqual(
+            (self.before.claim, None), self.slots(server, self.source)
+        )
+        self.assertEqual((None, None), self.slots(server, self.target))
+        self.assertEqual(400_000, self.allocated(server))
+        self.assert_stable(server)
+
+    def test_no_host_has_room(self):
+        """Refused by the scheduler, with the numbers."""
+        self.fill(self.target)
+        self.scheduler.manager.host_manager.enabled_filters = (
+            self.scheduler.manager.host_manager._choose_host_filters(
+                ['RTBandwidthFilter']
+            )
+        )
+        server = self.fail_move(
+            self.server, self.larger, 'resize', 'conductor_migrate_server'
+        )
+        self.assertIn('600000', self.reason(server))
+        self.assert_stays(server)
+        self.assert_runs(server, '400/1000')
+
+    def test_destination_has_no_room(self):
+        """Refused by the claim, with the numbers; there is no other host."""
+        self.fill(self.target)
+        seen = self.listen(self.target)
+        server = self.fail_move(
+            self.server, self.larger, 'resize', 'compute_prep_resize'
+        )
+        self.assertIn('asked 600000 ppm', self.reason(server))
+        self.assertEqual(
+            [('refused', 'claim')],
+            [(event.kind, event.action) for event in seen],
+        )
+        self.assert_stays(server)
+        self.assert_runs(server, '400/1000')
+
+    def test_destination_named_has_no_room(self):
+        self.fill(self.target, '700/1000')
+        self.api.post_server_action(
+            self.server['id'], {'migrate': {'host': self.target}}
+        )
+        self._wait_for_instance_action_event(
+            self.server, 'migrate', 'compute_prep_resize', 'error'
+        )
+        server = self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
+        )
+        self.assertIn('asked 400000 ppm', self.reason(server))
+        self.assert_stays(server)
+        self.assert_runs(server, '400/1000')
+
+    def test_another_host_is_tried(self):
+        self.start_compute('compute3')
+        refused = []
+        name = 'nova_rt.virt.libvirt.reservations.Reservations.claim_beside'
+        original = Reservations.claim_beside
+
+        def claim(held, uuid, rec):
+            if not refused:
+                refused.append(held)
+                raise exception.InsufficientBandwidth(600_000, 1, (), 'full')
+            return original(held, uuid, rec)
+
+        self.patch(name, claim)
+        server = self.resize(self.server, self.larger)
+        host = self.host_of(server)
+        self.assertIsNot(refused[0], self.reservations(host))
+        self.assertEqual(600_000, self.claims(host)[server['id']].ppm)
+        others = {'compute1', 'compute2', 'compute3'} - {host, self.source}
+        (other,) = others
+        self.assertEqual((None, None), self.slots(server, other))
+        self.assertEqual(0, self.used(other))
+        self.assertEqual(
+            (None, self.before.claim),
+            (self.slots(server, host)[1], self.before.claim),
+        )
+        self.audit_host(self.source)
+        self.assert_sums((host, other, self.source))
+
+    def test_after_the_claim(self):
+        """The source cannot be told: Nova aborts the claim."""
+        self.break_step('nova.compute.rpcapi.ComputeAPI.resize_instance')
+        server = self.fail_move(
+            self.server, self.larger, 'resize', 'compute_prep_resize', 'ERROR'
+        )
+        # At once, without an audit.
+        self.assertEqual((None, None), self.slots(server, self.target))
+        self.assert_stays(server, 'ERROR')
+
+    def test_after_the_claim_on_the_same_host(self):
+        self.stay(self.source)
+        self.break_step('nova.compute.rpcapi.ComputeAPI.resize_instance')
+        server = self.fail_move(
+            self.server, self.larger, 'resize', 'compute_prep_resize', 'ERROR'
+        )
+        self.assertEqual(
+            (self.before.claim, None), self.slots(server, self.source)
+        )
+        # Nova does not track it until the next audit, others come meanwhile.
+        self.create(self.rt_flavor('300/1000'))
+        self.assertIn(server['id'], self.claims(self.source))
+        self.assert_stays(server, 'ERROR')
+
+    def test_disks_cannot_be_moved(self):
+        self.break_step(
+            'nova.virt.libvirt.driver.LibvirtDriver.'
+            'migrate_disk_and_power_off',
+            nova_exception.InstanceFaultRollback(
+                nova_exception.ResizeError(reason='no room for disks')
+            ),
+        )
+        server = self.fail_move(
+            self.server, self.larger, 'resize', 'compute_resize_instance'
+        )
+        self.assert_stays(server)
+        self.assert_runs(server, '400/1000')
+
+    def assert_stranded(self, server, host):
+        """It is where it went, with what Placement holds there for it."""
+        self.assertEqual('ERROR', server['status'])
+        self.audit()
+        self.assertEqual(host, self.host_of(server))
+        rec = self.record_of(server)
+        self.assertEqual('600/1000', str(rec.request.reservation))
+        self.assertEqual((rec.claim, None), self.slots(server, host))
+        self.assertEqual((None, None), self.slots(server, self.other(host)))
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertEqual(600_000, self.allocated(server))
+        self.assert_stable(server)
+
+    def test_start_on_the_destination(self):
+        """As Nova says: it can be recovered there by a hard reboot."""
+        self.refuse_writes(hostname=self.target)
+        server = self.fail_move(
+            self.server, self.larger, 'resize', 'compute_finish_resize',
+            'ERROR',
+        )  # fmt: skip
+        self.assert_stranded(server, self.target)
+        self.refuse_writes(0, self.target)
+        server = self._reboot_server(server, hard=True)
+        self.assert_runs(server, '600/1000')
+        self.assert_stable(server)
+
+    def test_start_on_the_same_host(self):
+        self.stay(self.source)
+        self.refuse_writes(hostname=self.source)
+        server = self.fail_move(
+            self.server, self.larger, 'resize', 'compute_finish_resize',
+            'ERROR',
+        )  # fmt: skip
+        self.assert_stranded(server, self.source)
+
+    def test_start_of_a_plain_server(self):
+        """The other way round: it was real-time, and holds nothing now."""
+        self.break_step(
+            'nova.virt.libvirt.driver.LibvirtDriver.finish_migration'
+        )
+        server = self.fail_move(
+            self.server, self.plain_flavor(), 'resize',
+            'compute_finish_resize', 'ERROR',
+        )  # fmt: skip
+        self.audit()
+        self.assertEqual(dict.fromkeys(moves.HOSTS, NONE), self.ppm(server))
+        self.assertEqual(0, self.allocated(server))
+        self.assert_stable(server)
+
+    def fail_revert(self, server, event):
+        self.api.post_server_action(server['id'], {'revertResize': None})
+        self._wait_for_instance_action_event(
+            server, 'revertResize', event, 'error'
+        )
+        return self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None, 'status': 'ERROR'}
+        )
+
+    def test_start_after_a_revert(self):
+        server = self.resize(self.server, self.larger)
+        self.refuse_writes(hostname=self.source)
+        server = self.fail_revert(server, 'compute_finish_revert_resize')
+        self.assert_stays(server, 'ERROR')
+        self.refuse_writes(0, self.source)
+        server = self._reboot_server(server, hard=True)
+        self.assert_stays(server)
+        self.assert_runs(server, '400/1000')
+
+    def test_revert_that_does_not_leave_the_destination(self):
+        """Nova's tracker gives up the source; the destination has it all."""
+        server = self.resize(self.server, self.larger)
+        self.break_step('nova.virt.libvirt.driver.LibvirtDriver.destroy')
+        server = self.fail_revert(server, 'compute_revert_resize')
+        self.audit()
+        self.assertEqual(
+            {self.source: NONE, self.target: (600_000, 0)}, self.ppm(server)
+        )
+        rec = self.record_of(server)
+        self.assertEqual('600/1000', str(rec.request.reservation))
+
+    def test_deleted_before_it_is_confirmed(self):
+        for same in (True, False):
+            server = self.create(self.rt_flavor('300/1000'))
+            self.enable(self.other(self.host_of(server)), not same)
+            self.flags(allow_resize_to_same_host=same)
+            server = self.resize(server, self.rt_flavor('200/1000'))
+            with self.as_source(server):
+                self._delete_server(server)
+            for host in moves.HOSTS:
+                self.assertEqual((None, None), self.slots(server, host))
+                self.enable(host)
+        self.assert_sums()
+
+    def test_deleted_before_an_audit(self):
+        """In each state that Nova does not track until then."""
+        for how in ('confirm', 'revert'):
+            for same in (True, False):
+                server = self.create(self.rt_flavor('300/1000'))
+                self.enable(self.other(self.host_of(server)), not same)
+                self.flags(allow_resize_to_same_host=same)
+                server = self.resize(server, self.rt_flavor('200/1000'))
+                self.end(server, how)
+                self._delete_server(server)
+                for host in moves.HOSTS:
+                    self.assertEqual((None, None), self.slots(server, host))
+                    self.enable(host)
+        self.assert_sums()

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service is killed in a resize, before its server leaves.
+
+Nova ends the resize when the source starts. What Placement holds for it must
+go back to what the server has.
+"""
+
+import threading
+
+import fixtures
+from nova import exception as nova_exception
+from nova.virt.libvirt import driver as nova_driver
+
+from nova_rt import extra_specs
+from nova_rt.compute import manager, resource_tracker
+from nova_rt.tests.functional import kills, moves
+
+_MANAGER = manager.RTComputeManager
+_TRACKER = resource_tracker.RTResourceTracker
+_DRIVER = nova_driver.LibvirtDriver
+OLD, NEW = 400_000, 600_000
+
+
+class KilledTestBase(kills.KillsTestBase):
+    def setUp(self):
+        super().setUp()
+        self.server = self.create(self.rt_flavor('400/1000'))
+        self.larger = self.rt_flavor('600/1000')
+        self.source = self.host_of(self.server)
+        self.before = self.record_of(self.server)
+
+    def kill_at(self, owner, name, host=None, **kwargs):
+        action = {'resize': {'flavorRef': self.larger}}
+        self.kill(host or self.source, action, owner, name, **kwargs)
+
+    def held(self, consumer):
+        """Host -> ppm that Placement holds for a server or migration."""
+        found = self.placement.get(f'/allocations/{consumer}').body
+        hosts = {self.compute_rp_uuids[host]: host for host in moves.HOSTS}
+        return {
+            hosts[provider]: each['resources'][extra_specs.RESOURCE_CLASS]
+            for provider, each in found['allocations'].items()
+        }
+
+    def assert_undone(self):
+        server = self._wait_for_server_parameter(
+            self.server,
+            {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None},
+        )
+        self.assertEqual({self.source: OLD}, self.held(server['id']))
+        migration = self.migration(server)
+        self.assertEqual('error', migration.status)
+        self.assertEqual({}, self.held(migration.uuid))
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertIsNone(self.instance(server).migration_context)
+        self.assertEqual(self.before, self.record_of(server))
+        self.audit()
+        self.assertEqual((OLD, 0), self.ppm(server)[self.source])
+        self.assertEqual(0, self.used(self.other(self.source)))
+        self.assert_runs(server, '400/1000')
+        self.assert_stable(server)
+        return server
+
+    def revive(self):
+        """Start a server whose disk was already taken from it.
+
+        Nova has put it back, but does not get as far as the container.
+        """
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None}
+        )
+        body = {'reboot': {'type': 'HARD'}}
+        self.api.post_server_action(self.server['id'], body)
+        self._wait_for_instance_action_event(
+            self.server, 'reboot', 'compute_reboot_instance', 'success'
+        )
+
+    def assert_survived(self):
+        """It can be resized again, to either end."""
+        server = self.assert_undone()
+        server = self.resize(server, self.larger)
+        server = self.revert(server)
+        self.assertEqual(OLD, self.allocated(server))
+        self.confirm(self.resize(server, self.larger))
+        self.assertEqual(NEW, self.allocated(server))
+        self.assert_runs(server, '600/1000')
+        self.assert_stable(server)
+
+
+class SameHostTest(KilledTestBase):
+    def setUp(self):
+        super().setUp()
+        self.stay(self.source)
+
+    def test_claimed(self):
+        self.kill_at(_TRACKER, 'resize_claim', after=True)
+        self.assert_survived()
+
+    def test_before_the_disk_moves(self):
+        self.kill_at(_DRIVER, 'migrate_disk_and_power_off')
+        self.assert_survived()
+
+    def test_disk_moved(self):
+        self.kill_at(_DRIVER, 'migrate_disk_and_power_off', after=True)
+        self.revive()
+        self.assert_survived()
+
+    def test_placement_fails(self):
+        """The service starts, and an audit finds what is left."""
+
+        def fail(*args, **kwargs):
+            raise nova_exception.AllocationMoveFailed(
+                source_consumer='', target_consumer='', error='conflict'
+            )
+
+        with fixtures.MockPatchObject(_MANAGER, '_revert_allocation', fail):
+            self.kill_at(_DRIVER, 'migrate_disk_and_power_off')
+        server = self._wait_for_server_parameter(
+            self.server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual({self.source: NEW}, self.held(server['id']))
+        self.assertEqual('error', self.migration(server).status)
+        self.assert_runs(server, '400/1000')
+
+
+class OtherHostTest(KilledTestBase):
+    def setUp(self):
+        super().setUp()
+        self.target = self.other(self.source)
+
+    def test_before_the_source_begins(self):
+        self.kill_at(_MANAGER, '_resize_instance')
+        self.assert_survived()
+
+    def test_before_the_disk_moves(self):
+        self.kill_at(_DRIVER, 'migrate_disk_and_power_off')
+        self.assert_survived()
+
+    def test_disk_moved(self):
+        self.kill_at(_DRIVER, 'migrate_disk_and_power_off', after=True)
+        self.revive()
+        self.assert_survived()
+
+    def test_destination_has_claimed(self):
+        """The source may have begun, so that only its own start ends it."""
+        self.kill_at(_TRACKER, 'resize_claim', self.target, after=True)
+        self.assertEqual({self.target: NEW}, self.held(self.server['id']))
+        self.restart_compute_service(self.source)
+        self.assert_survived()
+
+    def test_before_the_destination_has_claimed(self):
+        """The destination lives: what it needs stays until it gives up."""
+        reached, go_on = threading.Event(), threading.Event()
+        original = _MANAGER._prep_resize
+
+        def wait(*args, **kwargs):
+            reached.set()
+            go_on.wait(60)
+            return original(*args, **kwargs)
+
+        self.addCleanup(go_on.set)
+        self.useFixture(
+            fixtures.MockPatchObject(_MANAGER, '_prep_resize', wait)
+        )
+        action = {'resize': {'flavorRef': self.larger}}
+        self.api.post_server_action(self.server['id'], action)
+        self.assertTrue(reached.wait(60))
+        self.restart_compute_service(self.source)
+        self.assertEqual({self.target: NEW}, self.held(self.server['id']))
+        migration = self.migration(self.server)
+        self.assertEqual({self.source: OLD}, self.held(migration.uuid))
+        go_on.set()
+        self._wait_for_assert(
+            lambda: self.assertEqual(
+                {self.source: OLD}, self.held(self.server['id'])
+            )
+        )
+        self.assertEqual({}, self.held(migration.uuid))

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose files the root disk of a server may have, noted with the server."""
+
+from typing import Any
+
+from nova import exception as nova_exception
+from oslo_log import log as logging
+
+from nova_rt import exception
+from nova_rt.host import idmaps, owners
+from nova_rt.virt.libvirt import faults
+
+LOG = logging.getLogger(__name__)
+
+
+def note(instance: Any, maps: idmaps.IDMaps | None) -> None:
+    """Note whose files the disk may have from now on.
+
+    :param maps: those of the host that starts the server
+    """
+    here = owners.Owners.of(maps)
+    before = _read(instance)
+    noted = (here if before is None else here.joined(before)).render()
+    if instance.system_metadata.get(owners.KEY) != noted:
+        instance.system_metadata[owners.KEY] = noted
+
+
+def check(instance: Any, maps: idmaps.IDMaps | None) -> None:
+    """See that the files of a server would have owners on a host.
+
+    :param maps: those of the host that is to run it
+    :raises ComputeResourcesUnavailable: if some would belong to nobody
+    """
+    here = owners.Owners.of(maps)
+    had = _read(instance)
+    if had is not None and not here.includes(had):
+        err = exception.HostNotPrepared(
+            f'its files may belong to {had.render()} (users;groups), and '
+            f'containers of this host have {here.render()}: make '
+            '[libvirt] uid_maps and gid_maps the same on all hosts'
+        )
+        raise nova_exception.ComputeResourcesUnavailable(
+            reason=faults.tell(err)
+        ) from err
+
+
+def _read(instance: Any) -> owners.Owners | None:
+    """Whose files the disk of a server may have.
+
+    :returns: None if that was not noted: it was last started by an older
+        nova_rt
+    """
+    text = instance.system_metadata.get(owners.KEY)
+    try:
+        return None if text is None else owners.Owners.parse(text)
+    except ValueError:
+        LOG.warning('Cannot read whose files it has: %r', text,
+                    instance=instance)  # fmt: skip
+        return None

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The containers that run on this host, and what the kernel holds for them.
+
+A container is given its reservation at each start, verified later, and stopped
+if it cannot have it. Start-up, the periodic check and the check after a start
+behind our back compare it with the server's record, as
+:mod:`.reservations` knows it. The copy in the domain is for others; it is
+corrected like the kernel's side.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+import contextlib
+
+import libvirt
+from nova.virt.libvirt import guest as libvirt_guest
+from nova.virt.libvirt import host as libvirt_host
+from oslo_concurrency import lockutils
+from oslo_log import log as logging
+
+from nova_rt import events, exception, record
+from nova_rt.host import host as rt_host
+from nova_rt.host.interface import Usage
+from nova_rt.virt.libvirt import left, metadata
+from nova_rt.virt.libvirt.reservations import Reservations
+
+LOG = logging.getLogger(__name__)
+
+
+class RunningContainers:
+    """Running containers of one host. Any thread may call any method.
+
+    :param reservations: what the servers of this host must have
+    """
+
+    def __init__(
+        self,
+        host: rt_host.Host,
+        hypervisor: libvirt_host.Host,
+        reservations: Reservations,
+    ) -> None:
+        self._host = host
+        self._hypervisor = hypervisor
+        self._reservations = reservations
+        self._seam = reservations.seam
+        #: What is not a running container's any more.
+        self.left = left.LeftGroups(host, hypervisor)
+
+    def read_usage(self, uuid: str) -> Mapping[int, Usage] | None:
+        """Read what a server did with its reservation.
+
+        :returns: CPU -> what the kernel counts there; None where it does not
+            count, or the server does not run
+        :raises OSError: with the kernel's errno
+        """
+        guest = self._running(uuid)
+        return None if guest is None else self._host.read_usage(guest.id)
+
+    @contextlib.contextmanager
+    def starting(self, uuid: str) -> Iterator[None]:
+        """Keep verification away while a container is being started."""
+        with lockutils.lock(f'nova_rt-container-{uuid}'):
+            yield
+
+    def apply(
+        self,
+        guest: libvirt_guest.Guest,
+        rec: record.Record,
+        stop: Callable[[], None],
+    ) -> None:
+        """Give a container that was just started its reservation.
+
+        :param rec: the server's record
+        :param stop: stops the container; called if it cannot have it
+        :raises ReservationNotApplied: if the kernel does not hold it
+        """
+        try:
+            # Not guest.id: the object that started a container keeps the ID
+            # of the stopped one, libvirt's LXC driver does not hand back the
+            # new.
+            started = self._running(guest.uuid)
+            if started is None:
+                raise exception.ReservationNotApplied(
+                    'the container has ended before it had its reservation; '
+                    "libvirt's log of it may say why"
+                )
+            pid = started.id
+            self.left.make_room(lambda: self._host.apply(pid, rec))
+        except Exception as err:
+            self._stop(guest.uuid, str(err), stop, at_start=True)
+            raise
+        self._seam.emit(events.Applied(guest.uuid, rec))
+
+    def find_outside(self) -> dict[str, str]:
+        """Look which running containers are not in the partition.
+
+        What cannot be read now is not among them: verification sees to that.
+
+        :returns: the UUID of each such server -> the group that it is in
+        """
+        outside = {}
+        for uuid in self._reservations.list_servers():
+            try:
+                guest = self._running(uuid)
+                if guest is None:
+                    continue
+                group = self._host.find_outside(guest.id)
+            except (libvirt.libvirtError, OSError) as err:
+                LOG.warning(
+                    'Cannot see where this container is: %s', err,
+                    instance_uuid=uuid,
+                )  # fmt: skip
+                continue
+            if group:
+                outside[uuid] = str(group)
+        return outside
+
+    def list_running(self) -> set[str]:
+        """List the containers that run.
+
+        :returns: their UUIDs
+        :raises libvirtError: if libvirt does not say
+        """
+        return {
+            guest.uuid
+            for guest in self._hypervisor.list_guests(only_running=True)
+        }
+
+    def verify_all(self) -> None:
+        """Verify every running container, after what is left of others."""
+        self.left.reclaim()
+        for guest in self._hypervisor.list_guests(only_running=True):
+            self.verify_alone(guest.uuid)
+
+    def verify_alone(self, uuid: str) -> None:
+        """Verify a container where nobody waits for the result."""
+        try:
+            self.verify(uuid)
+        except Exception:
+            # Not even known whether it has its reservation. The next check
+            # comes; the other containers are checked now.
+            LOG.exception(
+                'Could not verify the reservation', instance_uuid=uuid
+            )
+
+    def verify(self, uuid: str) -> None:
+        """See that a container has its reservation, if it runs.
+
+        What differs from the server's record is set right; a container that
+        cannot have its reservation is stopped, and Nova then finds it
+        stopped.
+        """
+        with lockutils.lock(f'nova_rt-container-{uuid}'):
+            guest = self._running(uuid)
+            if guest is None:
+                return
+            pid = guest.id
+            try:
+                rec = self._reservations.get_record(uuid)
+            except exception.InvalidRecord as err:
+                self._stop_running(uuid, pid, str(err))
+                return
+            if rec is None:
+                self._warn_of_unknown(guest)
+                return
+            found = (
+                self._host.check(pid, rec),
+                metadata.find_difference(guest, rec),
+            )
+            difference = '; '.join(each for each in found if each)
+            if difference:
+                self._repair(guest, pid, rec, difference)
+
+    def _warn_of_unknown(self, guest: libvirt_guest.Guest) -> None:
+        """Report a container whose reservation nobody claims.
+
+        It is left alone: what it should have cannot be known, and servers
+        that were deleted are removed by Nova.
+        """
+        if not self._reservations.adopted:
+            # This service is starting, and verifies all that run.
+            return
+        try:
+            rec = metadata.parse_record(guest)
+            carried = None if rec is None else rec.encode()
+        except exception.InvalidRecord as err:
+            carried = str(err)
+        if carried is not None:
+            LOG.warning(
+                'This container carries a reservation, but is no real-time '
+                'server of this host: %s', carried, instance_uuid=guest.uuid,
+            )  # fmt: skip
+
+    def _repair(
+        self,
+        guest: libvirt_guest.Guest,
+        pid: int,
+        rec: record.Record,
+        difference: str,
+    ) -> None:
+        uuid = guest.uuid
+        self._seam.emit(events.Drifted(uuid, rec, difference))
+        try:
+            self.left.make_room(lambda: self._host.apply(pid, rec))
+        except Exception as err:
+            # Whatever it was: it runs without what it was promised.
+            self._stop_running(uuid, pid, str(err))
+            return
+        self._correct_copy(guest, rec)
+        self._seam.emit(events.Repaired(uuid, rec, difference))
+
+    def _correct_copy(
+        self, guest: libvirt_guest.Guest, rec: record.Record
+    ) -> None:
+        try:
+            if metadata.find_difference(guest, rec) is not None:
+                metadata.write_record(guest, rec)
+        except libvirt.libvirtError as err:
+            # The kernel holds what it should; the next check tries again.
+            LOG.warning(
+                'Could not correct the record that the domain carries: %s',
+                err, instance_uuid=guest.uuid,
+            )  # fmt: skip
+
+    def _running(self, uuid: str) -> libvirt_guest.Guest | None:
+        guest = self._find_guest(uuid)
+        return guest if guest is not None and guest.is_active() else None
+
+    def _find_guest(self, uuid: str) -> libvirt_guest.Guest | None:
+        """The domain of a server, if it has one.
+
+        Not by Nova's Host.get_guest(): to report an error of libvirt, that
+        needs more of the server than its UUID, and fails without.
+
+        :raises libvirtError: if libvirt does not say
+        """
+        try:
+            domain = self._hypervisor.get_connection().lookupByUUIDString(uuid)
+        except libvirt.libvirtError as err:
+            if err.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                return None
+            raise
+        return libvirt_guest.Guest(domain)
+
+    def _stop_running(self, uuid: str, pid: int, reason: str) -> None:
+        guest = self._running(uuid)
+        if guest is None or guest.id != pid:
+            # Stopped or started anew meanwhile: a start has its own check.
+            return
+        # The next check tries again.
+        with contextlib.suppress(libvirt.libvirtError):
+            self._stop(uuid, reason, guest.poweroff)
+
+    def _stop(
+        self,
+        uuid: str,
+        reason: str,
+        stop: Callable[[], None],
+        at_start: bool = False,
+    ) -> None:
+        try:
+            stop()
+        except Exception as err:
+            LOG.error(
+                'Could not stop this container, which cannot have its '
+                'reservation (%s): %s', reason, err, instance_uuid=uuid,
+            )  # fmt: skip
+            raise
+        self._seam.emit(events.Stopped(uuid, reason, at_start))
