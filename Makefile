@@ -7,15 +7,20 @@ NOVA_RT_LAB ?= /var/lib/nova-rt-lab
 export NOVA_RT_LAB
 PY := $(NOVA_RT_LAB)/venv/bin/python
 CHECK := $(PY) tools/check.py
+FAULTS := $(PY) -m lab exec env NOVA_RT_TEST_FAULTS=1 NOVA_RT_TEST_KILLS=all \
+	NOVA_RT_TEST_STORM_S=600 $(PY) -W ignore -m unittest -v
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check bench bench-reports venv style unit tools functional \
-	nova-unit host kernel e2e tempest docs figures lab lab-down image clean
+.PHONY: help demo check check-full bench bench-reports venv style unit tools \
+	functional property nova-unit host kernel e2e tempest-plugin tempest \
+	docs figures operations faults lab lab-down image wheel packages role \
+	chapter chapter-cloud runbooks experiments model \
+	experiments-full clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1@\2/p' Makefile | \
-		awk -F @ '{ printf "  make %-14s%s\n", $$1, $$2 }'
+		awk -F @ '{ printf "  make %-17s%s\n", $$1, $$2 }'
 	@echo 'Run them as root. Files are kept in $(NOVA_RT_LAB).'
 
 demo: venv ## Bring up a whole cloud and show a real-time server on it
@@ -23,6 +28,8 @@ demo: venv ## Bring up a whole cloud and show a real-time server on it
 
 check: venv ## Run every check of the project, end to end included
 	@$(CHECK)
+
+check-full: check property ## Run every check, and the long form of one
 
 bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
 	@mkdir -p $(NOVA_RT_LAB)/results/bench
@@ -39,6 +46,15 @@ bench-reports: venv ## Measure database, conductor and exporter; 20 minutes
 	@$(PY) bench/exporter.py \
 		--output $(NOVA_RT_LAB)/results/bench/exporter.json
 
+model: venv ## Hold the model against the HCBS kernel at 11 points
+	@$(CHECK) model
+
+experiments: venv ## Measure the papers' figures at a few points, 10 minutes
+	@$(PY) -m experiments run small
+
+experiments-full: venv ## Measure all points of the papers' figures; hours
+	@$(PY) -m experiments run full
+
 venv: ## Install all that is needed; nothing if it is there
 	@tools/bootstrap.sh
 
@@ -54,6 +70,9 @@ tools: venv ## Test the files for operators, the tools and the lab's modules
 functional: venv ## Run Nova's services in one process, with threads and eventlet
 	@$(CHECK) functional-threading functional-eventlet
 
+property: venv ## Run 10,000 random operations against a model; two hours
+	@$(CHECK) property
+
 nova-unit: venv ## Run Nova's own unit tests on the classes of nova_rt
 	@$(CHECK) nova-unit
 
@@ -66,15 +85,51 @@ kernel: venv ## Build the HCBS kernel and run some of every group of its tests
 e2e: venv ## Run the end-to-end tests on the lab
 	@$(CHECK) e2e
 
+tempest-plugin: venv ## Run nova_rt's plug-in of Tempest on the lab
+	@$(CHECK) tempest-plugin
+
 tempest: venv ## Compare nova-rt-compute with nova-compute by Tempest
 	@$(CHECK) tempest
 
 docs: venv ## Build the manual and the release notes
 	@$(CHECK) docs
 
+wheel: venv ## Build wheel and sdist, and use the wheel where nothing else is
+	@$(PY) -m tools.install wheel
+
+packages: venv ## Build the Debian packages, install, upgrade and purge them
+	@$(PY) -m tools.install packages
+
+chapter: venv ## Follow the installation chapter on a node in a container
+	@$(PY) -m tools.install chapter
+
+chapter-cloud: venv ## Follow the chapter's blocks that need a cloud, on the lab
+	@$(PY) -m tools.install chapter-cloud
+
+runbooks: venv ## Follow the runbooks of the manual on the lab
+	@$(PY) -m tools.install runbooks
+
+role: venv ## Lint the Ansible role and run it on nodes in containers, twice
+	@$(PY) -m tools.install role
+
 figures: demo ## Run the demo and put its picture on the front page
 	install -m 644 $(NOVA_RT_LAB)/results/demo/response-times.png \
 		doc/source/figures/
+
+operations: venv ## Do all of Nova's operations on the lab, for the manual's table
+	@$(PY) -m lab up --computes 2
+	@$(PY) -m lab exec env NOVA_RT_TEST_OPERATIONS=note \
+		$(PY) -m unittest -v lab.tests.test_operations
+	@$(PY) -m lab.operations
+
+faults: venv ## Break everything that a host can lose, for the manual's table
+	@$(PY) -m lab.faults --forget
+	@$(PY) -m lab up --computes 1
+	@$(FAULTS) lab.tests.test_damage lab.tests.test_kills
+	@$(PY) -m lab down
+	@$(PY) -m lab up --computes 2
+	@$(FAULTS) lab.tests.test_storm lab.tests.test_upgrade
+	@$(PY) -m lab.faults
 
 lab: venv ## Bring the lab up and leave it running
 	@$(PY) -m lab up
@@ -87,6 +142,7 @@ image: venv ## Build the image of the lab's containers
 
 clean: ## Take the lab down and remove what these commands made
 	@if [ -x $(PY) ]; then $(PY) -m lab down; fi
-	cd $(NOVA_RT_LAB) && rm -rf bin bootstrap build cache check etc \
-		host-before.json images lab.lock log results \
-		run var venv
+	@if [ -d $(NOVA_RT_LAB)/devstack ]; then tools/devstack-run discard; fi
+	cd $(NOVA_RT_LAB) && rm -rf bin bootstrap build cache check containers \
+		devstack etc host-before.json images install lab.lock log \
+		results run var venv

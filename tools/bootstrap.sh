@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Sets up all that the project needs on a Debian machine: system packages,
-# a Python environment at pinned versions, and nova_rt in it, from its wheel.
+# a Python environment at pinned versions, and in it nova_rt and its plug-in
+# of Tempest, each from its wheel.
 #
 #   tools/bootstrap.sh [packages|venv|wheel|all]
 #
@@ -163,26 +164,29 @@ function wheel_key {
     (
         cd "$ROOT"
         cat "$VENV/.nova-rt-key"
-        find nova_rt pyproject.toml setup.cfg requirements.txt README.rst \
-            LICENSE -type f ! -name '*.py[co]' -print0 | sort -z |
-            xargs -0 sha256sum
+        find nova_rt tempest_plugin pyproject.toml setup.cfg \
+            requirements.txt README.rst LICENSE -type f \
+            ! -name '*.py[co]' -print0 | sort -z | xargs -0 sha256sum
     ) | sha256sum | cut -d' ' -f1
 }
 
 # Build in a copy, so that the checkout stays as it is and nothing of an
-# earlier build gets into the wheel. pbr takes the version from git.
-function build_wheel {
-    local work=$1
+# earlier build gets into a wheel. pbr takes the version from git.
+function build_wheels {
+    local work=$1 project
     rm -rf "$work"
     mkdir -p "$work/dist"
     (
         cd "$ROOT"
         tar -c --exclude='*.pyc' --exclude='*.egg-info' nova_rt \
-            pyproject.toml setup.cfg requirements.txt README.rst LICENSE
+            tempest_plugin pyproject.toml setup.cfg requirements.txt \
+            README.rst LICENSE
     ) | tar -x -C "$work"
     cd "$work"
-    PBR_VERSION=$(version) "$VENV/bin/python" -m build --wheel \
-        --no-isolation --outdir "$work/dist" .
+    for project in . tempest_plugin; do
+        PBR_VERSION=$(version) "$VENV/bin/python" -m build --wheel \
+            --no-isolation --outdir "$work/dist" "$project"
+    done
     "$VENV/bin/python" -m pip install --disable-pip-version-check \
         --no-deps --force-reinstall --no-index "$work"/dist/*.whl
     "$VENV/bin/python" -m pip check
@@ -197,16 +201,16 @@ function version {
         2>/dev/null || echo "0.1.0.dev$count"
 }
 
-function install_wheel {
+function install_wheels {
     local key
     key=$(wheel_key)
     if [ "$(cat "$VENV/.nova-rt-wheel" 2>/dev/null)" = "$key" ]; then
-        say "nova_rt: the installed wheel is up to date"
+        say "nova_rt: the installed wheels are up to date"
         return
     fi
     rm -f "$VENV/.nova-rt-wheel"
-    logged "building and installing nova_rt's wheel" wheel.log \
-        build_wheel "$LAB/build"
+    logged "building and installing nova_rt's wheels" wheel.log \
+        build_wheels "$LAB/build"
     echo "$key" >"$VENV/.nova-rt-wheel"
 }
 
@@ -218,11 +222,11 @@ flock 9
 case ${1:-all} in
     packages) install_packages ;;
     venv) build_venv ;;
-    wheel) install_wheel ;;
+    wheel) install_wheels ;;
     all)
         install_packages
         build_venv
-        install_wheel
+        install_wheels
         ;;
     *) die "usage: $0 [packages|venv|wheel|all]" ;;
 esac

@@ -3,8 +3,9 @@
 
     python tools/check.py [PART ...]
 
-Without a PART all of them run, in the order of PARTS. A part that fails does
-not keep the others from running. The exit code is 0 if all passed.
+Without a PART all of them run, in the order of PARTS; those of LONG run only
+when they are named. A part that fails does not keep the others from running.
+The exit code is 0 if all passed.
 
 What a part runs is said elsewhere: the tests and the manual in tox.ini, the
 kernel in kernel/Makefile, the cloud in lab/.
@@ -166,7 +167,7 @@ PARTS = {
     ),
     'functional-threading': Part(
         'Nova in one process, threads',
-        1200,
+        2400,
         tox('testenv:functional-threading', WORKERS),
     ),
     'functional-eventlet': Part(
@@ -194,6 +195,18 @@ PARTS = {
             other('make -C kernel check', tests=True),
         ],
     ),
+    'model': Part(
+        "the papers' model on the HCBS kernel",
+        1800,
+        [
+            other('kernel/scripts/fetch.sh', without='no source'),
+            other('make -C kernel packages'),
+            other(
+                'python -m experiments run check --output '
+                f'{LOGS / "experiments"}'
+            ),
+        ],
+    ),
     'e2e': Part(
         'the whole cloud',
         1800,
@@ -202,13 +215,26 @@ PARTS = {
             lab('exec stestr --test-path=./lab/tests run --serial', True),
         ],
     ),
+    'tempest-plugin': Part(
+        'real-time servers, by Tempest',
+        1500,
+        [lab('up'), lab('tempest-plugin --workers=2', True)],
+    ),
     'tempest': Part(
         'ordinary servers, by Tempest', 1800, [lab('up'), lab('tempest')]
     ),
     'lab-down': Part('the lab leaves nothing behind', 300, [lab('down')]),
 }
+# They run only when they are named.
+LONG = {
+    'property': Part(
+        'random operations, the long form',
+        4 * 3600,
+        tox('testenv:property', WORKERS),
+    ),
+}
 # They need the lab and leave it up.
-ON_THE_LAB = {'e2e', 'tempest'}
+ON_THE_LAB = {'e2e', 'tempest-plugin', 'tempest'}
 
 
 def beside_the_checkout(name: str) -> pathlib.Path:
@@ -222,12 +248,10 @@ def beside_the_checkout(name: str) -> pathlib.Path:
     where = RUN / 'check' / name
     shutil.rmtree(where, ignore_errors=True)
     where.mkdir(parents=True)
-    for target in (
-        wheel,
-        *(ROOT / name for name in ('etc', 'kernel', 'lab', 'tools')),
-        ROOT / '.stestr.conf',
-    ):
-        (where / target.name).symlink_to(target)
+    (where / wheel.name).symlink_to(wheel)
+    for each in ROOT.iterdir():
+        if each.name not in (wheel.name, '.git'):
+            (where / each.name).symlink_to(each)
     return where
 
 
@@ -344,7 +368,7 @@ def run_step(
 
 def run_part(name: str) -> Outcome:
     """Run the steps of a part, up to the first that fails."""
-    part = PARTS[name]
+    part = (PARTS | LONG)[name]
     log = LOGS / f'{name}.log'
     log.write_text('')
     begin = time.monotonic()
@@ -407,14 +431,14 @@ def summary(outcomes: list[Outcome]) -> None:
 def with_the_lab(names: list[str]) -> list[str]:
     """The parts to run, with what has to become of the lab.
 
-    All of them want a lab as a fresh machine has it, with nobody's servers.
-    Some of them run on the lab that is there, and leave it there.
+    All of them want a lab as a fresh machine has it, with nobody's servers,
+    and so do some of them on a machine without a lab: one that died has left
+    its database. On a lab that is there some of them run, and leave it there.
     """
-    down = lab_is_down()
     if not names:
-        return [*([] if down else ['lab-down']), *PARTS]
-    if down and ON_THE_LAB & set(names):
-        return [*names, 'lab-down']
+        return ['lab-down', *PARTS]
+    if ON_THE_LAB & set(names) and lab_is_down():
+        return ['lab-down', *names, 'lab-down']
     return names
 
 
@@ -422,9 +446,10 @@ def main(names: list[str]) -> int:
     """Run the parts of these names, or all."""
     # As an interrupt from the keyboard: the part that runs is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    unknown = [name for name in names if name not in PARTS]
+    parts = PARTS | LONG
+    unknown = [name for name in names if name not in parts]
     if unknown:
-        print(f'no such part: {unknown[0]}; there are {", ".join(PARTS)}')
+        print(f'no such part: {unknown[0]}; there are {", ".join(parts)}')
         return 2
     LOGS.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
@@ -432,7 +457,7 @@ def main(names: list[str]) -> int:
     names = with_the_lab(names)
     for name in names:
         elapsed = time.monotonic() - begin
-        print(f'[{elapsed:5.0f} s] {name}: {PARTS[name].title}', flush=True)
+        print(f'[{elapsed:5.0f} s] {name}: {parts[name].title}', flush=True)
         outcomes.append(run_part(name))
         show(outcomes[-1])
     summary(outcomes)

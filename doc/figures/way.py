@@ -127,7 +127,7 @@ DOMAIN = Box(
 )  # fmt: skip
 GUARD = Box(
     3, 312, 78, ('At each start and check the', 'reservation is applied'),
-    ('virt.libvirt', '  .reservations'), 10, event=True,
+    ('virt.libvirt', '  .running'), 10, event=True,
 )  # fmt: skip
 PARTS = Box(
     0, 440, 128, ('What the back ends use:',),

@@ -45,6 +45,7 @@ man_pages = [
         ('nova-rt-conductor', 'collects what computes report'),
         ('nova-rt-exporter', 'metrics of a host for Prometheus'),
         ('nova-rt-manage', 'ask about CPU reservations'),
+        ('nova-rt-model', 'how large a reservation must be'),
         ('nova-rt-scheduler', 'nova-scheduler that explains refusals'),
         ('nova-rt-status', 'check a host and an upgrade'),
     )

@@ -52,7 +52,9 @@ class MissingSourceTest(unittest.TestCase):
             mock.patch.object(
                 check, 'beside_the_checkout', return_value=self.top
             ),
-            mock.patch.object(check, 'lab_is_down', return_value=True),
+            mock.patch.object(
+                check, 'with_the_lab', side_effect=lambda _names: [*parts]
+            ),
             contextlib.redirect_stdout(output),
         ):
             result = check.main([])
@@ -91,3 +93,26 @@ class MissingSourceTest(unittest.TestCase):
             (['kernel/scripts/fetch.sh'], 'no source'),
             (first.command, first.without),
         )
+
+
+class WithTheLabTest(unittest.TestCase):
+    """What becomes of the lab before and after the parts."""
+
+    def _parts(self, names, down):
+        with mock.patch.object(check, 'lab_is_down', return_value=down):
+            return check.with_the_lab(names)
+
+    def test_all(self):
+        # A lab whose processes died has left its database, with servers in it.
+        for down in (True, False):
+            self.assertEqual(['lab-down', *check.PARTS], self._parts([], down))
+
+    def test_some_on_a_machine_without_a_lab(self):
+        self.assertEqual(
+            ['lab-down', 'unit', 'e2e', 'lab-down'],
+            self._parts(['unit', 'e2e'], True),
+        )
+        self.assertEqual(['unit'], self._parts(['unit'], True))
+
+    def test_some_on_the_lab_that_is_there(self):
+        self.assertEqual(['e2e'], self._parts(['e2e'], False))
