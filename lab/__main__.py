@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Callable
 import os
+import pathlib
 import signal
 import sys
 
@@ -102,6 +103,12 @@ def _parser() -> argparse.ArgumentParser:
     ):
         added = _add(commands, name, run, "run nova_rt's plug-in of tempest")
         added.add_argument('--regex')
+        added.add_argument(
+            '--include-list',
+            type=lambda name: pathlib.Path(name).resolve(),
+            metavar='FILE',
+            help='of regular expressions, one a line',
+        )
         added.add_argument('--workers', type=int)
     added = _add(commands, 'demo', _demo, 'show what it does for a user')
     added.add_argument('arguments', nargs=argparse.REMAINDER)
@@ -280,14 +287,16 @@ def _tempest_inside(options: argparse.Namespace) -> int:
 
 
 def _plugin(options: argparse.Namespace) -> int:
-    return _up_and_run('_tempest-plugin', options, 'regex', 'workers')
+    names = ('regex', 'include_list', 'workers')
+    return _up_and_run('_tempest-plugin', options, *names)
 
 
 def _plugin_inside(options: argparse.Namespace) -> int:
     from lab import plugin
 
     return plugin.run(
-        options.regex or plugin.REGEX, options.workers or plugin.WORKERS
+        plugin.choice(options.regex, options.include_list),
+        options.workers or plugin.WORKERS,
     )
 
 

@@ -69,7 +69,7 @@ def _run(name: str, regex: str, workers: int) -> dict[str, str]:
     stream = paths.RESULTS / f'tempest-{name}.subunit'
     stream.parent.mkdir(parents=True, exist_ok=True)
     log = paths.LOG / f'tempest-{name}.log'
-    command = [*tempest.command(regex, workers), '--subunit']
+    command = [*tempest.command([f'--regex={regex}'], workers), '--subunit']
     began = time.monotonic()
     with stream.open('wb') as output, log.open('ab') as errors:
         subprocess.run(

@@ -6,6 +6,7 @@ before the first test and after the last. Runs inside the lab's namespaces.
 """
 
 import importlib.util
+import pathlib
 import subprocess
 
 from lab import catalog, cloud, paths, service, tempest, world
@@ -18,10 +19,20 @@ WORKERS = 2
 _PACKAGE = 'nova_rt_tempest_plugin'
 
 
-def run(regex: str, workers: int) -> int:
+def choice(regex: str | None, include_list: pathlib.Path | None) -> list[str]:
+    """Return the arguments of tempest that choose tests."""
+    if include_list is None:
+        return [f'--regex={regex or REGEX}']
+    # It would run the tests of both.
+    if regex is not None:
+        raise LabError('either --regex or --include-list')
+    return [f'--include-list={include_list}']
+
+
+def run(chosen: list[str], workers: int) -> int:
     """Run tests of the plug-in; print each, and the counts at the end.
 
-    :param regex: which tests.
+    :param chosen: which tests; see :func:`choice`.
     :return: 1 when a test failed, none ran, or something is left.
     :raises LabError: when the plug-in is not installed.
     """
@@ -32,7 +43,7 @@ def run(regex: str, workers: int) -> int:
         tempest.write(connection)
     before = world.look(connection)
     done = subprocess.run(
-        tempest.command(regex, workers),
+        tempest.command(chosen, workers),
         stdin=subprocess.DEVNULL,
         env=service.base_environment(),
         cwd=tempest.WORKSPACE,

@@ -84,13 +84,16 @@ def write(
     )
 
 
-def command(regex: str, workers: int) -> list[str]:
-    """Return the command that runs tests, to be run in the workspace."""
+def command(chosen: list[str], workers: int) -> list[str]:
+    """Return the command that runs tests, to be run in the workspace.
+
+    :param chosen: tempest's arguments that choose them.
+    """
     return [
         f'{paths.VENV}/bin/tempest',
         'run',
         f'--config-file={WORKSPACE}/tempest.conf',
-        f'--regex={regex}',
+        *chosen,
         f'--concurrency={workers}',
     ]
 

@@ -20,7 +20,7 @@ INSTANCES = paths.VAR / 'nova' / 'instances'
 #: Where the lab finds those of the second compute, which sees them there.
 SECOND_INSTANCES = second.INSTANCES
 
-_SETTLE_S = 30
+_SETTLE_S = 120
 
 
 @dataclasses.dataclass(frozen=True)

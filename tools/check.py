@@ -1,100 +1,65 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the project's checks one after the other and sums them up.
+"""Run the project's checks one after the other, and sum them up.
 
-    python tools/check.py [PART ...]
+    python -m tools.check [--full] [PART ...]
 
-Without a PART all of them run, in the order of PARTS; those of LONG run only
-when they are named. A part that fails does not keep the others from running.
-The exit code is 0 if all passed.
+Without --full it is the gate: what has to pass before a change lands. A part
+whose content has passed on this machine before is not run again, unless it is
+named. With --full it is everything; a second call goes on where the first one
+stopped, for the same tree. A part that fails does not keep the others from
+running. The exit code is 0 if all passed.
 
-What a part runs is said elsewhere: the tests and the manual in tox.ini, the
-kernel in kernel/Makefile, the cloud in lab/.
+Other calls: --shown (what the long form has shown, and what has changed
+since), --unstable (tests that passed in their second run only), --note-kernel
+(write kernel/tested.toml).
 """
 
+import argparse
 import collections
-import configparser
+from collections.abc import Iterator
 import contextlib
 import dataclasses
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
 import time
+from typing import Any
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-LAB = pathlib.Path(os.environ.get('NOVA_RT_LAB', '/var/lib/nova-rt-lab'))
-LOGS = LAB / 'check'
-RUN = LAB / 'run'
-CACHE = LAB / 'cache'
+from tools.gate import parts, places, records
+from tools.gate.parts import FULL, GATE, Part, Step
+
 HEARTBEAT_S = 30
 TAIL_LINES = 40
-# Nothing is written to the checkout. Git serves root in a checkout of somebody
-# else only when told so.
-ENVIRONMENT = {
-    key: value
-    for key, value in os.environ.items()
-    if not key.startswith(('PYTHON', 'OS_', 'VIRTUAL_ENV', 'MAKE'))
-} | {
-    'PATH': f'{pathlib.Path(sys.executable).parent}:/usr/local/sbin:'
-    '/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
-    'LANG': 'C.UTF-8',
-    'NOVA_RT_LAB': str(LAB),
-    'PYTHONPYCACHEPREFIX': str(CACHE / 'pycache'),
-    'PYTHONUNBUFFERED': '1',
-    'MYPY_CACHE_DIR': str(CACHE / 'mypy'),
-    'RUFF_CACHE_DIR': str(CACHE / 'ruff'),
-    'PRE_COMMIT_HOME': str(CACHE / 'pre-commit'),
-    'DOC_BUILD': str(RUN / 'doc'),
-    'NOTES_BUILD': str(RUN / 'releasenotes'),
-    'GIT_CONFIG_COUNT': '1',
-    'GIT_CONFIG_KEY_0': 'safe.directory',
-    'GIT_CONFIG_VALUE_0': str(ROOT),
-}
+#: The whole gate ends by then with its table, before someone ends it without.
+DEADLINE_S = 75 * 60
+#: With more failures than that in a part, none is run again.
+MOST_AGAIN = 2
+_FAILED = re.compile(r'^(?:\{\d+\} )?(\S+) \[[\d.]+s\] \.\.\. FAILED$', re.M)
 # How many tests ended in which way: passed, failed, skipped.
 Counts = collections.Counter[str]
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """One command.
-
-    :ivar environment: added to ENVIRONMENT
-    :ivar tests: its output counts tests, as stestr's does
-    :ivar checkout: it runs in the checkout, not beside it
-    :ivar without: what is missing if it ends with EX_UNAVAILABLE; the part is
-        skipped then
-    """
-
-    command: list[str]
-    environment: dict[str, str] = dataclasses.field(default_factory=dict)
-    tests: bool = False
-    checkout: bool = False
-    without: str = ''
-
-
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """A named piece of the checks."""
-
-    title: str
-    limit_s: int
-    steps: list[Step]
-
-
 @dataclasses.dataclass
 class Outcome:
-    """What became of a part."""
+    """What became of a part.
+
+    :ivar word: passed, unstable, recorded, skipped, FAILED
+    :ivar note: why it failed, or what is missing, or what recorded it
+    :ivar unstable: names of tests that passed in a second run
+    """
 
     name: str
     word: str
     seconds: float
     counts: Counts
     note: str = ''
+    unstable: list[str] = dataclasses.field(default_factory=list)
+    key: str = ''
 
 
 class Failed(Exception):
@@ -113,130 +78,6 @@ class Skipped(Exception):
     """A part cannot run here; the text says what is missing."""
 
 
-TOX = configparser.ConfigParser(interpolation=None)
-TOX.read(ROOT / 'tox.ini')
-
-
-def tox(section: str, arguments: str = '') -> list[Step]:
-    """The commands of a section of tox.ini, with its variables.
-
-    tox itself would build a Python environment of its own for each, and test
-    the checkout.
-
-    :param arguments: what takes the place of {posargs}
-    """
-    wanted = TOX[next(s for s in TOX if s.partition('{')[0] == section)]
-
-    def value(key: str) -> list[str]:
-        text = wanted.get(key) or TOX['testenv'][key]
-        text = re.sub(
-            r'\{\[(\w+)\](\w+)\}', lambda found: TOX[found[1]][found[2]], text
-        )
-        text = re.sub(
-            r'\{env:(\w+):([^}]*)\}',
-            lambda found: ENVIRONMENT.get(found[1], found[2]),
-            text,
-        )
-        text = text.replace('{posargs}', arguments)
-        return [line for line in text.splitlines() if line]
-
-    variables = dict(line.split('=', 1) for line in value('setenv'))
-    return [
-        Step(command, variables, tests=test, checkout=not test)
-        for command in map(shlex.split, value('commands'))
-        for test in [command[0] == 'stestr']
-    ]
-
-
-def other(command: str, tests: bool = False, without: str = '') -> Step:
-    """A command of the checkout."""
-    return Step(command.split(), {}, tests, True, without)
-
-
-def lab(words: str, tests: bool = False) -> Step:
-    """A command of the lab."""
-    return Step([sys.executable, '-m', 'lab', *words.split()], {}, tests)
-
-
-WORKERS = '--concurrency=2'
-PARTS = {
-    'style': Part('style, types, spelling', 600, tox('testenv:pep8')),
-    'unit': Part('unit tests', 600, tox('testenv', WORKERS)),
-    'tools': Part(
-        'files for operators, tools', 300, tox('testenv:tools', '--serial')
-    ),
-    'functional-threading': Part(
-        'Nova in one process, threads',
-        2400,
-        tox('testenv:functional-threading', WORKERS),
-    ),
-    'functional-eventlet': Part(
-        'Nova in one process, eventlet',
-        1500,
-        tox('testenv:functional', WORKERS),
-    ),
-    'nova-unit': Part(
-        "Nova's own unit tests", 1200, tox('testenv:nova-unit', WORKERS)
-    ),
-    'docs': Part(
-        'manual and release notes',
-        600,
-        [*tox('testenv:docs'), *tox('testenv:releasenotes')],
-    ),
-    'host': Part("this machine's kernel", 300, tox('testenv:host')),
-    # In QEMU under a virtual clock, so that no other load matters. What was
-    # built is kept under /var/lib/nova-rt-kernel.
-    'kernel': Part(
-        'the HCBS kernel',
-        2400,
-        [
-            other('kernel/scripts/fetch.sh', without='no source'),
-            other('make -C kernel packages'),
-            other('make -C kernel check', tests=True),
-        ],
-    ),
-    'model': Part(
-        "the papers' model on the HCBS kernel",
-        1800,
-        [
-            other('kernel/scripts/fetch.sh', without='no source'),
-            other('make -C kernel packages'),
-            other(
-                'python -m experiments run check --output '
-                f'{LOGS / "experiments"}'
-            ),
-        ],
-    ),
-    'e2e': Part(
-        'the whole cloud',
-        1800,
-        [
-            lab('up'),
-            lab('exec stestr --test-path=./lab/tests run --serial', True),
-        ],
-    ),
-    'tempest-plugin': Part(
-        'real-time servers, by Tempest',
-        1500,
-        [lab('up'), lab('tempest-plugin --workers=2', True)],
-    ),
-    'tempest': Part(
-        'ordinary servers, by Tempest', 1800, [lab('up'), lab('tempest')]
-    ),
-    'lab-down': Part('the lab leaves nothing behind', 300, [lab('down')]),
-}
-# They run only when they are named.
-LONG = {
-    'property': Part(
-        'random operations, the long form',
-        4 * 3600,
-        tox('testenv:property', WORKERS),
-    ),
-}
-# They need the lab and leave it up.
-ON_THE_LAB = {'e2e', 'tempest-plugin', 'tempest'}
-
-
 def beside_the_checkout(name: str) -> pathlib.Path:
     """Make the directory in which a part runs: the checkout with the wheel.
 
@@ -245,26 +86,30 @@ def beside_the_checkout(name: str) -> pathlib.Path:
     wheel = pathlib.Path(sysconfig.get_path('purelib')) / 'nova_rt'
     if not wheel.is_dir():
         raise Failed(f'nova_rt is not installed from its wheel ({wheel})')
-    where = RUN / 'check' / name
-    shutil.rmtree(where, ignore_errors=True)
-    where.mkdir(parents=True)
+    where = places.RUN / 'check' / name
+    where.mkdir(parents=True, exist_ok=True)
+    for each in where.iterdir():
+        # It knows how long each test took: workers are balanced by that.
+        if each.name != '.stestr':
+            each.unlink() if each.is_symlink() else shutil.rmtree(each)
     (where / wheel.name).symlink_to(wheel)
-    for each in ROOT.iterdir():
-        if each.name not in (wheel.name, '.git'):
+    for each in places.ROOT.iterdir():
+        if each.name not in (wheel.name, '.git', '.stestr'):
             (where / each.name).symlink_to(each)
     return where
 
 
-def lab_is_down() -> bool:
-    """Whether there is no lab that somebody started for another purpose."""
+def lab_is(*words: str) -> bool:
+    """Whether the lab's status begins with one of these words."""
     answer = subprocess.run(
-        lab('status').command,
-        cwd=ROOT,
-        env=ENVIRONMENT,
+        parts.lab('status').command,
+        cwd=places.ROOT,
+        env=places.ENVIRONMENT,
         check=False,
         stdout=subprocess.PIPE,
+        text=True,
     )
-    return answer.stdout.startswith(b'the lab is down')
+    return answer.stdout.startswith(words) if words else not answer.returncode
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -295,8 +140,8 @@ def run(
         out.flush()
         process = subprocess.Popen(
             step.command,
-            cwd=ROOT if step.checkout else where,
-            env=ENVIRONMENT | step.environment,
+            cwd=places.ROOT if step.checkout else where,
+            env=places.ENVIRONMENT | step.environment,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -339,54 +184,138 @@ def said(counts: Counts) -> str:
     )
 
 
-def run_step(
-    step: Step, where: pathlib.Path, log: pathlib.Path, deadline: float
-) -> Counts:
-    """Run one step and count its tests.
+class Runner:
+    """Runs the steps of one part.
 
-    :raises Failed: if it failed, took too long or ran no test
-    :raises Skipped: if it misses what the part cannot do without
+    :ivar unstable: names of tests that passed in a second run
     """
-    start = log.stat().st_size
-    code = run(step, where, log, deadline)
-    if step.without and code == os.EX_UNAVAILABLE:
-        raise Skipped(step.without)
-    if not step.tests:
-        if code:
-            raise Failed(f'{" ".join(step.command)} ended with {code}')
-        return Counts()
-    with log.open('rb') as output:
-        output.seek(start)
-        counts = count(output.read().decode(errors='replace'))
-    if counts['failed']:
-        raise Failed(f'{counts["failed"]} failed', counts)
-    if code or not counts['passed']:
-        why = f'stestr ended with {code}' if code else 'no test ran'
-        raise Failed(why, counts + Counts(failed=1))
-    return counts
+
+    def __init__(self, name: str, part: Part, deadline: float) -> None:
+        self.name = name
+        self.part = part
+        self.unstable: list[str] = []
+        self._log = places.LOGS / f'{name}.log'
+        self._log.write_text('')
+        self._deadline = min(deadline, time.monotonic() + part.limit_s)
+        self._meter = records.Meter()
+
+    def run(self) -> Counts:
+        """Run the steps, up to the first that fails.
+
+        :return: how many tests there were; a part without tests counts as one
+        :raises Failed: if it failed, took too long or ran no test
+        :raises Skipped: if it misses what the part cannot do without
+        """
+        where = beside_the_checkout(self.name)
+        total = Counts()
+        for step in self.part.steps:
+            total += self._step(step, where)
+        found = total['passed'] + total['skipped']
+        if found < self.part.at_least:
+            raise Failed(
+                f'{found} tests, of {self.part.at_least} at least',
+                total + Counts(failed=1),
+            )
+        return total or Counts(passed=1)
+
+    def _step(self, step: Step, where: pathlib.Path) -> Counts:
+        start = self._log.stat().st_size
+        code = run(step, where, self._log, self._deadline)
+        if step.without and code == os.EX_UNAVAILABLE:
+            raise Skipped(step.without)
+        if not step.tests:
+            if code:
+                raise Failed(f'{" ".join(step.command)} ended with {code}')
+            return Counts()
+        with self._log.open('rb') as output:
+            output.seek(start)
+            text = output.read().decode(errors='replace')
+        counts = count(text)
+        if counts['failed']:
+            names = _FAILED.findall(text)
+            if len(names) == counts['failed'] and self._may_again(step, names):
+                return counts + self._again(step, where, names, text)
+            raise Failed(f'{counts["failed"]} failed', counts)
+        if code or not counts['passed']:
+            why = f'stestr ended with {code}' if code else 'no test ran'
+            raise Failed(why, counts + Counts(failed=1))
+        return counts
+
+    def _may_again(self, step: Step, names: list[str]) -> bool:
+        if not step.again or len(names) > MOST_AGAIN:
+            return False
+        # On a lab that has lost a service, a second run shows nothing.
+        return self.name not in parts.ON_THE_LAB or lab_is()
+
+    def _again(
+        self, step: Step, where: pathlib.Path, names: list[str], text: str
+    ) -> Counts:
+        """Run the tests that failed once more.
+
+        :return: what makes the counts of the first run those of both
+        """
+        print(f'           again: {", ".join(names)}', flush=True)
+        regex = '|'.join(re.escape(re.sub(r'\[.*', '', n)) for n in names)
+        try:
+            counts = self._step(step.of(f'^({regex})($|\\[)'), where)
+        except Failed as error:
+            failed = Counts(failed=len(names))
+            raise Failed(f'{error}, twice', failed) from None
+        if counts['passed'] != len(names):
+            raise Failed(f'{said(counts)} in the second run')
+        self.unstable += names
+        for name in names:
+            records.append(
+                'unstable.jsonl',
+                {
+                    'at': records.now(),
+                    'commit': records.commit(),
+                    'part': self.name,
+                    'test': name,
+                    'output': _output_of(name, text),
+                    **self._meter.read(),
+                },
+            )
+        return Counts(passed=len(names), failed=-len(names))
 
 
-def run_part(name: str) -> Outcome:
-    """Run the steps of a part, up to the first that fails."""
-    part = (PARTS | LONG)[name]
-    log = LOGS / f'{name}.log'
-    log.write_text('')
+def _output_of(name: str, text: str) -> list[str]:
+    """The lines that follow a test that failed."""
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if f'{name} [' in line)
+    return lines[start : start + 60]
+
+
+def recorded(name: str, part: Part) -> Outcome | None:
+    """What an earlier run has shown of the same content, if that will do."""
+    if part.in_ci and os.environ.get('CI') == 'true':
+        return None
+    found = records.shown(name, part)
+    if found is None:
+        return None
+    note = f'{found.date}, {found.where}'
+    return Outcome(name, 'recorded', 0, Counts(found.counts), note)
+
+
+def run_part(name: str, part: Part, deadline: float) -> Outcome:
+    """Run a part; nothing that happens in it is raised."""
     begin = time.monotonic()
-    total = Counts()
+    if deadline <= begin:
+        return Outcome(name, 'FAILED', 0, Counts(failed=1), 'no time left')
+    runner = Runner(name, part, deadline)
     word, note = 'passed', ''
     try:
-        where = beside_the_checkout(name)
-        for step in part.steps:
-            total += run_step(step, where, log, begin + part.limit_s)
-        # A part without tests counts as one.
-        total = total or Counts(passed=1)
+        counts = runner.run()
+        if runner.unstable:
+            word, note = 'unstable', ', '.join(runner.unstable)
     except Failed as error:
-        word, note = 'FAILED', str(error)
-        total += error.counts
+        word, note, counts = 'FAILED', str(error), error.counts
     except Skipped as error:
-        word, note = 'skipped', str(error)
-        total += Counts(skipped=1)
-    return Outcome(name, word, time.monotonic() - begin, total, note)
+        word, note, counts = 'skipped', str(error), Counts(skipped=1)
+    seconds = time.monotonic() - begin
+    return Outcome(
+        name, word, seconds, counts, note, runner.unstable, records.key(part)
+    )
 
 
 def show(outcome: Outcome) -> None:
@@ -398,7 +327,10 @@ def show(outcome: Outcome) -> None:
     )
     if not outcome.note:
         return
-    log = LOGS / f'{outcome.name}.log'
+    log = places.LOGS / f'{outcome.name}.log'
+    if outcome.word != 'FAILED' or not outcome.seconds:
+        print(f'           {outcome.note}')
+        return
     print(f'           {outcome.note}; the whole log: {log}')
     text = log.read_text(errors='replace')
     lines = re.findall(
@@ -408,60 +340,149 @@ def show(outcome: Outcome) -> None:
         print(f'           | {line}')
 
 
-def summary(outcomes: list[Outcome]) -> None:
-    """One table, and one line: the numbers, and what could not run."""
-    print(f'\n{"part":<22}{"result":<9}{"time":>8}  tests')
+def summary(outcomes: list[Outcome], table: dict[str, Part]) -> None:
+    """One table; what was not run; one line with the numbers of what was."""
+    print(f'\n{"part":<22}{"result":<9}{"time":>8}{"budget":>9}  tests')
     for outcome in outcomes:
-        skipped = outcome.word == 'skipped'
+        noted = outcome.word in ('skipped', 'recorded')
         print(
             f'{outcome.name:<22}{outcome.word:<9}{outcome.seconds:>6.0f} s'
-            f'  {outcome.note if skipped else said(outcome.counts)}'
+            f'{table[outcome.name].budget_s:>7} s'
+            f'  {outcome.note if noted else said(outcome.counts)}'
         )
     seconds = sum(outcome.seconds for outcome in outcomes)
-    print(f'{"all":<31}{seconds:>6.0f} s  logs: {LOGS}\n')
-    words = [said(sum((outcome.counts for outcome in outcomes), Counts()))]
-    words += [
-        f'{outcome.name}: skipped, {outcome.note}'
-        for outcome in outcomes
-        if outcome.word == 'skipped'
-    ]
-    print('; '.join(words))
+    print(f'{"all":<31}{seconds:>6.0f} s  logs: {places.LOGS}\n')
+    for outcome in outcomes:
+        if outcome.word == 'recorded':
+            print(
+                f'{outcome.name}: from records, {outcome.note}: '
+                f'{said(outcome.counts)}'
+            )
+        elif outcome.word in ('skipped', 'unstable'):
+            print(f'{outcome.name}: {outcome.word}, {outcome.note}')
+    ran = [each.counts for each in outcomes if each.word != 'recorded']
+    print(said(sum(ran, Counts())))
 
 
-def with_the_lab(names: list[str]) -> list[str]:
+def with_the_lab(names: list[str], everything: bool) -> list[str]:
     """The parts to run, with what has to become of the lab.
 
     All of them want a lab as a fresh machine has it, with nobody's servers,
     and so do some of them on a machine without a lab: one that died has left
     its database. On a lab that is there some of them run, and leave it there.
     """
-    if not names:
-        return ['lab-down', *PARTS]
-    if ON_THE_LAB & set(names) and lab_is_down():
+    if everything:
+        return ['lab-down', *names]
+    if parts.ON_THE_LAB & set(names) and lab_is('the lab is down'):
         return ['lab-down', *names, 'lab-down']
     return names
 
 
-def main(names: list[str]) -> int:
-    """Run the parts of these names, or all."""
-    # As an interrupt from the keyboard: the part that runs is stopped.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    parts = PARTS | LONG
-    unknown = [name for name in names if name not in parts]
-    if unknown:
-        print(f'no such part: {unknown[0]}; there are {", ".join(parts)}')
-        return 2
-    LOGS.mkdir(parents=True, exist_ok=True)
+def outcomes_of(
+    names: list[str], table: dict[str, Part], lookup: bool, deadline: float
+) -> Iterator[Outcome]:
+    """Run parts, each as it is asked for."""
     begin = time.monotonic()
-    outcomes = []
-    names = with_the_lab(names)
     for name in names:
         elapsed = time.monotonic() - begin
-        print(f'[{elapsed:5.0f} s] {name}: {parts[name].title}', flush=True)
-        outcomes.append(run_part(name))
-        show(outcomes[-1])
-    summary(outcomes)
-    return int(any(outcome.word == 'FAILED' for outcome in outcomes))
+        print(f'[{elapsed:5.0f} s] {name}: {table[name].title}', flush=True)
+        found = recorded(name, table[name]) if lookup else None
+        outcome = found or run_part(name, table[name], deadline)
+        show(outcome)
+        yield outcome
+
+
+def entry(outcome: Outcome) -> dict[str, Any]:
+    """What is recorded of a part."""
+    return {
+        'word': outcome.word,
+        'key': outcome.key,
+        'seconds': round(outcome.seconds, 1),
+        'counts': dict(outcome.counts),
+        'note': outcome.note,
+    }
+
+
+def check(names: list[str], full: bool) -> int:
+    """Run the parts of these names, or all; return the exit code."""
+    table = FULL if full else GATE
+    unknown = [name for name in names if name not in table]
+    if unknown:
+        print(f'no such part: {unknown[0]}; there are {", ".join(table)}')
+        return 2
+    places.LOGS.mkdir(parents=True, exist_ok=True)
+    tree = records.tree()
+    wanted = names or list(table)
+    if full and not names:
+        done = records.parts_of(tree, 'full')
+        wanted = [
+            name for name in wanted
+            if name not in done or name.startswith('lab-down')
+        ]  # fmt: skip
+        print(f'shown already of this tree: {", ".join(sorted(done)) or "-"}')
+    deadline = float('inf') if full else time.monotonic() + DEADLINE_S
+    meter = records.Meter()
+    begin = time.monotonic()
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in outcomes_of(
+            with_the_lab(wanted, not names),
+            table,
+            not full and not names,
+            deadline,
+        ):
+            outcomes.append(outcome)
+    finally:
+        bad = any(each.word == 'FAILED' for each in outcomes)
+        records.append(
+            'runs.jsonl',
+            {
+                'at': records.now(),
+                'tree': tree,
+                'commit': records.commit(),
+                'form': 'full' if full else 'gate',
+                'whole': not names,
+                'ok': not bad and sys.exc_info()[0] is None,
+                'seconds': round(time.monotonic() - begin),
+                'parts': {each.name: entry(each) for each in outcomes},
+                'unstable': [n for each in outcomes for n in each.unstable],
+                **meter.read(),
+            },
+        )
+    summary(outcomes, table)
+    often = records.often_unstable() if full else []
+    if often:
+        print(f'unstable more than once lately: {", ".join(often)}')
+    return int(bad or bool(often))
+
+
+def main(words: list[str]) -> int:
+    """Do what the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('--full', action='store_true')
+    parser.add_argument('--shown', action='store_true')
+    parser.add_argument('--unstable', action='store_true')
+    parser.add_argument('--note-kernel', action='store_true')
+    parser.add_argument('names', nargs='*', metavar='PART')
+    options = parser.parse_args(words)
+    if options.shown or options.unstable:
+        found = records.last_full() if options.shown else records.unstable()
+        print('\n'.join(found) or 'none')
+        return 0
+    # As an interrupt from the keyboard: the part that runs is stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if options.note_kernel:
+            print(records.note_kernel())
+            return 0
+        with records.alone():
+            return check(options.names, options.full)
+    except (LookupError, TimeoutError) as error:
+        print(f'check: {error}')
+        return 1
 
 
 if __name__ == '__main__':

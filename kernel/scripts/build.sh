@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # build.sh base|hcbs [FLAVOUR [PATCH]]: build the test kernel without or with
 # the series, and PATCH on top of it, and print the path of its image. Kept under
-# the work directory by the hash of base, series and configuration; a second call
-# finds it there.
+# the work directory by the hash of base, series, configuration, compiler and
+# these scripts; a second call finds it there.
 set -eu
 which=$1 flavour=${2:-test} more=${3:-}
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -17,7 +17,8 @@ series=/dev/null
 configs=$here/config/test.config
 [ "$flavour" = test ] || configs="$configs $here/config/$flavour.config"
 # shellcheck disable=SC2086
-key=$(cat "$base/.base" $series $configs | sha256sum | cut -c1-16)
+key=$({ cat "$base/.base" $series $configs "$0" "$here/scripts/compile.sh"
+    gcc --version; } | sha256sum | cut -c1-16)
 out=$work/build-$which-$flavour-$key
 image=$out/bzImage
 mkdir -p "$work/locks"

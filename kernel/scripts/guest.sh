@@ -24,8 +24,8 @@ if [ "${cpus%%,*}" -gt 1 ]; then
     fi
 fi
 
-root=$work/guest-$(cat "$here"/tests/*.[ch] "$here"/tests/tools/* |
-    sha256sum | cut -c1-16)
+root=$work/guest-$({ cat "$here"/tests/*.[ch] "$here"/tests/tools/* "$0"
+    gcc --version; } | sha256sum | cut -c1-16)
 if [ ! -e "$root.cpio.gz" ]; then
     new=$root.$$
     mkdir -p "$new/proc" "$new/sys" "$new/dev" "$new/cg"

@@ -59,10 +59,12 @@ class ReadTest(unittest.TestCase):
 
     def test_report(self):
         fault = self.read(PATCH)
-        text = faults.report([
-            faults.Found(fault, 'supply1', 'FAIL: 5 of 3 ms', 1.0),
-            faults.Found(fault, '', '', 1.0),
-        ])
+        text = faults.report(
+            [
+                faults.Found(fault, 'supply1', 'FAIL: 5 of 3 ms', 1.0),
+                faults.Found(fault, '', '', 1.0),
+            ]
+        )
         self.assertIn('     - supply1\n     - ``FAIL: 5 of 3 ms``\n', text)
         self.assertIn('     - **none**\n', text)
 

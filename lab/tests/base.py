@@ -253,11 +253,14 @@ class LabTestCase(unittest.TestCase):
         self.assertEqual({}, world.left(self.cloud, self.before))
 
     def wait_for(self, condition, message, seconds=60):
-        """Wait until something is so."""
+        """Wait until something is so.
+
+        :param message: what is said if it is not; or what makes the text then
+        """
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
-                self.fail(message)
+                self.fail(message() if callable(message) else message)
             time.sleep(0.2)
 
 

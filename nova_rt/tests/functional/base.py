@@ -19,14 +19,14 @@ from nova.virt.libvirt import guest as libvirt_guest
 from nova_rt import events, extra_specs, node_stats, record
 from nova_rt.cmd import compute, hooks
 from nova_rt.tests.fixtures import kernel
-from nova_rt.tests.functional import containers, paste
+from nova_rt.tests.functional import containers, paste, waiting
 from nova_rt.virt.libvirt import driver, metadata
 
 FILTER = 'nova_rt.scheduler.filters.rt_bandwidth_filter.RTBandwidthFilter'
 WEIGHER = 'nova_rt.scheduler.weights.rt_bandwidth.RTBandwidthWeigher'
 
 
-class RTServersTestBase(base.ServersTestBase):
+class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
     """Hosts with fake kernels, and what tests ask of them."""
 
     microversion = 'latest'
@@ -78,6 +78,10 @@ class RTServersTestBase(base.ServersTestBase):
                     ),
                 },
             )
+        )
+        # A fake kernel gives bandwidth back at once.
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0.05)
         )
         self.containers = self.useFixture(containers.Containers())
         self.kernels = self.containers.kernels

@@ -85,10 +85,11 @@ class ConductorsTest(base.DatabaseTest):
         backlog = Backlog()
         self.source.seam.subscribe(backlog)
         top = self.useFixture(fixtures.TempDir()).path
+        # Else its connections go on asking for a broker that is gone.
+        transport = oslo_messaging.get_rpc_transport(conf)
+        self.addCleanup(transport.cleanup)
         self.reporter = reports.Reporter(
-            rpcapi.ConductorAPI(
-                oslo_messaging.get_rpc_transport(conf), 'one', timeout_s=2
-            ),
+            rpcapi.ConductorAPI(transport, 'one', timeout_s=2),
             self.source,
             self.source,
             backlog,

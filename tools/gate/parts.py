@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the checks, in their two forms.
+
+GATE is what has to pass before a change lands: half an hour, and nothing in
+it depends on how busy the machine is. FULL is everything there is. What a part
+runs stands elsewhere: the tests and the manual in tox.ini, the kernel in
+kernel/Makefile, the cloud in lab/. Which tests only the long form has, and
+why, stands in lists/.
+"""
+
+import configparser
+import dataclasses
+import re
+import shlex
+import sys
+
+from tools.gate import places
+
+LISTS = 'tools/gate/lists'
+WORKERS = '--concurrency=2'
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """One command.
+
+    :ivar environment: added to that of all commands
+    :ivar tests: its output counts tests, as stestr's does
+    :ivar checkout: it runs in the checkout, not beside it
+    :ivar without: what is missing if it ends with EX_UNAVAILABLE; the part is
+        skipped then
+    :ivar again: how tests are chosen for a second run, with ``{}`` for a
+        regular expression; '' where a failure is final
+    """
+
+    command: list[str]
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    tests: bool = False
+    checkout: bool = False
+    without: str = ''
+    again: str = ''
+
+    def of(self, regex: str) -> 'Step':
+        """Return the step for some of its tests.
+
+        :param regex: of their names
+        """
+        # With a list, stestr would run the tests of both.
+        command = [
+            word
+            for word in self.command
+            if not word.startswith(('--include-list', '--exclude-list'))
+        ]
+        command.append(self.again.format(regex))
+        return dataclasses.replace(self, command=command, again='')
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A named piece of the checks.
+
+    :ivar budget_s: what it takes on two quiet CPUs; it is stopped at three
+        times that
+    :ivar inputs: the files and directories that decide its result; none if it
+        runs whatever was recorded
+    :ivar in_ci: it runs in CI whatever was recorded
+    :ivar portable: the machine is none of its inputs
+    :ivar at_least: fewer tests than that are a failure
+    """
+
+    title: str
+    budget_s: int
+    steps: list[Step]
+    inputs: tuple[str, ...] = ()
+    in_ci: bool = False
+    portable: bool = False
+    at_least: int = 0
+
+    @property
+    def limit_s(self) -> int:
+        """The time after which it is stopped."""
+        return 3 * self.budget_s
+
+
+TOX = configparser.ConfigParser(interpolation=None)
+TOX.read(places.ROOT / 'tox.ini')
+
+
+def tox(
+    section: str, arguments: str = '', again: str = '', **environment: str
+) -> list[Step]:
+    """Return the commands of a section of tox.ini, with its variables.
+
+    tox itself would build a Python environment of its own for each, and test
+    the checkout.
+
+    :param arguments: what takes the place of {posargs}
+    :param environment: more variables
+    """
+    wanted = TOX[next(s for s in TOX if s.partition('{')[0] == section)]
+
+    def value(key: str) -> list[str]:
+        text = wanted.get(key) or TOX['testenv'][key]
+        text = re.sub(
+            r'\{\[(\w+)\](\w+)\}', lambda found: TOX[found[1]][found[2]], text
+        )
+        text = re.sub(
+            r'\{env:(\w+):([^}]*)\}',
+            lambda found: places.ENVIRONMENT.get(found[1], found[2]),
+            text,
+        )
+        text = text.replace('{posargs}', arguments)
+        return [line for line in text.splitlines() if line]
+
+    variables = dict(line.split('=', 1) for line in value('setenv'))
+    variables |= environment
+    return [
+        Step(
+            command,
+            variables,
+            tests=test,
+            checkout=not test,
+            again=again if test else '',
+        )
+        for command in map(shlex.split, value('commands'))
+        for test in [command[0] == 'stestr']
+    ]
+
+
+def other(command: str, tests: bool = False, without: str = '') -> Step:
+    """Return a command of the checkout."""
+    return Step(command.split(), {}, tests, True, without)
+
+
+def lab(words: str, tests: bool = False, again: str = '') -> Step:
+    """Return a command of the lab."""
+    command = [sys.executable, '-m', 'lab', *words.split()]
+    return Step(command, {}, tests, again=again)
+
+
+def make(target: str) -> Part:
+    """Return a part that is a target of the Makefile."""
+    return Part(f'make {target}', 2400, [other(f'make {target}')])
+
+
+_PYTHON = (
+    'constraints.txt', 'requirements.txt', 'test-requirements.txt',
+    'bindep.txt', 'pyproject.toml', 'tox.ini', '.stestr.conf',
+)  # fmt: skip
+_PACKAGE = ('nova_rt', 'etc', 'tools/gate/lists', *_PYTHON)
+_CLOUD = ('lab', 'tempest_plugin', 'tools/bootstrap.sh', *_PACKAGE)
+_KERNEL = ('kernel/base', 'kernel/config', 'kernel/patches',
+           'kernel/scripts', 'kernel/tests', 'kernel/faults',
+           'kernel/Makefile')  # fmt: skip
+_EVERYTHING = ('.',)
+
+_STYLE = Part(
+    'style, types, spelling', 90, tox('testenv:pep8'), _EVERYTHING, True
+)
+_DOCS = Part(
+    'manual and release notes',
+    120,
+    [*tox('testenv:docs'), *tox('testenv:releasenotes')],
+    _EVERYTHING,
+)
+_UNIT = Part(
+    'unit tests', 240, tox('testenv', WORKERS), _PACKAGE, True, at_least=2000
+)
+_TOOLS = Part(
+    'files for operators, tools',
+    180,
+    tox('testenv:tools', '--serial'),
+    _EVERYTHING,
+    True,
+    at_least=400,
+)
+_NOVA_UNIT = Part(
+    "Nova's own unit tests",
+    240,
+    tox('testenv:nova-unit', WORKERS),
+    _PACKAGE,
+    at_least=1900,
+)
+_HOST = Part(
+    "this machine's kernel",
+    60,
+    tox('testenv:host', again='{}'),
+    at_least=30,
+)
+_LAB_DOWN = Part('the lab leaves nothing behind', 60, [lab('down')])
+
+_SOURCE = other('kernel/scripts/fetch.sh', without='no source')
+_GUESTS = other('make -C kernel packages')
+# In QEMU under a virtual clock, so that no other load matters. What was built
+# is kept under /var/lib/nova-rt-kernel.
+_E2E = 'exec stestr --test-path=./lab/tests run --serial'
+
+GATE = {
+    'style': _STYLE,
+    'docs': _DOCS,
+    'unit': _UNIT,
+    'tools': _TOOLS,
+    'functional-threading': Part(
+        'Nova in one process, threads',
+        600,
+        tox(
+            'testenv:functional-threading',
+            f'{WORKERS} --exclude-list={LISTS}/functional-threading.long',
+        ),
+        _PACKAGE,
+        at_least=250,
+    ),
+    'functional-eventlet': Part(
+        'Nova in one process, eventlet',
+        300,
+        tox(
+            'testenv:functional',
+            f'{WORKERS} --include-list={LISTS}/functional-eventlet.gate',
+            NOVA_RT_CONCURRENCY_ROUNDS='3',
+        ),
+        _PACKAGE,
+        at_least=30,
+    ),
+    'nova-unit': _NOVA_UNIT,
+    'host': _HOST,
+    'kernel': Part(
+        'the HCBS kernel',
+        900,
+        [_SOURCE, _GUESTS, other('make -C kernel check', tests=True)],
+        _KERNEL,
+        portable=True,
+        at_least=30,
+    ),
+    'e2e': Part(
+        'the whole cloud',
+        600,
+        [
+            lab('up'),
+            lab(f'{_E2E} --exclude-list={LISTS}/e2e.long', True, again='{}'),
+        ],
+        _CLOUD,
+        True,
+        at_least=25,
+    ),
+    'tempest-plugin': Part(
+        'real-time servers, by Tempest',
+        300,
+        [
+            lab('up'),
+            lab(
+                'tempest-plugin --workers=2'
+                f' --include-list={LISTS}/tempest-plugin.gate',
+                True,
+                again='--regex={}',
+            ),
+        ],
+        _CLOUD,
+        at_least=15,
+    ),
+    'lab-down': _LAB_DOWN,
+}
+#: Longest last. The lab's parts with one compute come before those with two.
+FULL = {
+    'style': _STYLE,
+    'docs': _DOCS,
+    'unit': _UNIT,
+    'tools': _TOOLS,
+    'nova-unit': _NOVA_UNIT,
+    'host': _HOST,
+    'functional-threading': Part(
+        'Nova in one process, threads',
+        2400,
+        tox('testenv:functional-threading', WORKERS),
+        at_least=450,
+    ),
+    'functional-eventlet': Part(
+        'Nova in one process, eventlet',
+        1800,
+        tox('testenv:functional', WORKERS),
+        at_least=300,
+    ),
+    'e2e': Part(
+        'the whole cloud',
+        1200,
+        [lab('up'), lab(_E2E, True, again='{}')],
+        at_least=45,
+    ),
+    'tempest-plugin': Part(
+        'real-time servers, by Tempest',
+        1200,
+        [
+            lab('up'),
+            lab('tempest-plugin --workers=2', True, again='--regex={}'),
+        ],
+        at_least=60,
+    ),
+    'tempest': Part(
+        'ordinary servers, by Tempest', 1200, [lab('up'), lab('tempest')]
+    ),
+    'lab-down': _LAB_DOWN,
+    **{
+        name: make(name)
+        for name in (
+            'wheel', 'chapter-cloud', 'runbooks', 'packages', 'chapter',
+            'role', 'faults',
+        )
+    },
+    'lab-down-again': _LAB_DOWN,
+    'kernel': Part(
+        'the HCBS kernel',
+        3 * 3600,
+        [_SOURCE, _GUESTS, other('make -C kernel check-full', tests=True)],
+    ),
+    'layer': Part(
+        'the host layer on the HCBS kernel',
+        1200,
+        [_SOURCE, _GUESTS, other('make -C kernel layer')],
+    ),
+    'model': Part(
+        "the papers' model on the HCBS kernel",
+        1200,
+        [
+            _SOURCE,
+            _GUESTS,
+            other(
+                'python -m experiments run check --output '
+                f'{places.LOGS / "experiments"}'
+            ),
+        ],
+    ),
+    'property': Part(
+        'random operations',
+        3 * 3600,
+        tox('testenv:property', WORKERS),
+    ),
+}  # fmt: skip
+#: They need the lab and leave it up.
+ON_THE_LAB = {'e2e', 'tempest-plugin', 'tempest'}

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was shown green, of which content, and what was unstable.
+
+A line of JSON each run, in $NOVA_RT_GREEN (default /var/lib/nova-rt-green).
+The kernel's last green run is in kernel/tested.toml as well, so that a fresh
+machine need not build an unchanged kernel.
+"""
+
+import collections
+from collections.abc import Iterable, Iterator
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from typing import Any
+
+from tools.gate import parts, places
+
+_HEAVY_S = 900
+#: An unstable test is a fault if it was it so often in so many runs.
+_RECENT, _OFTEN = 20, 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Shown:
+    """An earlier run in which a part passed.
+
+    :ivar date: year, month and day
+    :ivar counts: passed, failed, skipped -> number
+    """
+
+    date: str
+    counts: dict[str, int]
+    where: str
+
+
+def _git(*words: str, **environment: str) -> str:
+    done = subprocess.run(
+        ['git', *words],
+        cwd=places.ROOT,
+        env=places.ENVIRONMENT | environment,
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+def commit() -> str:
+    """Return the commit that is checked out; '' without git."""
+    try:
+        return _git('rev-parse', 'HEAD')
+    except (OSError, subprocess.CalledProcessError):
+        return ''
+
+
+def tree() -> str:
+    """Return git's name of the files as they are, untracked ones included.
+
+    The index and the objects of the checkout stay as they are.
+
+    :return: '' without git
+    """
+    with tempfile.TemporaryDirectory() as top:
+        try:
+            objects = _git(
+                'rev-parse', '--path-format=absolute', '--git-path', 'objects'
+            )
+            environment = {
+                'GIT_INDEX_FILE': f'{top}/index',
+                'GIT_OBJECT_DIRECTORY': top,
+                'GIT_ALTERNATE_OBJECT_DIRECTORIES': objects,
+            }
+            _git('read-tree', 'HEAD', **environment)
+            _git('add', '--all', **environment)
+            return _git('write-tree', **environment)
+        except (OSError, subprocess.CalledProcessError):
+            return ''
+
+
+@functools.cache
+def _files() -> list[str]:
+    """Return all files that git has or would have; none without git."""
+    words = ('ls-files', '-z', '--cached', '--others', '--exclude-standard')
+    try:
+        names = _git(*words).split('\0')
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return sorted({n for n in names if n and (places.ROOT / n).is_file()})
+
+
+@functools.cache
+def _digest(name: str) -> str:
+    path = places.ROOT / name
+    mode = 'x' if os.access(path, os.X_OK) else '-'
+    return f'{name} {mode} {hashlib.sha256(path.read_bytes()).hexdigest()}'
+
+
+@functools.cache
+def _machine() -> str:
+    """Return what of the machine decides results."""
+    bindep = (places.ROOT / 'bindep.txt').read_text()
+    names = re.findall(r'^([a-z0-9][a-z0-9.+-]*) ', bindep, re.M)
+    packages = subprocess.run(
+        ['dpkg-query', '-W', '-f', '${Package} ${Version}\n', *names],
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ).stdout
+    return '\n'.join([platform.release(), sys.version, packages])
+
+
+def key(part: parts.Part) -> str:
+    """Return what stands for the content that decides a part's result.
+
+    :return: '' for a part that always runs, and without git
+    """
+    if not part.inputs or not _files():
+        return ''
+    inputs = part.inputs
+    digests = [
+        _digest(name)
+        for name in _files()
+        if any(
+            each in ('.', name) or name.startswith(f'{each}/')
+            for each in inputs
+        )
+    ]
+    steps = [(step.command[1:], step.environment) for step in part.steps]
+    text = '\n'.join([
+        json.dumps(steps, sort_keys=True),
+        *digests,
+        '' if part.portable else _machine(),
+    ])  # fmt: skip
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _lines(path: pathlib.Path) -> list[dict[str, Any]]:
+    """Read a file of records; what a killed run has left half is left out."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        for line in path.read_text(errors='replace').splitlines():
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+    return [each for each in found if isinstance(each, dict)]
+
+
+def runs() -> list[dict[str, Any]]:
+    """Return all recorded runs, the latest last."""
+    return _lines(places.GREEN / 'runs.jsonl')
+
+
+def append(name: str, record: dict[str, Any]) -> None:
+    """Add a record to a file."""
+    places.GREEN.mkdir(parents=True, exist_ok=True)
+    with (places.GREEN / name).open('a') as file:
+        file.write(json.dumps(record, sort_keys=True) + '\n')
+
+
+def shown(name: str, part: parts.Part) -> Shown | None:
+    """Return the latest run in which a part of this content passed."""
+    wanted = key(part)
+    if not wanted:
+        return None
+    for run in reversed(runs()):
+        found = run.get('parts', {}).get(name, {})
+        if found.get('key') == wanted and found.get('word') == 'passed':
+            return Shown(
+                run['at'][:10], found['counts'], f'commit {run["commit"][:12]}'
+            )
+    if name == 'kernel':
+        return _tested(wanted)
+    return None
+
+
+def _tested(wanted: str) -> Shown | None:
+    try:
+        found = tomllib.loads(places.TESTED.read_text())
+    except FileNotFoundError:
+        return None
+    if found['key'] != wanted:
+        return None
+    return Shown(str(found['date']), found['counts'], places.TESTED.name)
+
+
+def note_kernel() -> str:
+    """Write kernel/tested.toml from the record of the kernel as it is.
+
+    :return: what is said of it
+    :raises LookupError: if no green run of it is recorded
+    """
+    part = parts.GATE['kernel']
+    for run in reversed(runs()):
+        found = run.get('parts', {}).get('kernel', {})
+        if found.get('key') == key(part) and found['word'] == 'passed':
+            break
+    else:
+        raise LookupError('no green run of this kernel is recorded here')
+    counts = ', '.join(f'{k} = {n}' for k, n in found['counts'].items())
+    places.TESTED.write_text(
+        '# SPDX-License-Identifier: Apache-2.0\n'
+        '# The last green run of `make kernel`. `python -m tools.check '
+        '--note-kernel`\n# writes this; the gate builds no kernel as long as '
+        'the key fits.\n'
+        f'key = "{found["key"]}"\n'
+        f'date = {run["at"][:10]}\n'
+        f'seconds = {round(found["seconds"])}\n'
+        f'counts = {{ {counts} }}\n'
+    )
+    return f'{places.TESTED}: {run["at"][:10]}, {counts}'
+
+
+def parts_of(wanted: str, form: str) -> set[str]:
+    """Return the parts that have passed in this form of this very tree."""
+    return {
+        name
+        for run in runs()
+        if wanted and run.get('tree') == wanted and run.get('form') == form
+        for name, found in run.get('parts', {}).items()
+        if found.get('word') == 'passed'
+    }
+
+
+def last_full() -> Iterator[str]:
+    """List the parts of the long form, with when each was shown last."""
+    for name, part in parts.FULL.items():
+        latest = next(
+            (
+                run
+                for run in reversed(runs())
+                if run.get('form') == 'full'
+                and run['parts'].get(name, {}).get('word') == 'passed'
+            ),
+            None,
+        )
+        if latest is None:
+            yield f'{name:<22}never'
+            continue
+        inputs = part.inputs or _inputs(name)
+        yield (
+            f'{name:<22}{latest["at"][:16]}  {latest["commit"][:12]}  '
+            f'{_changed(latest["commit"], inputs)}'
+        )
+
+
+def _inputs(name: str) -> tuple[str, ...]:
+    gate = parts.GATE.get(name)
+    return gate.inputs if gate and gate.inputs else ('.',)
+
+
+def _changed(since: str, inputs: Iterable[str]) -> str:
+    try:
+        names = _git('diff', '--name-only', since, '--', *inputs)
+    except subprocess.CalledProcessError:
+        return 'that commit is not here'
+    number = len(names.splitlines())
+    return f'{number} files changed since' if number else 'unchanged since'
+
+
+def often_unstable() -> list[str]:
+    """Return the tests that were unstable more than once, lately."""
+    counted = collections.Counter(
+        name for run in runs()[-_RECENT:] for name in run.get('unstable', ())
+    )
+    return sorted(name for name, n in counted.items() if n >= _OFTEN)
+
+
+def unstable() -> Iterator[str]:
+    """List what passed only in its second run."""
+    for each in _lines(places.GREEN / 'unstable.jsonl'):
+        yield (
+            f'{each["at"][:16]}  {each["commit"][:12]}  load {each["load"]}'
+            f'  steal {each["steal_percent"]} %  {each["test"]}'
+        )
+
+
+class Meter:
+    """Load and steal of the machine since it was made."""
+
+    def __init__(self) -> None:
+        self._began = self._read()
+
+    @staticmethod
+    def _read() -> tuple[int, int]:
+        line = pathlib.Path('/proc/stat').read_text().splitlines()[0]
+        ticks = [int(word) for word in line.split()[1:9]]
+        return ticks[7], sum(ticks)
+
+    def read(self) -> dict[str, float]:
+        """Return the load, and the percentage of time that was stolen."""
+        stolen, total = (
+            now - then
+            for now, then in zip(self._read(), self._began, strict=True)
+        )
+        return {
+            'load': round(os.getloadavg()[0], 1),
+            'steal_percent': round(100 * stolen / max(total, 1), 1),
+        }
+
+
+def now() -> str:
+    """Return the time, UTC, as records have it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Wait until no other check runs on this machine.
+
+    :raises TimeoutError: with the process that holds it, after some minutes
+    """
+    places.GREEN.mkdir(parents=True, exist_ok=True)
+    with (places.GREEN / 'lock').open('a+') as file:
+        deadline = time.monotonic() + _HEAVY_S
+        waiting = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f'process {holder} still runs a check')
+            if not waiting:
+                print(f'waiting for the check of process {holder}', flush=True)
+                waiting = True
+            time.sleep(1)
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
