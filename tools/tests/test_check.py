@@ -455,6 +455,7 @@ class ListsTest(unittest.TestCase):
             for line in path.read_text().splitlines():
                 if named := re.match(r'class (\w+)', line):
                     found = named[1]
+                    yield f'{module}.{found}.inherited'
                 elif named := re.match(r'    def (test\w*)', line):
                     yield f'{module}.{found}.{named[1]}'
 
