@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# build.sh base|hcbs [FLAVOUR [PATCH]]: build the test kernel without or with
-# the series, and PATCH on top of it, and print the path of its image. Kept under
-# the work directory by the hash of base, series, configuration, compiler and
-# these scripts; a second call finds it there.
+# build.sh base|hcbs [debug]: build the test kernel without or with the series
+# and print the path of its image. Kept under the work directory by the hash of
+# base, series, configuration, compiler and these scripts; a second call finds it
+# there.
 set -eu
-which=$1 flavour=${2:-test} more=${3:-}
+which=$1 flavour=${2:-test}
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
 . "$here/scripts/compile.sh"
@@ -13,7 +13,6 @@ base=$("$here/scripts/fetch.sh")
 
 series=/dev/null
 [ "$which" = base ] || series=$(ls "$here"/patches/*.patch)
-[ -z "$more" ] || series="$series $more"
 configs=$here/config/test.config
 [ "$flavour" = test ] || configs="$configs $here/config/$flavour.config"
 # shellcheck disable=SC2086

@@ -23,7 +23,6 @@ import threading
 import time
 
 import complaints
-import sets
 import table
 
 KERNEL = pathlib.Path(__file__).resolve().parent.parent
@@ -32,8 +31,6 @@ WORK = pathlib.Path(
     os.environ.get('NOVA_RT_KERNEL', '/var/lib/nova-rt-kernel')
 )
 LOGS = pathlib.Path(os.environ.get('KERNEL_LOGS', WORK / 'logs'))
-#: The exit code of a command that cannot run here.
-SKIPPED = 69
 SLOTS = int(os.environ.get('JOBS', os.cpu_count() or 1))
 
 
@@ -85,16 +82,12 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Something that is read from one log or from two.
-
-    :ivar again: the runs are repeated once if it fails
-    """
+    """Something that is read from two logs."""
 
     group: str
     name: str
-    logs: tuple[str, ...]
-    judge: Callable[..., tuple[list[str], bool]]
-    again: bool = False
+    logs: tuple[str, str]
+    judge: Callable[[list[str], list[str]], tuple[list[str], bool]]
 
 
 def same(one: list[str], two: list[str]) -> tuple[list[str], bool]:
@@ -146,31 +139,13 @@ RUNS = [
     Run('supply', 'supply', 'hcbs', 'supply', when='full'),
     Run('supply', 'supply-again', 'hcbs', 'supply', when='full'),
     Run('supply', 'supply1', 'hcbs', 'supply1:brief'),
-    # Seeds 1 to 8, and 1 to 60.
-    Run('sets', 'sets', 'hcbs', 'sets:1,8', when='brief'),
-    Run('sets', 'sets', 'hcbs', 'sets:1,60', when='full'),
-    Run('sets', 'overrun', 'hcbs', 'overrun'),
     Run('refusals', 'refuse', 'hcbs', 'refuse'),
     Run('refusals', 'refuse1', 'hcbs', 'refuse1'),
     Run('refusals', 'delegate', 'hcbs', 'delegate'),
     Run('refusals', 'delegate1', 'hcbs', 'delegate1'),
-    *(
-        Run('writes', f'handover{suffix}', 'hcbs', f'handover{argument}')
-        for suffix, argument in (
-            ('', ''),
-            ('-shrink', ':shrink'),
-            ('-fresh', ':fresh'),
-            ('-again', ':again'),
-        )
-    ),
     Run('percpu', 'percpu', 'hcbs', 'percpu', cpus='4'),
-    Run('percpu', 'disturb', 'hcbs', 'disturb', cpus='4'),
-    Run('percpu', 'fallback', 'hcbs', 'fallback', cpus='4'),
     Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
-    Run('deadline', 'defer', 'hcbs', 'defer'),
-    Run('deadline', 'reclaim', 'hcbs', 'reclaim', cpus='4'),
     Run('inheritance', 'pi', 'hcbs', 'pi'),
-    Run('inheritance', 'borrow', 'hcbs', 'borrow', cpus='2'),
     Run('regression', 'regress-base', 'base', 'regress'),
     Run('regression', 'regress', 'hcbs', 'regress'),
     Run('regression', 'beside-base', 'base', 'beside-control'),
@@ -203,8 +178,6 @@ RUNS = [
         for seed in (1, 2, 3)
     ),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
-    # Skipped where the suite is not installed.
-    Run('suites', 'suite', None, 'scripts/suite.py', when='full', slots=2),
     # The package of a server kernel, in a guest with systemd and libvirt.
     Run('server', 'deb', None, 'scripts/deb.sh', when='full', slots=2),
     Run('server', 'boot', None, 'scripts/debian.sh boot', when='full'),
@@ -218,12 +191,7 @@ RUNS = [
 ]
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),
-    # On a loaded machine, about one pair in three differs by some tens of
-    # nanoseconds, with any series. The cause is not known.
-    Comparison(
-        'supply', 'log hash', ('supply', 'supply-again'), same, again=True
-    ),
-    Comparison('sets', 'decisions', ('sets',), sets.report),
+    Comparison('supply', 'log hash', ('supply', 'supply-again'), same),
     Comparison(
         'regression', 'values', ('regress-base', 'regress'), table.values
     ),
@@ -254,7 +222,6 @@ class Line:
     ok: bool
     seconds: float
     note: str = ''
-    skipped: bool = False
 
 
 def say(text: str) -> None:
@@ -352,9 +319,6 @@ def execute(run: Run, images: dict[str, str], slots: Slots) -> Line:
         slots.give(taken)
     seconds = time.monotonic() - begin
     said = table.read(str(log)) if log.exists() else []
-    if code == SKIPPED and run.kernel is None:
-        why = said[-1] if said else ''
-        return Line(run.group, run.log, True, seconds, why, skipped=True)
     if code:
         where = f'ended with {code}, see {log}'
         for text in [t for t in said if tells(t)][:20]:
@@ -366,7 +330,7 @@ def execute(run: Run, images: dict[str, str], slots: Slots) -> Line:
 
 
 def compare(comparison: Comparison) -> Line:
-    """Compare logs; keep the table, and show it if it is short."""
+    """Compare two logs; keep the table, and show it if it is short."""
     out, ok = comparison.judge(*(lines_of(log) for log in comparison.logs))
     name = f'{comparison.group}-{comparison.name}'.replace(' ', '-')
     path = LOGS / f'{name}.txt'
@@ -386,51 +350,23 @@ def compare(comparison: Comparison) -> Line:
     )
 
 
-def compare_again(
-    comparison: Comparison,
-    runs: list[Run],
-    images: dict[str, str],
-    slots: Slots,
-) -> Line:
-    """Repeat the runs of a comparison that failed, and compare them."""
-    say(f'{comparison.name} failed: its runs are repeated, once')
-    good = [
-        execute(run, images, slots).ok
-        for run in runs
-        if run.log in comparison.logs
-    ]
-    line = compare(comparison)
-    return dataclasses.replace(
-        line, ok=line.ok and all(good), note=f'{line.note}, SECOND ATTEMPT'
-    )
-
-
-def verdict(line: Line) -> str:
-    """What the summary says of a run."""
-    if line.skipped:
-        return 'skipped'
-    return 'passed' if line.ok else 'FAILED'
-
-
 def summary(lines: list[Line], seconds: float) -> str:
     """The table at the end."""
     out = [f'{"group":<14} {"run":<16} {"verdict":<7} {"time":>7}  note']
     for line in lines:
         out.append(
             f'{line.group:<14} {line.name:<16} '
-            f'{verdict(line):<7} {line.seconds:>6.0f}s  {line.note}'.rstrip()
+            f'{"passed" if line.ok else "FAILED":<7} {line.seconds:>6.0f}s  '
+            f'{line.note}'.rstrip()
         )
     bad = sum(not line.ok for line in lines)
-    skipped = sum(line.skipped for line in lines)
     out += [
         '',
         f'{len(lines)} runs and comparisons in {seconds:.0f} s on '
-        f'{SLOTS} CPUs: '
-        + (f'{bad} FAILED' if bad else 'all passed')
-        + (f', {skipped} skipped' if skipped else ''),
-        f' - Passed: {len(lines) - bad - skipped}',
+        f'{SLOTS} CPUs: {"all passed" if not bad else f"{bad} FAILED"}',
+        f' - Passed: {len(lines) - bad}',
         f' - Failed: {bad}',
-        f' - Skipped: {skipped}',
+        ' - Skipped: 0',
     ]
     return '\n'.join(out)
 
@@ -484,17 +420,14 @@ def main() -> int:
             ]
             for future in concurrent.futures.as_completed(waiting):
                 line = future.result()
-                word = verdict(line)
+                word = 'passed' if line.ok else 'FAILED'
                 say(f'{word} in {line.seconds:.0f} s: {line.name} {line.note}')
         lines += [future.result() for future in waiting]
 
         there = {run.log for run in runs}
         for comparison in COMPARISONS:
             if there.issuperset(comparison.logs):
-                line = compare(comparison)
-                if comparison.again and not line.ok:
-                    line = compare_again(comparison, runs, images, slots)
-                lines.append(line)
+                lines.append(compare(comparison))
         text = summary(lines, time.monotonic() - begin)
         (LOGS / 'summary.txt').write_text(text + '\n')
     say('\n' + text)

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run one test of the guest's init in QEMU under a virtual clock.
 # guest.sh KERNEL TEST CPUS LOG [more kernel arguments]
-# CPUS is the value of -smp. GUEST_TOOLS=yes adds what tools.sh builds, and
-# GUEST_MORE one more archive.
+# CPUS is the value of -smp. GUEST_TOOLS=yes adds what tools.sh builds.
 # The log is the same from run to run for one CPU, on any machine.
 # GUEST_CLOCK=host runs the CPUs side by side under the host's clock instead:
 # faster, with more races, and good for no time at all.
@@ -45,7 +44,7 @@ if [ -n "${GUEST_TOOLS:-}" ]; then
     tools=$("$here/scripts/tools.sh")
     temporary=$work/initrd-$$
     initrd=$temporary
-    cat "$root.cpio.gz" "$tools" ${GUEST_MORE:+"$GUEST_MORE"} >"$initrd"
+    cat "$root.cpio.gz" "$tools" >"$initrd"
 fi
 
 args="console=ttyS0 panic=-1 nokaslr norandmaps tsc=reliable t=$test $*"

@@ -35,13 +35,11 @@ configure "$tree.off" "$tree.off.config"
 
 # 0003: for_each_rt_group() is a loop with a condition; no parentheses fit.
 # 0004: scoped_guard() after a declaration and a blank line is taken for another
-#       declaration. The path of a control group has no format of printk(), so
-#       a warning with one is printed in parts.
+#       declaration.
 # 0008: the new file is in kernel/sched/, which MAINTAINERS has.
 cat >"$tree.known" <<EOF
 0003 Macros with complex values should be enclosed in parentheses
 0004 Missing a blank line after declarations
-0004 Avoid logging continuation uses where feasible
 0008 added, moved or deleted file(s), does MAINTAINERS need updating?
 EOF
 for p in "$here"/patches/*.patch; do

@@ -38,7 +38,6 @@
 #define SEC 1000000000ULL
 #define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
 #define DEADLINE 6 /* SCHED_DEADLINE, which libc's headers do not have */
-#define RECLAIM 2 /* SCHED_FLAG_RECLAIM */
 
 /* ---- lib.c ---- */
 
@@ -62,9 +61,6 @@ int put(const char *path, const char *fmt, ...) __attribute__((format(printf, 2,
 /* What the file holds, in a buffer that the next call uses again. */
 char *get(const char *path);
 
-/* Is that in the kernel's log? */
-bool in_log(const char *text);
-
 /* One line of the log each: ok or FAIL, and what was checked. */
 void check(bool ok, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void expect(int got, int want, const char *what);
@@ -80,8 +76,6 @@ int enter(const char *group);
 int set_policy(pid_t pid, int policy, int prio);
 void pin(int cpu);
 int set_deadline(uint64_t runtime, uint64_t period);
-/* With SCHED_FLAG_RECLAIM. */
-int set_reclaiming_deadline(uint64_t runtime, uint64_t period);
 
 /* A FIFO task in @group that waits; *err says what it met on its way there. */
 pid_t rt_child(const char *group, int *err);
@@ -107,7 +101,6 @@ struct hog {
 	int policy, prio;	/* SCHED_FIFO, SCHED_OTHER, DEADLINE */
 	int q, p;		/* us */
 	bool interrupted;	/* very often, by two others */
-	uint64_t later_ns;	/* begins so much after the others */
 	/* out: */
 	int err;
 	uint64_t cpu_ns;	/* accounted by the kernel */
@@ -134,20 +127,6 @@ void judge(struct hog *h, uint64_t len, struct verdict *v);
 uint64_t tolerance(int q_us, bool interrupted);
 bool kept(int q_us, int p_us, const struct verdict *v);
 
-/* ---- trace.c ---- */
-
-#define TRACING "/sys/kernel/tracing/"
-
-/* Write to a file of tracefs. */
-void trace(const char *file, const char *value);
-
-/* ---- events.c ---- */
-
-/* From when tracing_on is 1. */
-void record_events(void);
-/* Times since @start. Task A is the first of @pids, and so on. */
-void print_events(uint64_t start, const pid_t *pids, int n);
-
 /* ---- the tests; @arg is what follows the name, or "" ---- */
 
 void test_supply(const char *arg);
@@ -155,22 +134,14 @@ void test_control(const char *arg);
 void test_refuse(const char *arg);
 void test_delegate(const char *arg);
 void test_percpu(const char *arg);
-void test_disturb(const char *arg);
-void test_fallback(const char *arg);
 void test_migrate(const char *arg);
 void test_pi(const char *arg);
-void test_borrow(const char *arg);
-void test_handover(const char *arg);
-void test_defer(const char *arg);
-void test_reclaim(const char *arg);
 void test_stress(const char *arg);
 void test_kunit(const char *arg);
 void test_regress(const char *arg);
 void test_beside(const char *arg);
 void test_beside_control(const char *arg);
 void test_trace(const char *arg);
-void test_sets(const char *arg);
-void test_overrun(const char *arg);
 void test_script(const char *arg);
 
 #endif

@@ -122,7 +122,7 @@ void run_hogs(int n, uint64_t len_ns)
 		hogs[i].err = 0;
 		hogs[i].cpu_ns = 0;
 		if (!fork())
-			hog_main(&hogs[i], start + hogs[i].later_ns, start + len_ns);
+			hog_main(&hogs[i], start, start + len_ns);
 	}
 	while (wait(NULL) > 0)
 		;

@@ -2,8 +2,6 @@
 /* What all tests use: files, control groups, tasks. */
 #include "guest.h"
 
-#include <sys/klog.h>
-
 int failures;
 bool v2;
 
@@ -65,15 +63,6 @@ char *get(const char *path)
 	while (n && buf[n - 1] == '\n')
 		buf[--n] = 0;
 	return buf;
-}
-
-bool in_log(const char *text)
-{
-	static char log[1 << 16];
-	int len = klogctl(3, log, sizeof(log) - 1);
-
-	log[len < 0 ? 0 : len] = 0;
-	return strstr(log, text);
 }
 
 void check(bool ok, const char *fmt, ...)
@@ -177,24 +166,14 @@ struct dl_attr {
 	uint64_t runtime, deadline, period;
 };
 
-static int set_deadline_flags(uint64_t runtime, uint64_t period, uint64_t flags)
+int set_deadline(uint64_t runtime, uint64_t period)
 {
 	struct dl_attr a = {
-		.size = sizeof(a), .policy = DEADLINE, .flags = flags,
+		.size = sizeof(a), .policy = DEADLINE,
 		.runtime = runtime, .deadline = period, .period = period,
 	};
 
 	return syscall(SYS_sched_setattr, 0, &a, 0) ? errno : 0;
-}
-
-int set_deadline(uint64_t runtime, uint64_t period)
-{
-	return set_deadline_flags(runtime, period, 0);
-}
-
-int set_reclaiming_deadline(uint64_t runtime, uint64_t period)
-{
-	return set_deadline_flags(runtime, period, RECLAIM);
 }
 
 /* ---- tasks ---- */

@@ -20,14 +20,8 @@ static const struct test {
 	{ "delegate1", V1, test_delegate },
 	{ "delegate", V2, test_delegate },
 	{ "percpu", V2, test_percpu },
-	{ "disturb", V2, test_disturb },
-	{ "fallback", V2, test_fallback },
 	{ "migrate", V2, test_migrate },
 	{ "pi", V2, test_pi },
-	{ "borrow", V2, test_borrow },
-	{ "handover", V2, test_handover },
-	{ "defer", V2, test_defer },
-	{ "reclaim", V2, test_reclaim },
 	{ "stress", V2, test_stress },
 	{ "kunit", NONE, test_kunit },
 	{ "regress", NONE, test_regress },
@@ -35,8 +29,6 @@ static const struct test {
 	{ "beside-control", V1, test_beside_control },
 	{ "trace", V2, test_trace },
 	{ "trace-control", V1, test_trace },
-	{ "sets", V2, test_sets },
-	{ "overrun", V2, test_overrun },
 	{ "script", NONE, test_script },
 };
 

@@ -6,6 +6,7 @@
 #include "guest.h"
 #include <sys/prctl.h>
 
+#define TRACING "/sys/kernel/tracing/"
 #define MAX_ACTORS 8
 #define MAX_CPUS 8
 #define MAX_PERIODS 16
@@ -49,7 +50,7 @@ static const struct scene four_cpus[] = {
 		{ "task 1", "m", SCHED_FIFO, 10, 3000, 10000 } } },
 };
 
-void trace(const char *file, const char *value)
+static void trace(const char *file, const char *value)
 {
 	char path[128];
 

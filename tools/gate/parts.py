@@ -150,8 +150,7 @@ _PYTHON = (
 _PACKAGE = ('nova_rt', 'etc', 'tools/gate/lists', *_PYTHON)
 _CLOUD = ('lab', 'tempest_plugin', 'tools/bootstrap.sh', *_PACKAGE)
 _KERNEL = ('kernel/base', 'kernel/config', 'kernel/patches',
-           'kernel/scripts', 'kernel/tests', 'kernel/faults',
-           'kernel/Makefile')  # fmt: skip
+           'kernel/scripts', 'kernel/tests', 'kernel/Makefile')  # fmt: skip
 _EVERYTHING = ('.',)
 
 _STYLE = Part(

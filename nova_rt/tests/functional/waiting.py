@@ -12,6 +12,8 @@ from nova.tests.functional import integrated_helpers
 
 DEADLINE_S = 60
 POLL_S = 0.05
+#: Of an action that a test holds up, or kills, no more is waited for.
+SETTLE_S = 5
 
 
 class _Clock:
@@ -62,11 +64,30 @@ class PatientMixin:
         api=None,
         wait_for_fault_key=True,
     ):
-        return self._patiently(
+        found = self._patiently(
             lambda: super(PatientMixin, self)._wait_for_server_parameter(
                 server, expected_params, 1, api, wait_for_fault_key
             )
         )
+        if not self.CAST_AS_CALL:
+            self._settle(server)
+        return found
+
+    def _settle(self, server):
+        """Wait until the last action of a server has ended.
+
+        Nova saves a server's new state in the middle of it.
+        """
+        api = getattr(self, 'admin_api', self.api)
+        deadline = time.monotonic() + SETTLE_S
+        while time.monotonic() < deadline:
+            last = api.get_instance_actions(server['id'])[0]
+            events = api.get_instance_action_details(
+                server['id'], last['request_id']
+            )['events']
+            if events and all(event['finish_time'] for event in events):
+                return
+            time.sleep(POLL_S)
 
     def _wait_for_assert(self, assert_func, max_retries=None, sleep=None):
         return self._patiently(assert_func)
