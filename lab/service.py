@@ -43,7 +43,7 @@ class Service:
     environment: tuple[tuple[str, str], ...] = ()
     directory: pathlib.Path = paths.VAR
     stop_s: float = 15
-    ready_s: float = 90
+    ready_s: float = 300
     on_second: bool = False
 
     @property

@@ -23,7 +23,7 @@ from lab import (
 from lab.console import LabError, say
 
 _DONE = paths.VAR / 'done'
-_REGISTER_S = 120
+_REGISTER_S = 300
 SWITCH_SCHEMA = '/usr/share/openvswitch/vswitch.ovsschema'
 VSCTL = ('ovs-vsctl', '--timeout=20')
 

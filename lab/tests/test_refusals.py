@@ -94,7 +94,7 @@ class KernelRefusesTest(RefusalTestCase):
                 return False
             return True
 
-        self.wait_for(written, f'EINVAL for {number} in {path}', 5)
+        self.wait_for(written, f'EINVAL for {number} in {path}')
 
     def partition(self) -> pathlib.Path:
         partition = container.hierarchies()['cpu'] / 'machine'

@@ -95,7 +95,7 @@ class FetchTest(unittest.TestCase):
             file.write_text(packages)
             (lists / 'Release').write_text(
                 f'Suite: {suite}\nCodename: {suite}\nComponents: main\n'
-                'Architectures: amd64\nDate: Sat, 21 Nov 2026 00:00:00 UTC\n'
+                'Architectures: amd64\nDate: Fri, 02 Jan 2026 00:00:00 UTC\n'
                 f'SHA256:\n {hashlib.sha256(packages.encode()).hexdigest()} '
                 f'{len(packages)} main/binary-amd64/Packages\n'
             )

@@ -33,7 +33,7 @@ class ConductorTest(base.RTServersTestBase):
         self.start_compute()
 
     def _wait_for(self, *kinds, server):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         found = ()
         while found != kinds:
             self.assertLess(time.monotonic(), deadline, found)

@@ -54,7 +54,7 @@ class EventsTest(base.RTServersTestBase):
         self.wait_for_counts(claimed=1, applied=1, released=1)
 
     def wait_for_counts(self, **numbers):
-        for _ in range(100):
+        for _ in range(600):
             text = self.counters_file.read_text()
             found = counts.Counts.decode(text).by_kind
             if numbers.items() <= found.items():

@@ -286,7 +286,7 @@ class Player:
 
     def _removed(self, name):
         """Its tasks have ended, which the kernel may see a little later."""
-        for _ in range(100):
+        for _ in range(1200):
             try:
                 return self._machine.remove_group(self._top / name)
             except OSError as err:

@@ -376,7 +376,7 @@ class PostgreSQLFaultTest(FaultTests, base.DatabaseTest):
         )
         self.server.execute('SELECT pg_reload_conf()')
         self.addCleanup(self._allow)
-        time.sleep(0.5)
+        self._wait_until_read_only('on')
         self._fail()
         self._allow()
         self._recover()
@@ -388,4 +388,12 @@ class PostgreSQLFaultTest(FaultTests, base.DatabaseTest):
             'SELECT pg_reload_conf()',
         ):
             self.server.execute(text)
-        time.sleep(0.5)
+        self._wait_until_read_only('off')
+
+    def _wait_until_read_only(self, value):
+        """Wait until new connections have the setting."""
+        deadline = time.monotonic() + 60
+        text = 'SHOW default_transaction_read_only'
+        while self.server.execute(text) != [(value,)]:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)

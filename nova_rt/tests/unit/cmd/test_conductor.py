@@ -72,7 +72,7 @@ class ConductorTest(base.BaseTestCase):
         self.assertIn('nova_rt_conductor_report_age_seconds{host="one"}',
                       text)  # fmt: skip
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(0, process.wait(30), self._log())
+        self.assertEqual(0, process.wait(60), self._log())
         self.assertNotIn('Traceback', self._log())
         self.assertEqual([], list(self.top.glob('nova-rt-conductor*')))
 

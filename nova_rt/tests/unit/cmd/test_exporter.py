@@ -105,4 +105,4 @@ class ExporterTest(base.BaseTestCase):
         self.assertIn('nova_rt_up{kind="libvirt"} 0.0\n', text)
         self.assertIn('nova_rt_up{kind="compute"} 0.0\n', text)
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(-signal.SIGTERM, process.wait(10))
+        self.assertEqual(-signal.SIGTERM, process.wait(60))

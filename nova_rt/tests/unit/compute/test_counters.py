@@ -35,7 +35,7 @@ class CountersTest(base.BaseTestCase):
 
     def wait(self, kind, number):
         """Until the file says so; it is whole whenever it is there."""
-        for _ in range(500):
+        for _ in range(6000):
             if self.path.exists():
                 found = Counts.decode(self.path.read_text()).by_kind[kind]
                 if found == number:
@@ -66,7 +66,7 @@ class CountersTest(base.BaseTestCase):
         self.path.write_text('{')
         with self.assertLogs('nova_rt.compute.counters'):
             self.start()(STOPPED)
-            for _ in range(500):
+            for _ in range(6000):
                 if self.path.read_text() != '{':
                     break
                 time.sleep(0.01)
@@ -79,7 +79,7 @@ class CountersTest(base.BaseTestCase):
         self.start()
         self.wait('stopped', 0)
         os.utime(self.path, (0, 0))
-        for _ in range(500):
+        for _ in range(6000):
             if self.path.stat().st_mtime:
                 return
             time.sleep(0.01)

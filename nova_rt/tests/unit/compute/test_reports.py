@@ -198,12 +198,12 @@ class ReporterTest(test_base.BaseTestCase):
 
         def hang(epoch):
             begun.set()
-            go.wait(30)
+            go.wait(120)
 
         self.conductor.get_position = hang
         self.reporter.start()
         self.addCleanup(self.reporter.stop)
-        self.assertTrue(begun.wait(10))
+        self.assertTrue(begun.wait(60))
         before = time.monotonic()
         for _ in range(1000):
             self.source.seam.emit(events.Stopped(UUID, 'x'))
@@ -238,7 +238,7 @@ class BusTest(base.DatabaseTest):
 
     def _settle(self, states, kinds=None):
         """Wait until the database says this."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             found = {
                 each.uuid: each.state
@@ -301,7 +301,7 @@ class BusTest(base.DatabaseTest):
         self.reporter.report_samples()
         self.source.usages[UUID] = {3: Usage(9, 2, 95), 4: Usage(9, 2, 95)}
         self.reporter.report_samples()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         now = datetime.datetime.now(datetime.UTC)
         span = (now - 5 * MINUTE, now + 5 * MINUTE, 'raw')
         while (

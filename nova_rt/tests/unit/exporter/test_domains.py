@@ -19,7 +19,7 @@ class DomainsTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.libvirt = exporter.Connection()
-        self.domains = domains.Domains('x:', 0.2, self.libvirt.open)
+        self.domains = domains.Domains('x:', 60, self.libvirt.open)
 
     def add(self, text=RECORD.encode(), pid=None):
         uuid = exporter.uuid_of(len(self.libvirt.domains) + 1)
@@ -80,7 +80,8 @@ class DomainsTest(base.BaseTestCase):
         self.domains.read()
         go = threading.Event()
         self.addCleanup(go.set)
-        self.libvirt.hook = lambda: go.wait(30)
+        self.libvirt.hook = lambda: go.wait(60)
+        self.domains._timeout_s = 0.2
         before = set(threading.enumerate())
         for _ in range(5):
             self.assertRaises(domains.Unreadable, self.domains.read)
@@ -88,7 +89,8 @@ class DomainsTest(base.BaseTestCase):
         self.assertEqual(1, len(set(threading.enumerate()) - before))
         self.libvirt.domains.clear()
         go.set()
-        self.domains._asking.join(10)
+        self.domains._asking.join(60)
+        self.domains._timeout_s = 60
         self.assertEqual([], self.domains.read())
 
 

@@ -244,10 +244,11 @@ class EveryTree:
         self.useFixture(
             fixtures.MonkeyPatch(f'{__name__}.Tree.read_age_s', real)
         )
-        self.useFixture(fixtures.MockPatchObject(left, 'SETTLED_S', 0.3))
+        self.useFixture(fixtures.MockPatchObject(left, 'SETTLED_S', 3600))
         for then in (0, 2**32):
             os.utime(self.group, (then, then))
             self.kept()
+        self.useFixture(fixtures.MockPatchObject(left, 'SETTLED_S', 0.3))
         time.sleep(0.4)
         self.reclaim()
 
