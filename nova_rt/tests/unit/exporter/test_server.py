@@ -6,7 +6,6 @@ threads by green ones.
 """
 
 import threading
-import time
 
 from oslotest import base
 
