@@ -12,7 +12,7 @@ import webob
 
 from nova_rt import extra_specs
 from nova_rt.api import policies
-from nova_rt.tests.functional import base
+from nova_rt.tests.functional import base, moves
 
 BAD_SPECS = {
     extra_specs.RESERVATION: (
@@ -234,6 +234,37 @@ class HintPolicyTest(HintPolicyTestBase):
         self._wait_for_state_change(server, 'ACTIVE')
 
 
+class StoredHintTest(PolicyMixin, moves.MovesTestBase):
+    """A hint stays with its server when nobody may give it any more."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.create(self.rt_flavor('1400/2000'), '100/2000')
+        self.before = self.record_of(self.server)
+        self.override({policies.HINTS: '!'})
+
+    def assert_kept(self):
+        rec = self.assert_held(self.server, self.host_of(self.server))
+        self.assertEqual(self.before.request, rec.request)
+
+    def test_migration(self):
+        self.migrate(self.server)
+        with self.as_source(self.server):
+            self.api.post_server_action(
+                self.server['id'], {'confirmResize': None}
+            )
+            self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assert_kept()
+
+    def test_unshelving(self):
+        self.flags(shelved_offload_time=0)
+        self.api.post_server_action(self.server['id'], {'shelve': {}})
+        self._wait_for_state_change(self.server, 'SHELVED_OFFLOADED')
+        self.api.post_server_action(self.server['id'], {'unshelve': None})
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assert_kept()
+
+
 @ddt.ddt
 class RoundaboutTest(HintPolicyTestBase):
     """Requests that Nova takes although they look unlike those of clients."""
@@ -337,3 +368,41 @@ class UncheckedHintTest(base.RTServersTestBase):
         )
         self.assertIn('750000', base.fault_of(server))
         self.assert_nothing_left(of=[server])
+
+
+class UncheckedPolicyTest(HintPolicyTestBase):
+    """nova-api without our filter: the policy holds in the scheduler."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                lambda self, req: None,
+            )
+        )
+        self.override({policies.HINTS: 'role:admin'})
+
+    def test_denied(self):
+        # A good one and a bad one: whoever may not, learns no more.
+        for hint in ('100/2000', '3000/2000'):
+            server = self.create(self.flavor, hint, state='ERROR')
+            self.assertIn(policies.HINTS, base.fault_of(server))
+            self.assertNotIn('RT bandwidth', base.fault_of(server))
+            self.assert_nothing_left(of=[server])
+
+    def test_several(self):
+        body = self.server_request(self.flavor, '100/2000', min_count=2)
+        self.api.post_server(body)
+        for server in self.api.get_servers(detail=False):
+            server = self._wait_for_state_change(server, 'ERROR')
+            self.assertIn(policies.HINTS, base.fault_of(server))
+
+    def test_allowed(self):
+        server = self.admin_api.post_server(
+            self.server_request(self.flavor, '100/2000')
+        )
+        self._wait_for_state_change(server, 'ACTIVE')
+
+    def test_no_hint(self):
+        self.create(self.flavor)
