@@ -12,14 +12,13 @@ filter looks at them before Nova does. It belongs behind ``keystonecontext`` in
 It also notes with a hint which flavor it was given with
 (:data:`nova_rt.request.FLAVOR_HINT`): a resize ends its effect.
 
-It is no gate: the scheduler and the compute service hold
-every request against the same rules again. Therefore it leaves to Nova what
-it cannot read, and reads a flavor only for requests that carry a hint of ours
-or change a flavor.
+The scheduler and the compute service hold every server against the same rules
+again. Therefore it leaves to Nova what Nova cannot read either, and reads a
+flavor only for requests that carry a hint of ours or change a flavor.
 """
 
+from collections.abc import Mapping
 import json
-import re
 from typing import Any
 
 from nova import exception as nova_exception
@@ -29,24 +28,14 @@ import nova.conf
 import webob.exc
 
 from nova_rt import bounds, exception
-from nova_rt.api import flavors, hints
+from nova_rt.api import flavors, hints, routing
 import nova_rt.conf
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)
 
-# Routes of nova/api/openstack/compute/routes.py; the project ID in the path
-# is optional.
-_CREATE = re.compile(r'(/[^/]+)?/(servers|os-volumes_boot)(\.json)?/?')
-_SET_SPECS = re.compile(
-    r'(/[^/]+)?/flavors/(?P<flavor>[^/]+)/os-extra_specs(\.json)?/?'
-)
-_SET_SPEC = re.compile(
-    r'(/[^/]+)?/flavors/(?P<flavor>[^/]+)/os-extra_specs/.+'
-)
-
 # Nova's own bound is [oslo_middleware] max_request_body_size, 112 KiB unless
-# set; this one only keeps us from parsing what nobody bounded.
+# set; this one keeps us from parsing what nobody bounded.
 _MAX_BODY = 1 << 20
 
 
@@ -60,14 +49,15 @@ class RTHintMiddleware(wsgi.Middleware):
     def __init__(self, application: Any) -> None:
         super().__init__(application)
         self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
+        self._router = routing.Router()
 
     def process_request(self, req: wsgi.Request) -> Any:
-        """Answer with a 400 or 403, or with None to let the request pass."""
+        """Answer with a 400, 403 or 413, or None to let the request pass."""
+        match = self._router.find(req.environ)
+        if not match:
+            return None
         try:
-            if req.method == 'POST':
-                self._check_post(req)
-            elif req.method == 'PUT':
-                self._check_put(req)
+            self._check(req, match)
         except exception.InvalidRequest as err:
             return openstack_wsgi.Fault(
                 webob.exc.HTTPBadRequest(explanation=str(err))
@@ -76,39 +66,69 @@ class RTHintMiddleware(wsgi.Middleware):
             return openstack_wsgi.Fault(
                 webob.exc.HTTPForbidden(explanation=err.format_message())
             )
+        except webob.exc.HTTPRequestEntityTooLarge as err:
+            return openstack_wsgi.Fault(err)
         return None
 
-    def _check_post(self, req: wsgi.Request) -> None:
-        if _CREATE.fullmatch(req.path_info):
-            body = _read(req)
-            context = req.environ['nova.context']
+    def _check(self, req: wsgi.Request, match: Mapping[str, str]) -> None:
+        body = _read(req)
+        context = req.environ['nova.context']
+        action = match['action']
+        if action == routing.CREATE:
             if hints.check(context, body, self._bounds):
                 req.body = json.dumps(body).encode()
-        elif match := _SET_SPECS.fullmatch(req.path_info):
-            self._check_flavor(
-                req, match['flavor'], _read(req).get('extra_specs'), 'create'
+        elif action == routing.SET_SPECS:
+            flavors.check(
+                context,
+                match['flavor_id'],
+                body.get('extra_specs'),
+                'create',
+                self._bounds,
             )
-
-    def _check_put(self, req: wsgi.Request) -> None:
-        if match := _SET_SPEC.fullmatch(req.path_info):
-            self._check_flavor(req, match['flavor'], _read(req), 'update')
-
-    def _check_flavor(
-        self, req: wsgi.Request, flavor_id: str, specs: Any, action: str
-    ) -> None:
-        context = req.environ['nova.context']
-        flavors.check(context, flavor_id, specs, action, self._bounds)
+        else:
+            flavors.check(
+                context, match['flavor_id'], body, 'update', self._bounds
+            )
 
 
 def _read(req: wsgi.Request) -> dict[str, Any]:
-    """The body; an empty one where it is not an object that we read.
+    """Read the body as Nova will, and leave it there for Nova.
 
-    Reading it through webob puts a copy in its place: Nova reads it again.
+    :returns: an empty one where it is not an object that can be read
+    :raises webob.exc.HTTPRequestEntityTooLarge: if it is longer than anyone
+        needs
     """
-    if req.content_length is None or req.content_length > _MAX_BODY:
-        return {}
     try:
-        body = json.loads(req.body)
+        body = json.loads(_read_bytes(req))
     except (ValueError, RecursionError):
         return {}
     return body if isinstance(body, dict) else {}
+
+
+def _read_bytes(req: wsgi.Request) -> bytes:
+    if req.content_length is None and req.is_body_readable:
+        # It comes in chunks: only reading it shows how long it is.
+        text = _read_chunks(req.body_file)
+        req.body = text
+        return text
+    if (req.content_length or 0) > _MAX_BODY:
+        raise _too_large()
+    # A copy takes its place.
+    return req.body
+
+
+def _read_chunks(stream: Any) -> bytes:
+    text = b''
+    while len(text) <= _MAX_BODY:
+        # A server may give less than it is asked for, if not at the end.
+        some = stream.read(_MAX_BODY + 1 - len(text))
+        if not some:
+            return text
+        text += some
+    raise _too_large()
+
+
+def _too_large() -> webob.exc.HTTPException:
+    return webob.exc.HTTPRequestEntityTooLarge(
+        explanation=f'The body is longer than {_MAX_BODY} bytes.'
+    )

@@ -18,8 +18,9 @@ _RULES = [
         # Whoever may create servers: Nova's own rule for that comes on top.
         check_str=base.RULE_ANY,
         description='Give a hint of nova_rt, such as ``rt_reservation``, when '
-        'creating a server. Checked where nova-api has the ``rt_hints`` '
-        'filter, and beside ``os_compute_api:servers:create``.',
+        'creating a server. Checked by nova-api, where it has the '
+        '``rt_hints`` filter, and by nova-scheduler; beside '
+        '``os_compute_api:servers:create``.',
         operations=[{'method': 'POST', 'path': '/servers'}],
         scope_types=['project'],
     )

@@ -13,9 +13,12 @@ import tempfile  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 from oslo_log import log as logging  # noqa: E402
+import oslo_messaging  # noqa: E402
 from oslo_service import service  # noqa: E402
 
 from nova_rt import conf as nova_rt_conf  # noqa: E402
+from nova_rt.cmd import options  # noqa: E402
+from nova_rt.conf import conductor, database  # noqa: E402
 from nova_rt.db import api, migration, session  # noqa: E402
 
 LOG = logging.getLogger(__name__)
@@ -38,11 +41,32 @@ def _check_database(conf: cfg.ConfigOpts) -> str | None:
                 f'program needs {migration.get_newest()}: run '
                 'nova-rt-manage db sync'
             )
+    except (ImportError, api.NO_DATABASE) as err:
+        return f'[nova_rt_database] connection names no database: {err}'
     except api.ERRORS as err:
         return f'the database does not answer: {err}'
     # Not across the fork.
     session.get_engine().dispose()
     return None
+
+
+def _read_options(conf: cfg.ConfigOpts) -> None:
+    """Read all that the processes of this service will ask for.
+
+    :raises Unusable: if that cannot be
+    """
+    with options.errors(conf):
+        conf(sys.argv[1:], project='nova', prog=PROGRAM)
+        logging.setup(conf, PROGRAM)
+    options.check(conf, conductor.GROUP.name, database.GROUP.name)
+    try:
+        with options.errors(conf):
+            oslo_messaging.TransportURL.parse(conf)
+    except oslo_messaging.InvalidTransportURL as err:
+        # Its text, unlike str(), has no URL and hence no password.
+        raise options.Unusable(
+            f'[DEFAULT] transport_url is no URL: {err.args[0]}'
+        ) from err
 
 
 def main() -> int:
@@ -53,8 +77,12 @@ def main() -> int:
     conf = cfg.CONF
     nova_rt_conf.register_opts(conf)
     logging.register_options(conf)
-    conf(sys.argv[1:], project='nova', prog=PROGRAM)
-    logging.setup(conf, PROGRAM)
+    try:
+        _read_options(conf)
+    except options.Unusable as err:
+        # There may be no log yet.
+        print(f'{PROGRAM} cannot start: {err}', file=sys.stderr)
+        return 1
     reason = _check_database(conf)
     if reason is not None:
         LOG.critical('%s cannot start: %s', PROGRAM, reason)
@@ -68,12 +96,12 @@ def main() -> int:
 def _serve(conf: cfg.ConfigOpts) -> int:
     from nova_rt.conductor import service as ours
 
-    options = conf.nova_rt_conductor
+    group = conf.nova_rt_conductor
     launcher = service.ServiceLauncher(conf)
     launcher.launch_service(
-        ours.Worker(conf, socket.gethostname()), options.workers
+        ours.Worker(conf, socket.gethostname()), group.workers
     )
-    if options.metrics_port:
+    if group.metrics_port:
         launcher.launch_service(ours.Metrics(conf))
     return launcher.wait() or 0
 

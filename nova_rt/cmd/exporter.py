@@ -6,6 +6,7 @@ whether nova-compute runs or not. It needs no privileges.
 """
 
 import logging
+import ssl
 import sys
 
 from oslo_config import cfg
@@ -13,6 +14,7 @@ import prometheus_client
 from prometheus_client import core, process_collector, registry
 
 from nova_rt import conf as nova_rt_conf
+from nova_rt.cmd import options as cmd_options
 from nova_rt.conf import exporter as exporter_conf
 from nova_rt.exporter import families, server
 from nova_rt.exporter.domains import Domains
@@ -50,9 +52,7 @@ def make_server(
     group = options.nova_rt_exporter
     tls = None
     if group.tls_cert_file:
-        tls = server.make_context(
-            group.tls_cert_file, group.tls_key_file, group.tls_client_ca_file
-        )
+        tls = _make_context(group)
     elif group.tls_key_file or group.tls_client_ca_file:
         raise OSError(
             '[nova_rt_exporter] tls_key_file and tls_client_ca_file take '
@@ -64,7 +64,44 @@ def make_server(
     page = server.Page(
         lambda: prometheus_client.generate_latest(known), group.min_interval
     )
-    return server.Server((str(group.listen_address), group.port), page, tls)
+    address = str(group.listen_address)
+    try:
+        return server.Server((address, group.port), page, tls)
+    except OSError as err:
+        raise OSError(
+            f'cannot listen on [nova_rt_exporter] listen_address = {address}, '
+            f'port = {group.port}: {err.strerror or err}'
+        ) from err
+
+
+def _make_context(group: cfg.ConfigOpts.GroupAttr) -> ssl.SSLContext:
+    """Take the files of TLS.
+
+    :raises OSError: that names the file, which OpenSSL does not
+    """
+    names = [
+        name
+        for name in ('tls_cert_file', 'tls_key_file', 'tls_client_ca_file')
+        if group[name]
+    ]
+    for name in names:
+        try:
+            with open(group[name], 'rb'):
+                pass
+        except OSError as err:
+            raise OSError(
+                f'[nova_rt_exporter] {name} = {group[name]}: {err.strerror}'
+            ) from err
+    try:
+        return server.make_context(
+            group.tls_cert_file, group.tls_key_file, group.tls_client_ca_file
+        )
+    except OSError as err:
+        files = ', '.join(f'{name} = {group[name]}' for name in names)
+        raise OSError(
+            f'[nova_rt_exporter] {files}: not a certificate with its key, or '
+            f'not in PEM ({err.strerror or err})'
+        ) from err
 
 
 def make_collector(
@@ -91,25 +128,29 @@ def read_options(arguments: list[str]) -> cfg.ConfigOpts:
     """Read the files that the services of Nova read.
 
     :returns: our options, and none of Nova's
+    :raises Unusable: if a file cannot be read, or a value of ours is wrong
     """
     options = cfg.ConfigOpts()
     nova_rt_conf.register_opts(options)
     exporter_conf.register_state_path(options)
-    options(arguments, project='nova', prog='nova-rt-exporter')
+    with cmd_options.errors(options):
+        options(arguments, project='nova', prog='nova-rt-exporter')
+    cmd_options.check(options, exporter_conf.GROUP.name)
     return options
 
 
 def main() -> int:
     """Serve until stopped.
 
-    :returns: 1 if it cannot listen
+    :returns: 1 if its configuration is wrong, or it cannot listen
     """
     # To the journal. [DEFAULT] log_dir of Nova's files is not ours.
     logging.basicConfig(level=logging.INFO, format='%(levelname)s %(message)s')
-    options = read_options(sys.argv[1:])
     try:
-        serving = make_server(options, make_collector(options))
-    except OSError as err:
+        options = read_options(sys.argv[1:])
+        with cmd_options.errors(options):
+            serving = make_server(options, make_collector(options))
+    except (OSError, cmd_options.Unusable) as err:
         LOG.error('nova-rt-exporter cannot start: %s', err)
         return 1
     LOG.info('Serving metrics on %s port %s', *serving.server_address[:2])

@@ -31,11 +31,12 @@ from nova_rt.db.samples import (
     read_samples,
     record_samples,
 )
-from nova_rt.db.session import ERRORS, configure
+from nova_rt.db.session import ERRORS, NO_DATABASE, configure
 from nova_rt.db.sums import sum_up
 
 __all__ = [
     'ERRORS',
+    'NO_DATABASE',
     'HistoryEntry',
     'Host',
     'HostCPU',

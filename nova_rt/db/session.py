@@ -20,6 +20,9 @@ CHUNK = 500
 #: What may go wrong with a database. oslo.db leaves some errors of SQLAlchemy
 #: as they are: of a disk that is full, or a server that is read-only.
 ERRORS = (db_exception.DBError, sa.exc.SQLAlchemyError)
+#: A URL that cannot be read, or names a kind of database that is not known.
+#: A subset of them.
+NO_DATABASE = sa.exc.ArgumentError
 
 _F = TypeVar('_F', bound=Callable[..., Any])
 

@@ -21,7 +21,8 @@ _BELOW = {
     'db': {'pure', 'conf', 'db'},
     'conductor': {'pure', 'conf', 'db', 'conductor'},
     'api': {'pure', 'conf', 'api'},
-    'scheduler': {'pure', 'conf', 'scheduler'},
+    # It checks the policy of the API once more.
+    'scheduler': {'pure', 'conf', 'api', 'scheduler'},
     'virt': {'pure', 'conf', 'host', 'virt'},
     # Of the database it takes the values that reports are made of.
     'compute': {

@@ -61,6 +61,11 @@ class RTSchedulerManager(manager.SchedulerManager):
             )
         except messaging.ExpectedException as wrapped:
             refusal = wrapped.exc_info[1]
+            if isinstance(
+                refusal.__context__, nova_exception.RequestFilterFailed
+            ):
+                # It has its reason, and no host was asked.
+                raise refusal
             # An old conductor sends no RequestSpec object.
             reason = (
                 None

@@ -9,7 +9,7 @@ from nova.scheduler import request_filter
 
 from nova_rt import bounds, exception, resources
 import nova_rt.conf
-from nova_rt.scheduler import cells, request_specs
+from nova_rt.scheduler import cells, request_specs, rights
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)
@@ -29,6 +29,8 @@ def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
     :raises nova.exception.RequestFilterFailed: if what it asks for is wrong
         or not allowed, or it is to leave its cell
     """
+    # First: whoever may give no hint does not learn what is wrong with it.
+    rights.check(ctxt, request_spec)
     try:
         asked = request_specs.parse(
             request_spec, bounds.Bounds.from_options(CONF.nova_rt)

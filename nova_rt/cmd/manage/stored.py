@@ -10,6 +10,7 @@ import re
 from oslo_config import cfg
 
 from nova_rt import exception
+from nova_rt.cmd import options
 from nova_rt.cmd.cli import base
 
 
@@ -17,14 +18,44 @@ def connect(conf: cfg.ConfigOpts) -> bool:
     """Take the options of the database; it is reached at first use.
 
     :returns: whether one is configured
+    :raises CannotRun: if an option of it has a value that it may not have
     """
     if not conf.nova_rt_database.connection:
         return False
     from nova_rt.db import api
 
+    try:
+        options.check(conf, 'nova_rt_database')
+    except options.Unusable as err:
+        raise base.CannotRun(str(err)) from err
     with errors():
         api.configure(conf)
     return True
+
+
+_CONNECTION = '[nova_rt_database] connection'
+
+
+def _refuse_what_is_no_database(error: Exception) -> None:
+    """Raise the error of a command if no database has been asked at all."""
+    from oslo_db import exception as db_exception
+    import sqlalchemy as sa
+
+    if isinstance(error, db_exception.DBInvalidUnicodeParameter):
+        raise base.CommandFailed(
+            'no server or host has such a name: it cannot be written in UTF-8'
+        ) from error
+    if isinstance(error, sa.exc.NoSuchModuleError):
+        # Its text has the name of the driver, not the URL.
+        raise base.CannotRun(
+            f'{_CONNECTION} names an unknown kind of database or driver '
+            f'({error})'
+        ) from error
+    if isinstance(error, sa.exc.ArgumentError):
+        raise base.CannotRun(
+            f'{_CONNECTION} is no URL of a database, such as '
+            'mysql+pymysql://USER:PASSWORD@HOST/nova_rt'
+        ) from error
 
 
 def require(conf: cfg.ConfigOpts) -> None:
@@ -53,7 +84,12 @@ def errors() -> Iterator[None]:
         raise base.CommandFailed(str(err)) from err
     except base.CommandFailed:
         raise
+    except ImportError as err:
+        raise base.CannotRun(
+            f'{_CONNECTION} needs a driver that is not installed ({err})'
+        ) from err
     except Exception as err:
+        _refuse_what_is_no_database(err)
         # Of oslo.db, SQLAlchemy or a driver. The text may hold the password
         # of the URL.
         raise base.CannotRun(

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users can get wrong, through the real API."""
 
+import io
+import json
+
 import ddt
 import fixtures
 from nova.tests.fixtures import policy as policy_fixture
 from nova.tests.functional.api import client
+import webob
 
 from nova_rt import extra_specs
 from nova_rt.api import policies
-from nova_rt.tests.functional import base
+from nova_rt.tests.functional import base, moves
 
 BAD_SPECS = {
     extra_specs.RESERVATION: (
@@ -179,18 +183,26 @@ class DeniedHintTest(base.RTServersTestBase):
         self.assertEqual(400, refusal.response.status_code)
 
 
-class HintPolicyTest(base.RTServersTestBase):
-    """Who may give hints is up to a rule in Nova's policy file."""
+class PolicyMixin:
+    """A policy file that can be changed."""
+
+    def override(self, rules):
+        self.useFixture(
+            policy_fixture.OverridePolicyFixture(rules_in_file=rules)
+        )
+
+
+class HintPolicyTestBase(PolicyMixin, base.RTServersTestBase):
+    """A flavor that takes hints."""
 
     def setUp(self):
         super().setUp()
         self.start_compute()
         self.flavor = self.rt_flavor('1400/2000')
 
-    def override(self, rules):
-        self.useFixture(
-            policy_fixture.OverridePolicyFixture(rules_in_file=rules)
-        )
+
+class HintPolicyTest(HintPolicyTestBase):
+    """Who may give hints is up to a rule in Nova's policy file."""
 
     def assert_forbidden(self, hint):
         refusal = self.assertRaises(
@@ -220,6 +232,107 @@ class HintPolicyTest(base.RTServersTestBase):
             self.server_request(self.flavor, '100/2000')
         )
         self._wait_for_state_change(server, 'ACTIVE')
+
+
+class StoredHintTest(PolicyMixin, moves.MovesTestBase):
+    """A hint stays with its server when nobody may give it any more."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.create(self.rt_flavor('1400/2000'), '100/2000')
+        self.before = self.record_of(self.server)
+        self.override({policies.HINTS: '!'})
+
+    def assert_kept(self):
+        rec = self.assert_held(self.server, self.host_of(self.server))
+        self.assertEqual(self.before.request, rec.request)
+
+    def test_migration(self):
+        self.migrate(self.server)
+        with self.as_source(self.server):
+            self.api.post_server_action(
+                self.server['id'], {'confirmResize': None}
+            )
+            self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assert_kept()
+
+    def test_unshelving(self):
+        self.flags(shelved_offload_time=0)
+        self.api.post_server_action(self.server['id'], {'shelve': {}})
+        self._wait_for_state_change(self.server, 'SHELVED_OFFLOADED')
+        self.api.post_server_action(self.server['id'], {'unshelve': None})
+        self._wait_for_state_change(self.server, 'ACTIVE')
+        self.assert_kept()
+
+
+@ddt.ddt
+class RoundaboutTest(HintPolicyTestBase):
+    """Requests that Nova takes although they look unlike those of clients."""
+
+    def send(self, method, path, body, version='2.1', chunked=False):
+        """Send a request past the client, which would tidy it up.
+
+        :returns: the response
+        """
+        body = json.dumps(body).encode()
+        request = webob.Request.blank(
+            f'/v2.1{path}',
+            method=method,
+            content_type='application/json',
+            body=body,
+            headers={
+                'X-OpenStack-Nova-API-Version': version,
+                'X-Auth-User': 'admin',
+                'X-User-Id': 'admin',
+                'X-Auth-Project-Id': self.api.project_id,
+                'X-Roles': 'reader,member,admin',
+            },
+        )
+        if chunked:
+            # As a server hands on a body whose length nobody has named.
+            request.body_file = io.BytesIO(body)
+            assert request.content_length is None
+        return request.get_response(self.api_fixture.app())
+
+    def send_hint(self, hint, **way):
+        body = self.server_request(self.flavor, hint)
+        return self.send(body=body, version='2.37', **way)
+
+    @ddt.data(
+        {'method': 'POST', 'path': '/servers', 'chunked': True},
+        {'method': 'POST', 'path': '/servers%0a'},
+        {'method': 'PUT', 'path': '/servers?_method=POST'},
+    )
+    def test_hint(self, way):
+        response = self.send_hint('1500/2000', **way)
+        self.assertEqual(400, response.status_int)
+        self.assertIn('750000', response.json['badRequest']['message'])
+        self.override({policies.HINTS: '!'})
+        response = self.send_hint('100/2000', **way)
+        self.assertEqual(403, response.status_int)
+        self.assertEqual([], self.api.get_servers())
+        self.override({})
+        # They are requests that Nova takes, which is the danger.
+        response = self.send_hint('100/2000', **way)
+        self.assertEqual(202, response.status_int)
+        server = self._wait_for_state_change(response.json['server'], 'ACTIVE')
+        self.assertEqual(
+            50_000, self.record_of(server).request.reservation.ppm
+        )
+
+    @ddt.data(
+        {'chunked': True},
+        {'tail': '%0a'},
+        {'tail': '?_method=POST', 'method': 'PUT'},
+    )
+    def test_extra_spec(self, way):
+        sent = {'method': 'POST'} | way
+        tail = sent.pop('tail', '')
+        path = f'/flavors/{self.flavor}/os-extra_specs{tail}'
+        for value, status in (('abc', 400), ('5/1000', 200)):
+            body = {'extra_specs': {extra_specs.RESERVATION: value}}
+            response = self.send(path=path, body=body, **sent)
+            self.assertEqual(status, response.status_int)
 
 
 class UncheckedHintTest(base.RTServersTestBase):
@@ -255,3 +368,41 @@ class UncheckedHintTest(base.RTServersTestBase):
         )
         self.assertIn('750000', base.fault_of(server))
         self.assert_nothing_left(of=[server])
+
+
+class UncheckedPolicyTest(HintPolicyTestBase):
+    """nova-api without our filter: the policy holds in the scheduler."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                lambda self, req: None,
+            )
+        )
+        self.override({policies.HINTS: 'role:admin'})
+
+    def test_denied(self):
+        # A good one and a bad one: whoever may not, learns no more.
+        for hint in ('100/2000', '3000/2000'):
+            server = self.create(self.flavor, hint, state='ERROR')
+            self.assertIn(policies.HINTS, base.fault_of(server))
+            self.assertNotIn('RT bandwidth', base.fault_of(server))
+            self.assert_nothing_left(of=[server])
+
+    def test_several(self):
+        body = self.server_request(self.flavor, '100/2000', min_count=2)
+        self.api.post_server(body)
+        for server in self.api.get_servers(detail=False):
+            server = self._wait_for_state_change(server, 'ERROR')
+            self.assertIn(policies.HINTS, base.fault_of(server))
+
+    def test_allowed(self):
+        server = self.admin_api.post_server(
+            self.server_request(self.flavor, '100/2000')
+        )
+        self._wait_for_state_change(server, 'ACTIVE')
+
+    def test_no_hint(self):
+        self.create(self.flavor)

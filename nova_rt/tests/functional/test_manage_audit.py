@@ -65,6 +65,8 @@ class AuditTestBase(base.RTServersTestBase):
     def assert_clean(self):
         result = self.audit()
         self.assertEqual((0, []), (result.code, result.data), result.err)
+        self.assertEqual(1, result.err.count('\n'), result.err)
+        return result.err
 
     def assert_found(self, source, server=None, *texts):
         """One finding; --dry-run changes nothing.
@@ -138,9 +140,14 @@ class AuditTestBase(base.RTServersTestBase):
 
 class CleanTest(AuditTestBase):
     def test_nothing_differs(self):
-        self.assert_clean()
+        self.assertEqual(
+            'Compared 1 server(s) on 1 host(s), sources: placement, tracker, '
+            'record\n',
+            self.assert_clean(),
+        )
         self.be_local()
-        self.assert_clean()
+        self.assertIn('record, domain, kernel', self.assert_clean())
+        self.assertEqual('', self.audit('-q').err)
 
     def test_stopped_and_started(self):
         self.be_local()

@@ -24,7 +24,8 @@ class Audit(base.Lister):
     nova_rt, if it is configured; on the host itself also the metadata of its
     domains and its kernel. Needs the nova.conf of nova-api or nova-conductor.
 
-    Servers to which something is being done are left out. The exit code is 0
+    Servers to which something is being done are left out. A line on standard
+    error counts what was compared; ``-q`` omits it. The exit code is 0
     if nothing differs, or all of it was mended; 1 if something differs; 2 if
     something could not be read.
     """
@@ -85,6 +86,10 @@ class Audit(base.Lister):
             )
             for finding in self._find(auditor, hosts)
         ]  # fmt: skip
+        if self.app.options.verbose_level:
+            # Else an audit that finds nothing looks like one of nothing. Not
+            # to stdout, which may be read by a program.
+            print(auditor.extent.describe(), file=self.app.stderr)
         return _COLUMNS, rows
 
     def _find(self, auditor: Any, hosts: list[str]) -> Iterator[Finding]:

@@ -134,6 +134,20 @@ class Picture:
             if isinstance(server.record, Record)
         ]
 
+    def list_sources(self) -> set['Source']:
+        """List those who were asked.
+
+        :returns: the sources; none of them need have said anything
+        """
+        sources = set()
+        if self.provider:
+            sources |= {Source.RECORD, Source.PLACEMENT, Source.TRACKER}
+        if self.containers is not None:
+            sources |= {Source.DOMAIN, Source.KERNEL}
+        if self.rows is not None:
+            sources.add(Source.DATABASE)
+        return sources
+
     @property
     def left(self) -> dict[str, Record | str]:
         """Records of servers that a resize has taken to another host."""
@@ -153,6 +167,41 @@ class Source(enum.StrEnum):
     DOMAIN = 'domain'
     KERNEL = 'kernel'
     DATABASE = 'database'
+
+
+@dataclasses.dataclass
+class Extent:
+    """How much was compared.
+
+    :ivar servers: real-time servers
+    :ivar busy: those left out, because something is being done to them
+    :ivar sources: who was asked about any host
+    """
+
+    hosts: int = 0
+    servers: int = 0
+    busy: int = 0
+    sources: set[Source] = dataclasses.field(default_factory=set)
+
+    def add(self, picture: Picture) -> None:
+        """Count a host."""
+        settled = len(picture.list_settled())
+        self.hosts += 1
+        self.servers += settled
+        self.busy += len(picture.servers) - settled
+        self.sources |= picture.list_sources()
+
+    def describe(self) -> str:
+        """Put it into words.
+
+        :returns: a line
+        """
+        sources = ', '.join(each for each in Source if each in self.sources)
+        busy = f' ({self.busy} more left out: busy)' if self.busy else ''
+        return (
+            f'Compared {self.servers} server(s){busy} on {self.hosts} '
+            f'host(s), sources: {sources or "none"}'
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from nova_rt.cmd.manage.audit.cloud import Cloud, Found, Node
 from nova_rt.cmd.manage.audit.compare import compare
 from nova_rt.cmd.manage.audit.database import Database
 from nova_rt.cmd.manage.audit.local import Local
-from nova_rt.cmd.manage.audit.picture import Finding, Picture
+from nova_rt.cmd.manage.audit.picture import Extent, Finding, Picture
 
 #: What changes while it is read differs once, not twice in this time.
 _SETTLE_S = 2.0
@@ -22,6 +22,7 @@ class Auditor:
     :ivar cloud: Nova and Placement
     :ivar database: of nova_rt; None if it is not configured
     :ivar local_name: name of this host, as Nova knows it
+    :ivar extent: what was compared so far
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -32,6 +33,7 @@ class Auditor:
         self.cloud = Cloud()
         self.database = Database.open(conf)
         self.local_name: str = conf.host
+        self.extent = Extent()
         self._conf = conf
         self._local: Local | None = None
         self._nodes: dict[str, Node] = {}
@@ -60,7 +62,9 @@ class Auditor:
         :returns: the findings
         :raises Unreadable: if a source does not answer
         """
-        first = compare(self.read(host))
+        picture = self.read(host)
+        first = compare(picture)
+        self.extent.add(picture)
         if not first:
             return []
         sleep(_SETTLE_S)

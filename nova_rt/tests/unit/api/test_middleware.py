@@ -1,17 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.api.middleware, on flavors in a real API database."""
 
+import io
 import json
 
 import ddt
 from nova import context as nova_context
 from nova import objects, test
+from oslo_middleware import sizelimit
 import webob
 
 from nova_rt.api import middleware
 from nova_rt.tests.unit import test_reservation
 
 HINTS = 'os:scheduler_hints'
+
+
+class Dripping(io.RawIOBase):
+    """A stream that gives less than it is asked for, as a network does.
+
+    :ivar given: bytes that were read
+    """
+
+    def __init__(self, text):
+        super().__init__()
+        self._text = io.BytesIO(text)
+        self.given = 0
+
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        some = self._text.read(min(size, 1000) if size > 0 else size)
+        self.given += len(some)
+        return some
 
 
 class MiddlewareTestCase(test.TestCase):
@@ -50,7 +72,13 @@ class MiddlewareTestCase(test.TestCase):
         return webob.Response(status=202)(environ, start_response)
 
     def _send(
-        self, body, path='/servers', method='POST', context=None, **kwargs
+        self,
+        body,
+        path='/servers',
+        method='POST',
+        context=None,
+        chunked=False,
+        **kwargs,
     ):
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
@@ -62,6 +90,10 @@ class MiddlewareTestCase(test.TestCase):
             body=body,
             **kwargs,
         )
+        if chunked:
+            # As Nova's limit on bodies hands it on: a stream that ends.
+            request.body_file = Dripping(body)
+            assert request.content_length is None
         request.environ['nova.context'] = context or self.context
         return request.get_response(
             middleware.RTHintMiddleware.factory({})(self._nova)
@@ -232,16 +264,28 @@ class HintsTest(MiddlewareTestCase):
 
     @ddt.data(
         '/servers',
-        '/servers/',
-        '/servers.json',
-        '/project/servers',
+        '/servers%0a',
+        '/0f-3/servers',
+        '/0f-3/servers%0a',
         '/os-volumes_boot',
-        '/project/os-volumes_boot',
+        '/0f-3/os-volumes_boot%0a',
     )
     def test_every_path_that_creates(self, path):
         self.assertRefused(self._create({'rt_reservation': 'abc'}, path=path))
 
-    @ddt.data('/servers/x/action', '/project/servers/x', '/flavors')
+    def test_method_in_the_query(self):
+        """Nova routes by it, and reads the body of the PUT."""
+        self.assertRefused(
+            self._create(
+                {'rt_reservation': 'abc'},
+                path='/servers?_method=POST',
+                method='PUT',
+            )
+        )
+
+    @ddt.data(
+        '/servers/x/action', '/0f-3/servers/x', '/flavors', '/servers.json'
+    )
     def test_other_paths(self, path):
         self.assertPasses(self._create({'rt_reservation': 'abc'}, path=path))
 
@@ -299,12 +343,65 @@ class HintsTest(MiddlewareTestCase):
             self._create({'rt_reservation': 'abc'}, flavor='hidden')
         )
 
-    def test_unbounded_body(self):
+    # Bodies that come in chunks, and long ones
+
+    def test_in_chunks(self):
+        self.assertRefused(
+            self._create({'rt_reservation': 'abc'}, chunked=True),
+            'rt_reservation',
+        )
+
+    def test_good_hint_in_chunks(self):
+        self.assertPasses(
+            self._create({'rt_reservation': '1000/2000'}, chunked=True)
+        )
+        (passed,) = self.passed
+        self.assertEqual(
+            {'rt_reservation': '1000/2000', 'rt_flavor': 'rt'},
+            json.loads(passed)[HINTS],
+        )
+
+    @ddt.data(b'', b'{"server": {"name": "' + 5000 * b'x' + b'"}}', b'{"a')
+    def test_without_a_hint_in_chunks(self, body):
+        self.assertPasses(self._send(body, chunked=True))
+        self.assertEqual([body], self.passed)
+
+    def test_nobody_says_that_the_stream_ends(self):
+        """Nova reads nothing of it, and nor do we: it may never end."""
+        request = webob.Request.blank('/servers', method='POST')
+        request.environ['wsgi.input'] = stream = Dripping(b'{}')
+        request.environ.pop('CONTENT_LENGTH', None)
+        request.environ['nova.context'] = self.context
+        self.assertPasses(
+            request.get_response(middleware.RTHintMiddleware(self._nova))
+        )
+        self.assertEqual(0, stream.given)
+
+    @ddt.data(False, True)
+    def test_unbounded_body(self, chunked):
         body = {
             'server': {'flavorRef': 'rt'},
             HINTS: {'rt_reservation': 'abc', 'x': 'y' * (1 << 20)},
         }
-        self.assertPasses(self._send(body))
+        response = self._send(body, chunked=chunked)
+        self.assertEqual(413, response.status_int)
+        self.assertIn('1048576', response.json['overLimit']['message'])
+        self.assertEqual([], self.passed)
+
+    def test_longest_body_in_chunks(self):
+        body = b'{}'.ljust(1 << 20)
+        self.assertPasses(self._send(body, chunked=True))
+        self.assertEqual([body], self.passed)
+
+    def test_limit_of_nova_in_chunks(self):
+        request = webob.Request.blank('/servers', method='POST')
+        request.body_file = sizelimit.LimitingReader(io.BytesIO(b'12345'), 4)
+        request.environ['nova.context'] = self.context
+        response = request.get_response(
+            middleware.RTHintMiddleware(self._nova)
+        )
+        self.assertEqual(413, response.status_int)
+        self.assertIn('overLimit', response.json)
 
 
 BAD_SPECS = {
@@ -402,13 +499,31 @@ class ExtraSpecsTest(MiddlewareTestCase):
 
     @ddt.data(
         '/flavors/rt/os-extra_specs',
-        '/flavors/rt/os-extra_specs/',
-        '/flavors/rt/os-extra_specs.json',
-        '/project/flavors/rt/os-extra_specs',
+        '/flavors/rt/os-extra_specs%0a',
+        '/0f-3/flavors/rt/os-extra_specs',
     )
     def test_every_path(self, path):
         body = {'extra_specs': {'rt:policy': 'fair'}}
         self.assertRefused(self._send(body, path=path))
+
+    @ddt.data(
+        '/flavors/rt/os-extra_specs/rt:policy%0a',
+        '/0f-3/flavors/rt/os-extra_specs/rt:policy',
+    )
+    def test_every_path_of_one(self, path):
+        body = {'rt:policy': 'fair'}
+        self.assertRefused(self._send(body, path=path, method='PUT'))
+
+    def test_method_in_the_query(self):
+        body = {'rt:policy': 'fair'}
+        path = '/flavors/rt/os-extra_specs/rt:policy?_method=PUT'
+        self.assertRefused(self._send(body, path=path))
+
+    def test_in_chunks(self):
+        for send in (self._post, self._put):
+            self.assertRefused(send({'rt:policy': 'fair'}, chunked=True))
+            self.assertPasses(send({'rt:policy': 'rr'}, chunked=True))
+            self.passed.clear()
 
     def test_users_get_novas_answer(self):
         """A 403; they do not learn what an unseen flavor says."""

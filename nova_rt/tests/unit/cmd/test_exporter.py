@@ -2,6 +2,7 @@
 """Tests of nova_rt.cmd.exporter."""
 
 import contextlib
+import errno
 import os
 import pathlib
 import signal
@@ -75,6 +76,64 @@ class ExporterTest(base.BaseTestCase):
             )
             self.file.write_text(f'[nova_rt_exporter]\nport = {port}\n')
             self.assertEqual(1, exporter.main())
+
+    def refusal(self, text):
+        """The one line with which the program ends."""
+        self.file.write_text(text)
+        log = self.useFixture(fixtures.FakeLogger(format='%(message)s'))
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'sys.argv', ['x', '--config-file', str(self.file)]
+            )
+        )
+        self.assertEqual(1, exporter.main())
+        (line,) = log.output.splitlines()
+        return line
+
+    def test_file_that_cannot_be_parsed(self):
+        self.assertIn(str(self.file), self.refusal('[nova_rt_exporter\n'))
+
+    @ddt.data(
+        '[nova_rt_exporter] port = 70000', '[nova_rt_exporter] port = x',
+        '[nova_rt_exporter] min_interval = 0', '[nova_rt] reserved_ppm = -1',
+    )  # fmt: skip
+    def test_wrong_value(self, option):
+        line = self.refusal(option.replace(' ', '\n', 1) + '\n')
+        self.assertIn(f'{self.file}: {option}: ', line)
+
+    @ddt.data('tls_cert_file', 'tls_key_file', 'tls_client_ca_file')
+    def test_file_of_tls_is_not_there(self, name):
+        there = self.file.with_name('there.pem')
+        there.write_text('no certificate')
+        files = dict.fromkeys(
+            ('tls_cert_file', 'tls_key_file', 'tls_client_ca_file'), there
+        )
+        files[name] = '/no/such.pem'
+        lines = [f'{key} = {path}' for key, path in files.items()]
+        line = self.refusal('\n'.join(['[nova_rt_exporter]', *lines]))
+        self.assertIn(f'{name} = /no/such.pem: No such file', line)
+
+    def test_file_of_tls_is_something_else(self):
+        path = self.file.with_name('there.pem')
+        path.write_text('no certificate')
+        line = self.refusal(f'[nova_rt_exporter]\ntls_cert_file = {path}\n')
+        self.assertIn(f'tls_cert_file = {path}', line)
+
+    def test_address_of_another_host(self):
+        def bind(*args):
+            raise OSError(errno.EADDRNOTAVAIL, 'not mine')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.exporter.server.Server.server_bind', bind
+            )
+        )
+        line = self.refusal(
+            '[nova_rt_exporter]\nlisten_address = 192.0.2.1\nport = 9999\n'
+        )
+        self.assertIn(
+            'listen_address = 192.0.2.1, port = 9999: not mine', line
+        )
 
     def test_answers_without_nova_and_libvirt(self):
         """The program itself, as nobody, where there is nothing."""

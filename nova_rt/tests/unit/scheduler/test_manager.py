@@ -275,6 +275,20 @@ class RTSchedulerManagerTest(ManagerTestCase):
         message = self._refusal(hints={'rt_reservation': ['700/1000']})
         self.assertIn('only ask for less', message)
 
+    def test_request_filters_have_their_own_reasons(self):
+        """There is not enough bandwidth either, but nobody asked for it."""
+        self._add('one', (350_000,))
+
+        def refuse(*args):
+            raise nova_exception.RequestFilterFailed(reason='not you')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.scheduler.cells.stay', refuse)
+        )
+        message = self._refusal()
+        self.assertIn('not you', message)
+        self.assertNotIn('RT bandwidth', message)
+
     def test_plain_server_is_refused_in_novas_words(self):
         self._add('one')
         message = self._refusal(specs={}, vcpus=17)

@@ -2,6 +2,8 @@
 """Tests of nova_rt.scheduler.request_filter and .request."""
 
 import ddt
+import fixtures
+from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects as nova_objects
 import nova.conf
@@ -23,6 +25,18 @@ class RequestFilterTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.conf = self.useFixture(fixture.Config(nova.conf.CONF))
+        self.context = nova_context.RequestContext(
+            'user', 'project', is_admin=False
+        )
+        # The server has been created; those that are not: functional tests.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.objects.InstanceMapping.get_by_instance_uuid',
+                lambda *args: nova_objects.InstanceMapping(
+                    cell_mapping=nova_objects.CellMapping()
+                ),
+            )
+        )
 
     def _query(self, spec):
         """What Nova asks of Placement for a spec: resources and traits."""
@@ -31,7 +45,7 @@ class RequestFilterTest(base.BaseTestCase):
 
     def test_guarantee(self):
         spec = objects.request_spec(dict(FLAVOR), vcpus=2)
-        self.assertTrue(request_filter.rt_bandwidth_filter(None, spec))
+        self.assertTrue(request_filter.rt_bandwidth_filter(self.context, spec))
         resources, traits = self._query(spec)
         self.assertEqual(1_400_000, resources['CUSTOM_RT_BANDWIDTH'])
         self.assertEqual({'CUSTOM_RT_GUARANTEE'}, traits)
@@ -39,7 +53,7 @@ class RequestFilterTest(base.BaseTestCase):
 
     def test_limit(self):
         spec = objects.request_spec(FLAVOR | {'rt:enforcement': 'limit'})
-        request_filter.rt_bandwidth_filter(None, spec)
+        request_filter.rt_bandwidth_filter(self.context, spec)
         self.assertEqual({'CUSTOM_RT_LIMIT'}, self._query(spec)[1])
 
     def test_hint_replaces_what_the_flavor_asks(self):
@@ -47,7 +61,7 @@ class RequestFilterTest(base.BaseTestCase):
             FLAVOR | {'resources:CUSTOM_RT_BANDWIDTH': '700000'},
             hints={'rt_reservation': ['1000/2000']},
         )
-        request_filter.rt_bandwidth_filter(None, spec)
+        request_filter.rt_bandwidth_filter(self.context, spec)
         resources, _traits = self._query(spec)
         self.assertEqual(500_000, resources['CUSTOM_RT_BANDWIDTH'])
 
@@ -62,7 +76,7 @@ class RequestFilterTest(base.BaseTestCase):
     )
     def test_what_the_flavor_says_is_replaced(self, said):
         spec = objects.request_spec(FLAVOR | said, vcpus=2)
-        request_filter.rt_bandwidth_filter(None, spec)
+        request_filter.rt_bandwidth_filter(self.context, spec)
         resources, traits = self._query(spec)
         self.assertEqual(1_400_000, resources['CUSTOM_RT_BANDWIDTH'])
         self.assertEqual({'CUSTOM_RT_GUARANTEE'}, traits)
@@ -77,7 +91,7 @@ class RequestFilterTest(base.BaseTestCase):
                 'trait:CUSTOM_RT_GUARANTEE': 'required',
             }
         )
-        request_filter.rt_bandwidth_filter(None, spec)
+        request_filter.rt_bandwidth_filter(self.context, spec)
         self.assertEqual({'CUSTOM_RT_LIMIT'}, self._query(spec)[1])
 
     def test_other_resources_and_traits_stay(self):
@@ -89,7 +103,7 @@ class RequestFilterTest(base.BaseTestCase):
                 'resources1:CUSTOM_CARD': '1',
             }
         )
-        request_filter.rt_bandwidth_filter(None, spec)
+        request_filter.rt_bandwidth_filter(self.context, spec)
         resources, traits = self._query(spec)
         self.assertEqual(3, resources['CUSTOM_KEY'])
         self.assertEqual(1, resources['CUSTOM_CARD'])
@@ -108,25 +122,27 @@ class RequestFilterTest(base.BaseTestCase):
             properties=nova_objects.ImageMetaProps(hw_cpu_policy='shared')
         )
         spec = objects.request_spec(dict(FLAVOR), image=image)
-        self.assertTrue(request_filter.rt_bandwidth_filter(None, spec))
+        self.assertTrue(request_filter.rt_bandwidth_filter(self.context, spec))
 
     def test_leaves_no_change_to_save(self):
         spec = objects.request_spec(dict(FLAVOR))
         spec.obj_reset_changes(recursive=True)
-        request_filter.rt_bandwidth_filter(None, spec)
+        request_filter.rt_bandwidth_filter(self.context, spec)
         self.assertEqual(set(), spec.obj_what_changed())
 
     def test_plain(self):
         spec = objects.request_spec({'hw:cpu_policy': 'shared'})
         before = self._query(spec)
-        self.assertFalse(request_filter.rt_bandwidth_filter(None, spec))
+        self.assertFalse(
+            request_filter.rt_bandwidth_filter(self.context, spec)
+        )
         self.assertEqual(before, self._query(spec))
 
     def assertRefused(self, spec):
         err = self.assertRaises(
             nova_exception.RequestFilterFailed,
             request_filter.rt_bandwidth_filter,
-            None,
+            self.context,
             spec,
         )
         return err.message
@@ -198,7 +214,7 @@ class RequestFilterTest(base.BaseTestCase):
     def test_no_hints_at_all(self):
         spec = objects.request_spec(dict(FLAVOR))
         spec.scheduler_hints = None
-        self.assertTrue(request_filter.rt_bandwidth_filter(None, spec))
+        self.assertTrue(request_filter.rt_bandwidth_filter(self.context, spec))
 
     def test_enabled_filter_registers_it_once_and_first(self):
         self.assertIs(request_filter, rt_bandwidth_filter.request_filter)

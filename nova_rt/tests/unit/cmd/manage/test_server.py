@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.cmd.manage.server."""
 
+import pathlib
+
+import fixtures
+
 from nova_rt.tests.unit.cmd.manage import database
 from nova_rt.tests.unit.cmd.manage.database import (
     MINUTE,
@@ -42,6 +46,51 @@ class ListTest(database.DatabaseTestCase):
 
     def test_unknown_host(self):
         self.assert_fails(1, 'host9', 'server', 'list', '--host', 'host9')
+
+
+class NoDatabaseTest(database.DatabaseTestCase):
+    """What is wrong before any database is asked."""
+
+    def test_url(self):
+        for url in ('nonsense', 'mysql//u:secret@h/x'):
+            self.flags(group='nova_rt_database', connection=url)
+            self.assert_fails(2, 'connection is no URL', 'server', 'list')
+
+    def test_driver(self):
+        for url, text in (
+            ('oracle9+x://u:secret@h/x', 'oracle9'),
+            ('mysql+nodriver://u:secret@h/x', 'nodriver'),
+        ):
+            self.flags(group='nova_rt_database', connection=url)
+            self.assert_fails(2, text, 'server', 'list')
+            result = self.run_command('server', 'list')
+            self.assertNotIn('secret', result.err)
+            self.assertNotIn('answer', result.err)
+
+    def test_driver_that_is_not_installed(self):
+        def connect():
+            raise ModuleNotFoundError("No module named 'MySQLdb'")
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.db.session.reader', connect)
+        )
+        self.assert_fails(2, 'MySQLdb', 'server', 'list')
+        self.assert_fails(2, 'not installed', 'server', 'list')
+
+    def test_value(self):
+        path = pathlib.Path(self.directory, 'nova.conf')
+        path.write_text(
+            '[nova_rt_database]\nconnection = sqlite://\nmax_retries = x\n'
+        )
+        self.conf(['--config-file', str(path)], project='nova')
+        self.conf.clear_override('connection', 'nova_rt_database')
+        option = f'{path}: [nova_rt_database] max_retries = x: '
+        self.assert_fails(2, option, 'server', 'list')
+
+    def test_name_that_is_no_text(self):
+        for words in (('show', 'a\udcff'), ('history', 'a\udcff'),
+                      ('list', '--host', 'a\udcff')):  # fmt: skip
+            self.assert_fails(1, 'no server or host', 'server', *words)
 
 
 class ShowTest(database.DatabaseTestCase):

@@ -122,6 +122,7 @@ class ProgramTest(base.BaseTestCase):
             ('host1', GONE, 'placement'),
             (found['Host'], found['Server'], found['Source']),
         )
+        self.assertIn('Compared 0 server(s) on 1 host(s)', done.stderr)
 
     def test_placement_is_down(self):
         done = self.audit('http://127.0.0.1:1/')

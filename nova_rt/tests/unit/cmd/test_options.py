@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.cmd.options."""
+
+import pathlib
+
+import ddt
+import fixtures
+from oslo_config import cfg
+from oslotest import base
+
+from nova_rt import conf as nova_rt_conf
+from nova_rt.cmd import options
+
+
+@ddt.ddt
+class OptionsTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.conf = cfg.ConfigOpts()
+        nova_rt_conf.register_opts(self.conf)
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.file = directory / 'nova.conf'
+
+    def read(self, text):
+        self.file.write_text(text)
+        with options.errors(self.conf):
+            self.conf(['--config-file', str(self.file)], project='nova')
+
+    def refusal(self, text, *groups):
+        def read():
+            self.read(text)
+            options.check(self.conf, *groups)
+
+        message = str(self.assertRaises(options.Unusable, read))
+        self.assertNotIn('\n', message)
+        self.assertIn(str(self.file), message)
+        return message
+
+    @ddt.data('[nova_rt\n', 'x = 1\n', '[nova_rt]\n  more\n', '\x00\n')
+    def test_file_that_cannot_be_parsed(self, text):
+        self.refusal(text)
+
+    def test_no_file(self):
+        with self.assertRaisesRegex(options.Unusable, '/no/file'):
+            with options.errors(self.conf):
+                self.conf(['--config-file', '/no/file'], project='nova')
+
+    @ddt.data(
+        ('port', '65536'), ('port', 'http'), ('min_interval', '0'),
+        ('listen_address', 'here'), ('libvirt_timeout', '1 2'),
+    )  # fmt: skip
+    @ddt.unpack
+    def test_wrong_value(self, name, value):
+        text = f'[nova_rt_exporter]\n{name} = {value}\n'
+        message = self.refusal(text, 'nova_rt_exporter')
+        self.assertIn(f'[nova_rt_exporter] {name} = {value}: ', message)
+
+    def test_of_several_the_wrong_one(self):
+        """Both groups have an option of that name."""
+        self.conf.register_opt(cfg.StrOpt('port'), group='other')
+        text = '[other]\nport = x\n[nova_rt_exporter]\nport = 7\nport = y\n'
+        message = self.refusal(text, 'other', 'nova_rt_exporter')
+        self.assertIn('[nova_rt_exporter] port = y', message)
+
+    def test_unknown_substitution(self):
+        text = '[nova_rt_exporter]\nlibvirt_uri = $nothing\n'
+        self.file.write_text(text)
+        self.read(text)
+        self.assertRaises(
+            options.Unusable, options.check, self.conf, 'nova_rt_exporter'
+        )
+
+    def test_other_groups_are_not_looked_at(self):
+        self.read('[nova_rt]\nmax_period_us = x\n')
+        options.check(self.conf, 'nova_rt_exporter', 'nova_rt_database')
