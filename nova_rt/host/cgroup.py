@@ -41,14 +41,16 @@ _MAY_PASS = (errno.EINVAL, errno.EBUSY)
 def restate(err: OSError, what: str) -> OSError:
     """Make an error that says what was tried.
 
-    What has no errno of the kernel, or more to say than it, is quoted.
+    What has no errno of the kernel, or more to say than it, is quoted. Names
+    of groups may be no text; the text of an error goes into logs, messages and
+    a database.
 
     :returns: an error with the same errno
     """
     said = err.strerror or str(err)
-    if err.errno and said == os.strerror(err.errno):
-        return OSError(err.errno, what)
-    return OSError(err.errno, f'{what}: {said}')
+    if not err.errno or said != os.strerror(err.errno):
+        what = f'{what}: {said}'
+    return OSError(err.errno, what.encode(errors='backslashreplace').decode())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +174,9 @@ class Hierarchy(abc.ABC):
             its controllers, is the one that has it
         """
         path = self.files.proc / str(pid) / 'cgroup'
-        for line in self.read(path).splitlines():
+        # Names of groups hold any character but \n; other programs of the host
+        # make groups as well.
+        for line in filter(None, self.read(path).split('\n')):
             number, controllers, group = line.split(':', 2)
             if matches(number, controllers.split(',')):
                 return group.lstrip('/')

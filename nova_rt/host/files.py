@@ -42,12 +42,15 @@ class Files:
     def read(self, path: pathlib.Path) -> str:
         """Read a file.
 
+        Names of tasks and groups are any bytes, chosen by tenants: those that
+        are no text are kept as Python keeps them in paths.
+
         :returns: its text without the white space around it
         :raises OSError: with the kernel's errno
         """
         # Without the layers of a text file, which cost more than the file.
         with open(path, 'rb', buffering=0) as file:
-            return file.read().decode('ascii').strip()
+            return file.read().decode('utf-8', 'surrogateescape').strip()
 
     def groups(self, path: pathlib.Path) -> Iterator[pathlib.Path]:
         """List the groups in a group.
