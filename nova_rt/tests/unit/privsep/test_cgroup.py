@@ -21,7 +21,7 @@ import nova_rt.privsep
 from nova_rt.privsep import cgroup, kernel, paths
 
 #: Everything that the helper is asked for.
-FUNCTIONS = ('write', 'write_aside', 'make_group', 'remove_probe',
+FUNCTIONS = ('answer', 'write', 'write_aside', 'make_group', 'remove_probe',
              'reclaim', 'take_files', 'gather', 'set_policy')  # fmt: skip
 
 
