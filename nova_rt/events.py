@@ -60,6 +60,11 @@ class Event:
         """A sentence that goes with it, or nothing."""
         return ''
 
+    @property
+    def repeated(self) -> bool:
+        """Whether it only goes on: it is counted, but is no news."""
+        return False
+
 
 @dataclasses.dataclass(frozen=True)
 class _WithRecord(Event):
@@ -132,11 +137,20 @@ class _WithDifference(_WithRecord):
 class Drifted(_WithDifference):
     """A running container was found without its reservation.
 
-    :class:`Repaired` or :class:`Stopped` follows.
+    :class:`Repaired` follows, or :class:`Unverified` until the next check,
+    or :class:`Stopped`.
 
     :ivar record: what it must have
     :ivar difference: what it has instead, a sentence
+    :ivar again: whether the check before has found the same
     """
+
+    again: bool = False
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the check before has found the same."""
+        return self.again
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,6 +178,30 @@ class Stopped(Event):
     def details(self) -> str:
         """Why it was stopped."""
         return self.reason
+
+
+@dataclasses.dataclass(frozen=True)
+class Unverified(Event):
+    """A running container could not be verified or repaired; it runs on.
+
+    The next check tries again.
+
+    :ivar reason: what went wrong, a sentence
+    :ivar again: whether the check before has had the same
+    """
+
+    reason: str
+    again: bool = False
+
+    @property
+    def details(self) -> str:
+        """What went wrong."""
+        return self.reason
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the check before has had the same."""
+        return self.again
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +233,7 @@ class Refused(Event):
 #: Every type of event.
 TYPES = (
     Claimed, Applied, Drifted, Repaired, Stopped, Released, Refused, Added,
-    Dropped,
+    Dropped, Unverified,
 )  # fmt: skip
 
 Listener = Callable[[Event], None]

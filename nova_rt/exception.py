@@ -153,12 +153,20 @@ class ReservationNotApplied(HostError):
 
     :ivar errno: the kernel's answer, or 0 where the kernel accepted the write
         but the value read back is another one
+    :ivar verdict: whether that is the kernel's verdict on this container: it
+        refuses the numbers, or holds others than were written. If not, a fault
+        of ours may be behind it, and nobody knows what the container has
     """
 
     def __init__(
-        self, what: str, errno: int = 0, advice: str | None = None
+        self,
+        what: str,
+        errno: int = 0,
+        advice: str | None = None,
+        verdict: bool = False,
     ) -> None:
         self.errno = errno
+        self.verdict = verdict
         text = what
         if errno:
             name = errno_names.errorcode.get(errno, str(errno))

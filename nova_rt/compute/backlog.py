@@ -53,7 +53,9 @@ class Backlog:
         self.news = threading.Event()
 
     def __call__(self, event: events.Event) -> None:
-        """Keep an event; if there are too many, drop the oldest."""
+        """Keep an event that is news; drop the oldest of too many."""
+        if event.repeated:
+            return
         with self._lock:
             self.seq += 1
             new = NewEvent(

@@ -11,7 +11,7 @@ from nova_rt import events, record
 from nova_rt.compute import aside
 
 #: Those that somebody has to look at.
-_ERRORS = (events.Drifted, events.Stopped)
+_ERRORS = (events.Drifted, events.Stopped, events.Unverified)
 
 _OF_RECORDS = {
     'runtime_us': fields.IntegerField(nullable=True),
@@ -29,8 +29,8 @@ _OF_RECORDS = {
 class RTReservationPayload(notification_base.NotificationPayloadBase):
     """What happened to the reservation of a server.
 
-    Fields of the reservation are null in ``stopped`` and ``refused``; action,
-    what was refused, is null in all others.
+    Fields of the reservation are null in ``stopped``, ``unverified`` and
+    ``refused``; action, what was refused, is null in all but the last.
     """
 
     # Version 1.0: Initial version
@@ -70,7 +70,9 @@ class Notifier:
         self._context = context.get_admin_context()
 
     def __call__(self, event: events.Event) -> None:
-        """Send it; waits for the message bus."""
+        """Send it if it is news; waits for the message bus."""
+        if event.repeated:
+            return
         notifier = rpc.get_versioned_notifier(f'nova-compute:{self._host}')
         send = notifier.error if isinstance(event, _ERRORS) else notifier.info
         send(

@@ -189,8 +189,25 @@ Seconds between checks that the kernel holds every reservation; 0 turns them
 off.
 
 If a check finds a difference (in the reservation, the CPUs or the owner of the
-files), nova-rt-compute repairs it and logs an error. A check also removes
+files), nova-rt-compute repairs it and logs an error. It stops a server if the
+kernel refuses to hold its reservation at two checks. A check also removes
 control groups that libvirt has left of containers that have ended. Read by
+nova-rt-compute when it starts.
+""",
+    ),
+    cfg.IntOpt(
+        'max_stops_per_minute',
+        default=1,
+        min=0,
+        help="""
+Running real-time servers of this host that nova-rt-compute may stop within a
+minute; 0 for none.
+
+A check stops a server only if the kernel has refused twice to hold its
+reservation. If that happens to many servers at once, the host is the reason,
+and the others run on, without their reservations, until it is mended or their
+turn has come. With 0, such servers are only reported. A server that is being
+started never runs without its reservation, whatever this option says. Read by
 nova-rt-compute when it starts.
 """,
     ),

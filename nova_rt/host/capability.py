@@ -10,6 +10,7 @@ from typing import Self
 from nova_rt import cpulist, exception, record
 from nova_rt.admission import Capacity, Scope
 from nova_rt.extra_specs import Enforcement
+from nova_rt.host.cgroup import Refusal
 from nova_rt.host.interface import Interface
 
 #: What the errno of a refused write means.
@@ -147,4 +148,6 @@ def make_refusal(
         numbers = f'{found.partition} cannot be read ({failed.strerror})'
     advice = ADVICE.get(err.errno or 0)
     advice = f'{advice}; {numbers}' if advice else numbers
-    return exception.ReservationNotApplied(what, err.errno or 0, advice)
+    return exception.ReservationNotApplied(
+        what, err.errno or 0, advice, isinstance(err, Refusal)
+    )

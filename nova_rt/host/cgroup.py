@@ -37,18 +37,29 @@ _NO_GROUP = (errno.ENOENT, errno.ENODEV, errno.ENAMETOOLONG)
 #: Answers that bandwidth on its way back can explain.
 _MAY_PASS = (errno.EINVAL, errno.EBUSY)
 
+#: Answers to a write that are about what was written: not free, promised to
+#: others, not on these CPUs. Any other one is about who writes: the privileged
+#: helper lacks a capability, memory or descriptors.
+VERDICTS = (errno.EINVAL, errno.EBUSY, errno.ERANGE, errno.ENOSPC)
+
+
+class Refusal(OSError):
+    """The kernel refuses what was written to a group."""
+
 
 def restate(err: OSError, what: str) -> OSError:
     """Make an error that says what was tried.
 
-    What has no errno of the kernel, or more to say than it, is quoted.
+    What has no errno of the kernel, or more to say than it, is quoted. Names
+    of groups may be no text; the text of an error goes into logs, messages and
+    a database.
 
     :returns: an error with the same errno
     """
     said = err.strerror or str(err)
-    if err.errno and said == os.strerror(err.errno):
-        return OSError(err.errno, what)
-    return OSError(err.errno, f'{what}: {said}')
+    if not err.errno or said != os.strerror(err.errno):
+        what = f'{what}: {said}'
+    return OSError(err.errno, what.encode(errors='backslashreplace').decode())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +183,9 @@ class Hierarchy(abc.ABC):
             its controllers, is the one that has it
         """
         path = self.files.proc / str(pid) / 'cgroup'
-        for line in self.read(path).splitlines():
+        # Names of groups hold any character but \n; other programs of the host
+        # make groups as well.
+        for line in filter(None, self.read(path).split('\n')):
             number, controllers, group = line.split(':', 2)
             if matches(number, controllers.split(',')):
                 return group.lstrip('/')
@@ -268,7 +281,8 @@ class Hierarchy(abc.ABC):
 
         :param writes: name of a file and text
         :param put: how to write a text to a file, if not plainly
-        :raises OSError: with the errno of the write that was refused
+        :raises Refusal: if the kernel refuses one
+        :raises OSError: if one was not done for any other reason
         """
         put = put or self.files.write
         deadline = time.monotonic() + PATIENCE_S
@@ -281,7 +295,10 @@ class Hierarchy(abc.ABC):
                     late = time.monotonic() >= deadline
                     if err.errno not in _MAY_PASS or late:
                         what = f'cannot write {text!r} to {group / name}'
-                        raise restate(err, what) from err
+                        said = restate(err, what)
+                        if err.errno in VERDICTS:
+                            said = Refusal(*said.args)
+                        raise said from err
                 time.sleep(PAUSE_S)
 
 

@@ -54,6 +54,7 @@ def repair(
             f'{differs}; the kernel refuses to change that '
             f'({err.strerror}): they are off line, or something else has them',
             err.errno,
+            verdict=err.errno in cgroup.VERDICTS,
         ) from err
 
 

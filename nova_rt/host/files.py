@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 import errno
 import os
 import pathlib
+import shlex
 import stat
 
 from oslo_privsep import daemon, priv_context
 
+from nova_rt import exception
 import nova_rt.privsep
 import nova_rt.privsep.cgroup
 import nova_rt.privsep.idmap
@@ -42,12 +44,15 @@ class Files:
     def read(self, path: pathlib.Path) -> str:
         """Read a file.
 
+        Names of tasks and groups are any bytes, chosen by tenants: those that
+        are no text are kept as Python keeps them in paths.
+
         :returns: its text without the white space around it
         :raises OSError: with the kernel's errno
         """
         # Without the layers of a text file, which cost more than the file.
         with open(path, 'rb', buffering=0) as file:
-            return file.read().decode('ascii').strip()
+            return file.read().decode('utf-8', 'surrogateescape').strip()
 
     def groups(self, path: pathlib.Path) -> Iterator[pathlib.Path]:
         """List the groups in a group.
@@ -72,6 +77,26 @@ class Files:
         """
         found = os.lstat(path)
         return found.st_uid, stat.S_IMODE(found.st_mode)
+
+    def check_helper(self) -> None:
+        """See that the helper for control groups does what it is asked.
+
+        :raises HostNotPrepared: if not, with the command that must be allowed
+        """
+        try:
+            self._call('answer')
+        except Exception as err:
+            # Whatever it was, an error of oslo.privsep among others: without
+            # a helper, nothing that runs here can be given anything.
+            raise exception.HostNotPrepared(
+                f'the privileged helper for control groups does not answer '
+                f'({err}): the user of this service must be allowed to run '
+                f'"{_render_command(nova_rt.privsep.rt_pctxt)}". Install '
+                'etc/nova_rt/sudoers.d/nova-rt of this release as '
+                '/etc/sudoers.d/nova-rt, or correct [nova_rt_privileged] '
+                'helper_command; "sudo -n -l", run as that user, lists what '
+                'is allowed. Running servers are left as they are'
+            ) from err
 
     def write(self, path: pathlib.Path, text: str) -> None:
         """Write to a file of a group.
@@ -178,3 +203,8 @@ def _start(context: priv_context.PrivContext) -> None:
             raise PermissionError(
                 errno.EPERM, f'the privileged helper does not start: {err}'
             ) from err
+
+
+def _render_command(context: priv_context.PrivContext) -> str:
+    """The command that starts a helper; its socket is another each time."""
+    return shlex.join(context.helper_command('SOCKET'))

@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import Any, Self
 
 from nova_rt import admission, cpulist, exception, record
-from nova_rt.extra_specs import Numa, TaskPolicy
+from nova_rt.extra_specs import Numa
 from nova_rt.host import capability, cgroup, left, ownership, probe, tasks
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
@@ -111,6 +111,7 @@ class Host:
         :raises HostNotPrepared: if the host's set-up is in the way, with the
             numbers
         """
+        self._files.check_helper()
         found = self.look()
         if not found.prepared:
             found = self._backend.prepare(found)
@@ -222,34 +223,36 @@ class Host:
                 wish = rec.request.reservation
                 self._backend.hold(self.capability, container, wish, rec.cpus)
                 ownership.take(self._backend.hierarchy, container)
-            self._set_policy(container, rec)
+            tasks.give_policy(self._backend.set_policy, container, rec.request)
+            unheld = self._find_unheld(container, rec)
+            differs = unheld or self._find_other(container, rec)
         except OSError as err:
             raise self._not_applied(err, rec) from err
-        differs = self.check(pid, rec)
         if differs is not None:
-            raise exception.ReservationNotApplied(differs)
+            raise exception.ReservationNotApplied(
+                differs, verdict=unheld is not None
+            )
 
     def check(self, pid: int, rec: record.Record) -> str | None:
         """Compare what the kernel holds with what it should.
 
         :param pid: the container's libvirt_lxc process, the domain's ID
-        :returns: None if it is the same, else what differs, as a sentence
+        :returns: None if it is the same, else what differs or cannot be read,
+            as a sentence
         """
         try:
-            container = self._find(pid)
-            backend, wish = self._backend, rec.request.reservation
-            return (
-                backend.find_difference(container, wish, rec.cpus)
-                or ownership.find_difference(backend.hierarchy, container)
-                or tasks.find_missing_policy(
-                    self._files,
-                    container,
-                    backend.read_tasks(container),
-                    rec.request,
-                )
-            )
+            return self.compare(pid, rec)
         except OSError as err:
             return str(self._not_applied(err, rec))
+
+    def compare(self, pid: int, rec: record.Record) -> str | None:
+        """Do the same as :meth:`check`, and raise what cannot be read.
+
+        :returns: None if it is the same, else what differs, as a sentence
+        :raises OSError: with the kernel's errno
+        """
+        found = self._find(pid)
+        return self._find_unheld(found, rec) or self._find_other(found, rec)
 
     def observe(
         self, pid: int, rec: record.Record
@@ -264,9 +267,7 @@ class Host:
         :raises OSError: with the kernel's errno
         """
         container = self._find(pid)
-        differs = self._backend.find_difference(
-            container, rec.request.reservation, rec.cpus
-        )
+        differs = self._find_unheld(container, rec)
         return differs, self._backend.read_usage(container)
 
     def read_held(self, pid: int) -> tuple[Share, tuple[int, ...]]:
@@ -325,18 +326,16 @@ class Host:
             pid, self.capability.partition
         )
 
-    def _set_policy(self, container: Container, rec: record.Record) -> None:
-        request = rec.request
-        if request.policy is TaskPolicy.OTHER:
-            return
-        try:
-            self._backend.set_policy(
-                container, tasks.NUMBERS[request.policy], request.priority
-            )
-        except OSError as err:
-            what = f'cannot give the tasks of {container.group} the policy '
-            what += f'{request.policy} {request.priority}'
-            raise cgroup.restate(err, what) from err
+    def _find_unheld(self, found: Container, rec: record.Record) -> str | None:
+        wish = rec.request.reservation
+        return self._backend.find_difference(found, wish, rec.cpus)
+
+    def _find_other(self, found: Container, rec: record.Record) -> str | None:
+        """What differs beside the reservation."""
+        own = self._backend.read_tasks(found)
+        return ownership.find_difference(
+            self._backend.hierarchy, found
+        ) or tasks.find_missing_policy(self._files, found, own, rec.request)
 
     def _not_applied(
         self, err: OSError, rec: record.Record

@@ -199,7 +199,8 @@ class Reporting:
         raise exception.ReservationNotApplied(
             cgroup.describe_other_cpus(
                 container.group, cpus, self.hierarchy.read_cpus(container)
-            )
+            ),
+            verdict=True,
         )
 
     def _move(self, group: pathlib.Path, share: Share) -> None:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduling policies of a container's tasks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 import os
 
 from nova_rt.extra_specs import TaskPolicy
-from nova_rt.host.cgroup import Container
+from nova_rt.host.cgroup import Container, restate
 from nova_rt.host.files import Files
 from nova_rt.request import Request
 
@@ -72,6 +72,26 @@ def find_missing_policy(
         f'{request.policy} {request.priority} and none of {len(mine)} is '
         'real-time'
     )
+
+
+def give_policy(
+    set_policy: Callable[[Container, int, int], None],
+    container: Container,
+    request: Request,
+) -> None:
+    """Give a container's tasks the policy that was asked for.
+
+    :param set_policy: does it, of the kernel's back end
+    :raises OSError: with the kernel's errno
+    """
+    if request.policy is TaskPolicy.OTHER:
+        return
+    try:
+        set_policy(container, NUMBERS[request.policy], request.priority)
+    except OSError as err:
+        what = f'cannot give the tasks of {container.group} the policy '
+        what += f'{request.policy} {request.priority}'
+        raise restate(err, what) from err
 
 
 def read_threads(files: Files, pid: int) -> set[int]:

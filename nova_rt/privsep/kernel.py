@@ -51,7 +51,9 @@ class Kernel:
         device = os.fstat(directory).st_dev
         wanted = f'{os.major(device)}:{os.minor(device)}'
         path = os.path.join(self.proc, 'self', 'mountinfo')
-        with open(path, encoding='utf-8', errors='replace') as lines:
+        with open(
+            path, encoding='utf-8', errors='replace', newline='\n'
+        ) as lines:
             for line in lines:
                 mount, _, source = line.partition(' - ')
                 if mount.split()[2] == wanted:

@@ -265,7 +265,11 @@ def read_group(task: int, hierarchy: str) -> str:
     :raises OSError: ENOENT or ESRCH if the task has ended
     """
     descriptor = os.open('cgroup', os.O_RDONLY, dir_fd=task)
-    with open(descriptor, encoding='utf-8', errors='replace') as lines:
+    # As in paths, to which it is compared. Only \n ends a line: the kernel
+    # has no other character that a group's name cannot hold.
+    with open(
+        descriptor, encoding='utf-8', errors='surrogateescape', newline='\n'
+    ) as lines:
         for line in lines:
             number, controllers, path = line.rstrip('\n').split(':', 2)
             found = hierarchy in controllers.split(',')

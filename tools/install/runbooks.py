@@ -76,7 +76,7 @@ class Stage:
         return {'host=HOST': f'host={namespace.HOST_NAME}'}
 
     def damaged(self) -> Mapping[str, str]:
-        """A record is damaged, and nova-compute has seen it."""
+        """A record is damaged, nova-compute has seen it, the server ended."""
         server = self.servers[0]
         connection = pymysql.connect(
             unix_socket=str(paths.MYSQL_SOCKET), user='root', db='nova_cell1'
@@ -89,10 +89,11 @@ class Stage:
             )
             connection.commit()
         lab_units.main(['restart', 'nova-compute'])
+        self._cloud.compute.stop_server(server)
         deadline = time.monotonic() + 120
         while self._cloud.compute.get_server(server).status != 'SHUTOFF':
             if time.monotonic() > deadline:
-                raise LabError('a server with a broken record is not stopped')
+                raise LabError('a server with a broken record does not stop')
             time.sleep(1)
         return {'server=SERVER': f'server={server}'}
 

@@ -83,6 +83,10 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0.05)
         )
+        # Checks of a test follow each other at once.
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.virt.libvirt.verdicts.CONFIRM_S', 0)
+        )
         self.containers = self.useFixture(containers.Containers())
         self.kernels = self.containers.kernels
         #: Root file systems that are mounted, by directory.

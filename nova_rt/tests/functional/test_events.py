@@ -3,6 +3,7 @@
 
 import errno
 import functools
+import os
 import time
 import uuid
 
@@ -44,6 +45,24 @@ class EventsTest(base.RTServersTestBase):
             ],
             self.seen,
         )
+
+    def test_fault_of_ours(self):
+        """Nobody is stopped; it is counted each time, and kept once."""
+        flavor = self.rt_flavor('30/1000')
+        made = [self.create(flavor) for _ in range(5)]
+        del self.seen[:]
+        files = self.kernels['compute1'].files
+        error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        with fixtures.MockPatchObject(files, 'read', side_effect=error):
+            for _ in range(3):
+                self.verify()
+        self.assertEqual(['Unverified'] * 15, self.kinds())
+        self.assertEqual(5, sum(not event.repeated for event in self.seen))
+        for server in made:
+            self.assert_held(server)
+        self.wait_for_counts(unverified=15, stopped=0)
+        text = self.stdlog.logger.output
+        self.assertEqual(5, text.count('Cannot see to its reservation'))
 
     def test_counted_for_the_exporter(self):
         """Over a restart of the service as well."""
@@ -93,8 +112,11 @@ class EventsTest(base.RTServersTestBase):
         self.lose_reservation(server)
         self.refuse_writes(errno.EBUSY)
         self.verify()
+        self.verify()
         self.assertFalse(self.guest(server).is_active())
-        self.assertEqual(['Drifted', 'Stopped'], self.kinds()[2:])
+        self.assertEqual(
+            ['Drifted', 'Unverified', 'Drifted', 'Stopped'], self.kinds()[2:]
+        )
         self.assertIn('600/1000', self.seen[-1].reason)
         self.assertIn('EBUSY', self.seen[-1].reason)
 
@@ -103,6 +125,7 @@ class EventsTest(base.RTServersTestBase):
         server = self.create(self.rt_flavor())
         self.lose_reservation(server)
         self.refuse_writes(errno.EBUSY)
+        self.verify()
         self.verify()
         event = self._wait_for_instance_action_event(
             server, 'stop', stopped.EVENT, 'error'
@@ -320,19 +343,22 @@ class OneTruthTest(base.RTServersTestBase):
         self.kernels['compute1'].take_off_line(cpu)
         seen = self.listen()
         self.verify()
+        self.verify()
         self.assertEqual(
-            ['Drifted', 'Stopped'], [type(event).__name__ for event in seen]
+            ['Drifted', 'Unverified', 'Drifted', 'Stopped'],
+            [type(event).__name__ for event in seen],
         )
 
     def test_broken_record_by_the_periodic_check(self):
-        """As at start-up: without a record nothing runs."""
+        """As at start-up: it is no word of the kernel, and it runs on."""
         self.change('v=9')
         self._run_periodics()
-        self.verify()
-        self.assertFalse(self.guest(self.server).is_active())
-        self.assertIn('Stopping this container', self.stdlog.logger.output)
+        for _ in range(3):
+            self.verify()
+        self.assertTrue(self.guest(self.server).is_active())
+        self.assertIn('cannot read the record', self.stdlog.logger.output)
 
     def test_broken_record_at_start_up(self):
         self.change('v=9')
         self.restart_compute_service('compute1')
-        self.assertFalse(self.guest(self.server).is_active())
+        self.assertTrue(self.guest(self.server).is_active())

@@ -4,6 +4,9 @@
 import errno
 from unittest import mock
 
+import fixtures
+from oslo_privsep import comm, daemon
+
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import base
 
@@ -164,6 +167,24 @@ class StartUpTest(base.RTServersTestBase):
     def test_parent_without_bandwidth(self):
         self.host('v1-throttle', runtime_us=0)
         self.assert_not_started('nothing is left')
+
+    def test_helper_does_not_answer(self):
+        """The refusal says what must be allowed, and where."""
+        self.host('v2-rt-max-cpu')
+        files = self.kernels['compute1'].files
+        for error in (
+            PermissionError(errno.EPERM, 'the helper does not start'),
+            daemon.FailedToDropPrivileges('sudo: a password is required'),
+            comm.PrivsepTimeout('no answer'),
+            NameError('Invalid privileged function'),
+        ):
+            with fixtures.MockPatchObject(files, '_call', side_effect=error):
+                self.assert_not_started(
+                    str(error),
+                    '--privsep_context nova_rt.privsep.rt_pctxt',
+                    '/etc/sudoers.d/nova-rt',
+                )
+            self.assertEqual([], self.kernels['compute1'].writes)
 
     def test_other_virt_type(self):
         self.flags(virt_type='kvm', group='libvirt')

@@ -111,6 +111,9 @@ class LifecycleTest(base.RTServersTestBase):
         self.lose_reservation(server)
         self.refuse_writes()
         self.restart_compute_service('compute1')
+        # The kernel has said so once.
+        self.assertTrue(self.guest(server).is_active())
+        self.computes['compute1'].manager._verify_reservations(self.ctxt)
         self.assertFalse(self.guest(server).is_active())
 
     def test_restart_of_the_service_while_a_server_is_deleted(self):
@@ -159,8 +162,9 @@ class LifecycleTest(base.RTServersTestBase):
         server = self.create(self.rt_flavor())
         self.lose_reservation(server)
         self.refuse_writes()
-        self.computes['compute1'].manager._verify_reservations(self.ctxt)
-        self.assertFalse(self.guest(server).is_active())
+        for running in (True, False):
+            self.computes['compute1'].manager._verify_reservations(self.ctxt)
+            self.assertEqual(running, self.guest(server).is_active())
         self.assertIn('Stopping this container', self.stdlog.logger.output)
 
     def test_start_behind_our_back(self):

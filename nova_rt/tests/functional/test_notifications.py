@@ -71,7 +71,8 @@ class NotificationsTest(base.RTServersTestBase):
         server = self.create(self.rt_flavor())
         self.lose_reservation(server)
         self.refuse_writes(errno.EBUSY)
-        self.computes['compute1'].manager._verify_reservations(self.ctxt)
+        for _ in range(2):
+            self.computes['compute1'].manager._verify_reservations(self.ctxt)
         priority, payload = self.wait_for('stopped')
         self.assertEqual('ERROR', priority)
         self.assertEqual(server['id'], payload['uuid'])

@@ -19,6 +19,7 @@ class CountsTest(base.BaseTestCase):
             {
                 'added', 'applied', 'claimed', 'drifted', 'dropped',
                 'refused', 'released', 'repaired', 'stopped',
+                'unverified',
             },
             set(counts.KINDS),
         )  # fmt: skip

@@ -27,6 +27,7 @@ from nova_rt.virt.libvirt import (
     reservations,
     running,
     servers,
+    verdicts,
 )
 
 CONF = driver.CONF
@@ -56,7 +57,10 @@ class RTLibvirtDriver(containers.ContainerDriver):
         self._rt_name = ''
         self.reservations = reservations.Reservations(self._rt_host)
         self.running = running.RunningContainers(
-            self._rt_host, self._host, self.reservations
+            self._rt_host,
+            self._host,
+            self.reservations,
+            verdicts.Verdicts(CONF.nova_rt.max_stops_per_minute),
         )
 
     # What this host offers
@@ -203,7 +207,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
     # Containers that run already
 
     def process_instances_at_startup(self, context, instances):
-        """Adopt what runs: verified, repaired if need be, else stopped."""
+        """Adopt what runs: verified, and repaired if need be."""
         self.reservations.adopt(instances)
         self._rt_refuse_outside()
         self.running.left.reclaim()
@@ -211,7 +215,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             if servers.is_rt(instance):
                 # Each by itself: what is wrong with one of them, an error of
                 # libvirt say, must not leave the others without a service.
-                self.running.verify_alone(instance.uuid)
+                self.running.verify(instance.uuid)
         return super().process_instances_at_startup(context, instances)
 
     def _rt_refuse_outside(self) -> None:
@@ -239,7 +243,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             and event.get_transition() == virtevent.EVENT_LIFECYCLE_STARTED
         ):
             thread_pool_factory.spawn(
-                self.running.verify_alone, event.get_instance_uuid()
+                self.running.verify, event.get_instance_uuid()
             )
         super().emit_event(event)
 

@@ -21,7 +21,8 @@ class EventLog:
 
     def __call__(self, event: events.Event) -> None:
         """Log an event; types without a message of their own are skipped."""
-        self._log(event)
+        if not event.repeated:
+            self._log(event)
 
     @functools.singledispatchmethod
     def _log(self, event: events.Event) -> None:
@@ -72,6 +73,13 @@ class EventLog:
         LOG.error(
             'Stopping this container, it cannot have its reservation: %s',
             event.reason, instance_uuid=event.uuid,
+        )  # fmt: skip
+
+    @_log.register
+    def _(self, event: events.Unverified) -> None:
+        LOG.error(
+            'Cannot see to its reservation: %s; the container runs on, and '
+            'each check tries again', event.reason, instance_uuid=event.uuid,
         )  # fmt: skip
 
     @_log.register

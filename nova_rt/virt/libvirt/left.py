@@ -51,7 +51,8 @@ class LeftGroups:
             try:
                 guests = self._hypervisor.list_guests(only_running=True)
                 found = self._host.reclaim({guest.id for guest in guests})
-            except (*_NOT_KNOWN, OSError) as err:
+            except Exception as err:
+                # Whatever it was: containers that run are verified next.
                 LOG.warning(
                     'Cannot look for groups that libvirt has left: %s', err
                 )
@@ -114,7 +115,7 @@ def _raise_naming(
     if not groups:
         raise err
     more = exception.ReservationNotApplied(
-        '; '.join([str(err), *map(describe, groups)])
+        '; '.join([str(err), *map(describe, groups)]), verdict=err.verdict
     )
     more.errno = err.errno
     raise more from err

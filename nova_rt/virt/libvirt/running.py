@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The containers that run on this host, and what the kernel holds for them.
 
-A container is given its reservation at each start, verified later, and stopped
-if it cannot have it. Start-up, the periodic check and the check after a start
+A container is given its reservation at each start, and stopped if it cannot
+have it. Later it is verified, and stopped on the kernel's word alone: see
+:mod:`.verdicts`. Start-up, the periodic check and the check after a start
 behind our back compare it with the server's record, as
 :mod:`.reservations` knows it. The copy in the domain is for others; it is
 corrected like the kernel's side.
@@ -10,6 +11,7 @@ corrected like the kernel's side.
 
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
+import errno
 
 import libvirt
 from nova.virt.libvirt import guest as libvirt_guest
@@ -22,6 +24,7 @@ from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Usage
 from nova_rt.virt.libvirt import left, metadata
 from nova_rt.virt.libvirt.reservations import Reservations
+from nova_rt.virt.libvirt.verdicts import Verdicts
 
 LOG = logging.getLogger(__name__)
 
@@ -30,6 +33,7 @@ class RunningContainers:
     """Running containers of one host. Any thread may call any method.
 
     :param reservations: what the servers of this host must have
+    :param verdicts: which of them may be stopped, and when
     """
 
     def __init__(
@@ -37,7 +41,9 @@ class RunningContainers:
         host: rt_host.Host,
         hypervisor: libvirt_host.Host,
         reservations: Reservations,
+        verdicts: Verdicts,
     ) -> None:
+        self._verdicts = verdicts
         self._host = host
         self._hypervisor = hypervisor
         self._reservations = reservations
@@ -128,47 +134,59 @@ class RunningContainers:
     def verify_all(self) -> None:
         """Verify every running container, after what is left of others."""
         self.left.reclaim()
-        for guest in self._hypervisor.list_guests(only_running=True):
-            self.verify_alone(guest.uuid)
-
-    def verify_alone(self, uuid: str) -> None:
-        """Verify a container where nobody waits for the result."""
-        try:
-            self.verify(uuid)
-        except Exception:
-            # Not even known whether it has its reservation. The next check
-            # comes; the other containers are checked now.
-            LOG.exception(
-                'Could not verify the reservation', instance_uuid=uuid
-            )
+        guests = self._hypervisor.list_guests(only_running=True)
+        self._verdicts.forget_all_but([guest.uuid for guest in guests])
+        for guest in guests:
+            self.verify(guest.uuid)
 
     def verify(self, uuid: str) -> None:
         """See that a container has its reservation, if it runs.
 
         What differs from the server's record is set right; a container that
-        cannot have its reservation is stopped, and Nova then finds it
-        stopped.
+        the kernel refuses its reservation is stopped in the end, and Nova then
+        finds it stopped. What could not be done for any other reason is
+        reported: the next check comes, and other containers are checked now.
         """
         with lockutils.lock(f'nova_rt-container-{uuid}'):
-            guest = self._running(uuid)
-            if guest is None:
-                return
-            pid = guest.id
             try:
-                rec = self._reservations.get_record(uuid)
-            except exception.InvalidRecord as err:
-                self._stop_running(uuid, pid, str(err))
-                return
-            if rec is None:
-                self._warn_of_unknown(guest)
-                return
+                self._verify(uuid)
+            except Exception as err:
+                self._report(uuid, err)
+
+    def _verify(self, uuid: str) -> None:
+        guest = self._running(uuid)
+        if guest is None:
+            self._verdicts.forget(uuid)
+            return
+        pid = guest.id
+        rec = self._reservations.get_record(uuid)
+        if rec is None:
+            self._warn_of_unknown(guest)
+            return
+        try:
             found = (
-                self._host.check(pid, rec),
+                self._host.compare(pid, rec),
                 metadata.find_difference(guest, rec),
             )
             difference = '; '.join(each for each in found if each)
-            if difference:
-                self._repair(guest, pid, rec, difference)
+            if not difference or self._repair(guest, pid, rec, difference):
+                self._verdicts.forget(uuid)
+        except Exception:
+            if self._runs(uuid, pid):
+                raise
+            # A start has its own check.
+
+    def _report(self, uuid: str, err: Exception) -> None:
+        """Report what kept a check from its end, and leave the container."""
+        reason = _describe(err)
+        news = self._verdicts.is_news(uuid, 'unverified', reason)
+        if news and not isinstance(err, (OSError, exception.NovaRTError)):
+            # It may be a bug, which nobody finds without a traceback.
+            LOG.error(
+                'Could not verify the reservation', exc_info=err,
+                instance_uuid=uuid,
+            )  # fmt: skip
+        self._seam.emit(events.Unverified(uuid, reason, again=not news))
 
     def _warn_of_unknown(self, guest: libvirt_guest.Guest) -> None:
         """Report a container whose reservation nobody claims.
@@ -196,17 +214,21 @@ class RunningContainers:
         pid: int,
         rec: record.Record,
         difference: str,
-    ) -> None:
+    ) -> bool:
+        """Whether it is well again; if not, it is to be stopped."""
         uuid = guest.uuid
-        self._seam.emit(events.Drifted(uuid, rec, difference))
+        news = self._verdicts.is_news(uuid, 'drifted', difference)
+        self._seam.emit(events.Drifted(uuid, rec, difference, again=not news))
         try:
             self.left.make_room(lambda: self._host.apply(pid, rec))
-        except Exception as err:
-            # Whatever it was: it runs without what it was promised.
+        except exception.ReservationNotApplied as err:
+            if not err.verdict or not self._verdicts.confirm(uuid, pid):
+                raise
             self._stop_running(uuid, pid, str(err))
-            return
+            return False
         self._correct_copy(guest, rec)
         self._seam.emit(events.Repaired(uuid, rec, difference))
+        return True
 
     def _correct_copy(
         self, guest: libvirt_guest.Guest, rec: record.Record
@@ -241,11 +263,20 @@ class RunningContainers:
             raise
         return libvirt_guest.Guest(domain)
 
+    def _runs(self, uuid: str, pid: int) -> bool:
+        """Whether a container was not stopped or started anew meanwhile."""
+        guest = self._running(uuid)
+        return guest is not None and guest.id == pid
+
     def _stop_running(self, uuid: str, pid: int, reason: str) -> None:
         guest = self._running(uuid)
         if guest is None or guest.id != pid:
-            # Stopped or started anew meanwhile: a start has its own check.
             return
+        if not self._verdicts.take_stop():
+            raise exception.ReservationNotApplied(
+                'not stopped, as many as [nova_rt] max_stops_per_minute '
+                f'allows have been: {reason}'
+            )
         # The next check tries again.
         with contextlib.suppress(libvirt.libvirtError):
             self._stop(uuid, reason, guest.poweroff)
@@ -266,3 +297,13 @@ class RunningContainers:
             )  # fmt: skip
             raise
         self._seam.emit(events.Stopped(uuid, reason, at_start))
+
+
+def _describe(err: Exception) -> str:
+    """Say what went wrong, with its errno or class."""
+    if isinstance(err, OSError):
+        name = errno.errorcode.get(err.errno or 0, type(err).__name__)
+        return f'{err.strerror or err} ({name})'
+    if isinstance(err, exception.NovaRTError):
+        return str(err)
+    return f'{type(err).__name__}: {err}'

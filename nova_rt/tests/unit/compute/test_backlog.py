@@ -27,6 +27,7 @@ class BacklogTest(base.BaseTestCase):
             events.Released(UUID, RECORD),
             events.Added(UUID, RECORD),
             events.Dropped(UUID, RECORD),
+            events.Unverified(UUID, 'no descriptors'),
         ), 1):  # fmt: skip
             self.backlog(event)
             (new,) = self.backlog.list_after(number - 1)
@@ -41,6 +42,15 @@ class BacklogTest(base.BaseTestCase):
         self.assertIn('1400/2000 us (700000 ppm) on CPU 3-4', found[0].details)
         self.assertIsNone(found[5].state)
         self.assertEqual('claim: too much', found[5].details)
+
+    def test_what_goes_on_is_kept_once(self):
+        for event in (
+            events.Drifted(UUID, RECORD, 'less', again=True),
+            events.Unverified(UUID, 'no descriptors', again=True),
+        ):
+            self.backlog(event)
+        self.assertEqual([], self.backlog.list_after(0))
+        self.assertEqual(0, self.backlog.seq)
 
     def test_is_bounded(self):
         log = self.useFixture(fixtures.FakeLogger())

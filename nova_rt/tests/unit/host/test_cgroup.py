@@ -55,6 +55,20 @@ class HierarchyTest(base.BaseTestCase):
         text = self._fails(errno.ENOENT, hierarchy.find_group, 7)
         self.assertIn('no cpu group', text)
 
+    def test_groups_whose_names_are_no_text(self):
+        """Found as they are; what is said of them can be sent and stored."""
+        for each in HIERARCHIES:
+            hierarchy = self._hierarchy(*each)
+            for number, name in enumerate(
+                ('\udcff\udcfe', 'a\rb', 'a\x0bb\x85c', 'a:b'), 20
+            ):
+                group = self.kernel.add_container(number, name)
+                self.assertEqual(group, hierarchy.find_group(number))
+                text = self._fails(
+                    errno.ENOENT, hierarchy.read, group / 'missing'
+                )
+                text.encode()
+
     def test_outside_of_the_partition(self):
         hierarchy = self._hierarchy()
         self.kernel.add_container(7, 'web')

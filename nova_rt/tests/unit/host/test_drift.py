@@ -9,7 +9,7 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.extra_specs import TaskPolicy
-from nova_rt.host import cgroup, host
+from nova_rt.host import cgroup, host, tasks
 from nova_rt.record import Record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
@@ -17,6 +17,13 @@ from nova_rt.tests.fixtures import kernel
 
 PID = 7
 SCHED_DEADLINE = 6
+
+#: Of tasks: bytes that are no text, and texts that look like the rest of a
+#: line of /proc/<pid>/stat.
+NAMES = (
+    '\udcff\udcfe', 'a) R 1 1 (b', 'a)\nb) S 2 (', '\r', '\x0b\x1c\x85',
+    ' ', '', 'ü\udcc3',
+)  # fmt: skip
 
 
 class DriftTestCase(base.BaseTestCase):
@@ -162,6 +169,31 @@ class EveryInterface:
         self._set_policy()
         self.assertEqual((mine, 3), self.kernel.policy_of(first))
         self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(second))
+
+    def test_names_that_are_no_text(self):
+        """A tenant calls its tasks as it likes."""
+        self._start(1)
+        for name in NAMES:
+            with self.subTest(name=name):
+                for _ in range(3):
+                    self.kernel.add_task(self.group, name=name)
+                self.assertIsNone(self.host.check(PID, self.record))
+                self.kernel.reset(PID)
+                self._differs('was to hold')
+                self._repair()
+                for tid in self.kernel.tasks_of(PID):
+                    self.assertEqual(
+                        self.kernel.policy_of(tid)[0],
+                        tasks.read_policy(self.kernel.files, tid),
+                    )
+
+    def test_init_whose_name_is_no_text(self):
+        request = Request(Reservation(600, 1000), 1, priority=5)
+        self.record = Record(request, (1,))
+        group = self.kernel.add_container(PID, 'web', (1,), tasks=0)
+        tid = self.kernel.add_task(group, name=NAMES[0])
+        self._repair()
+        self.assertEqual(os.SCHED_RR, self.kernel.policy_of(tid)[0])
 
     def test_deadline_task(self):
         self._start(1, policy=TaskPolicy.OTHER)

@@ -21,7 +21,7 @@ import nova_rt.privsep
 from nova_rt.privsep import cgroup, kernel, paths
 
 #: Everything that the helper is asked for.
-FUNCTIONS = ('write', 'write_aside', 'make_group', 'remove_probe',
+FUNCTIONS = ('answer', 'write', 'write_aside', 'make_group', 'remove_probe',
              'reclaim', 'take_files', 'gather', 'set_policy')  # fmt: skip
 
 
@@ -145,7 +145,7 @@ class TreeTestCase(base.BaseTestCase):
                 tasks.write(f'{tid}\n')
         lines = f'0::/{below}\n' if self.UNIFIED else (
             f'4:cpu,cpuacct:/{below}\n3:cpuset:/{below}\n0::/\n')  # fmt: skip
-        (path / 'cgroup').write_text(lines)
+        (path / 'cgroup').write_bytes(os.fsencode(lines))
         self._set_state(tid, 'S')
         self.kernel.policies.setdefault(tid, policy)
 

@@ -3,8 +3,10 @@
 
 import errno
 import os
+import socket
 
 import fixtures
+from oslo_privsep import comm
 
 from nova_rt.privsep import tasks
 from nova_rt.tests.fixtures import deep
@@ -51,6 +53,33 @@ class PolicyTest(TasksTestCase):
         self._give()
         self.assertEqual({70, 71}, self._set())
         self.assertEqual((os.SCHED_RR, 3), self.kernel.policies[70])
+
+    def test_names_that_are_no_text(self):
+        for name in (b'\xff\xfe', b'a) R 1 (b', b'a)\nb', b'\r', b''):
+            with self.subTest(name=name):
+                self.kernel.policies[70] = os.SCHED_OTHER, 0
+                stat = self.top / 'proc' / '70' / 'stat'
+                stat.write_bytes(b'70 (' + name + b') S 1 1 1\n')
+                self._give()
+                self.assertEqual((os.SCHED_RR, 3), self.kernel.policies[70])
+
+    def test_groups_whose_names_are_no_text(self):
+        """A group inside may be called as it likes."""
+        inner = self._group('cpu', 'machine', 'web', '\udcff\ra')
+        self._process(80, inner)
+        lines = self.top / 'proc' / '80' / 'cgroup'
+        lines.write_bytes(b'9:freezer:/a\rb\n' + lines.read_bytes())
+        self._give(inside=True)
+        self.assertEqual({70, 71, 80}, self._set())
+
+    def test_errors_that_name_them_can_be_sent(self):
+        """By the channel of oslo.privsep, which keeps them."""
+        text = '\udcff\udcfe is gone'
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            comm.Serializer(ours).send((comm.Message.ERR, 'x', (2, text)))
+            received = next(comm.Deserializer(theirs))
+        self.assertEqual((2, text), received[2])
 
     def test_who_has_a_policy_keeps_it(self):
         """A flag beside it makes no other policy of it."""

@@ -68,6 +68,20 @@ class EventLogTest(base.BaseTestCase):
             events.Stopped('a', 'it is red'),
         )
 
+    def test_unverified(self):
+        self.assert_logged(
+            'ERROR Cannot see to its reservation: it is red; the container '
+            'runs on, and each check tries again',
+            events.Unverified('a', 'it is red'),
+        )
+
+    def test_what_goes_on_is_logged_once(self):
+        for event in (
+            events.Drifted('a', RECORD, 'it is red', again=True),
+            events.Unverified('a', 'it is red', again=True),
+        ):
+            self.assert_logged('', event)
+
     def test_refused(self):
         self.assert_logged(
             'WARNING Cannot claim: full',

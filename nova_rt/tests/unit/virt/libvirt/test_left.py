@@ -11,7 +11,7 @@ from nova import exception as nova_exception
 from nova_rt import exception
 from nova_rt.host import cgroup
 from nova_rt.tests.unit.virt.libvirt import base, test_running
-from nova_rt.virt.libvirt import left, running
+from nova_rt.virt.libvirt import left, running, verdicts
 
 
 class LeftTestCase(base.TestBase):
@@ -158,7 +158,10 @@ class RunningContainersTest(LeftTestCase):
     def setUp(self):
         super().setUp()
         self.running = running.RunningContainers(
-            self.host, self.hypervisor, self.reservations
+            self.host,
+            self.hypervisor,
+            self.reservations,
+            verdicts.Verdicts(1),
         )
 
     def test_verification(self):

@@ -7,14 +7,18 @@ import errno
 import fixtures
 import libvirt
 from nova.virt.libvirt import guest as libvirt_guest
+from oslo_privsep import comm, daemon
 
 from nova_rt import events, exception, record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.tests.unit.virt.libvirt import base
-from nova_rt.virt.libvirt import metadata, running
+from nova_rt.virt.libvirt import metadata, running, verdicts
 
 RECORD = base.RECORD
+
+#: Of which twenty fit on a CPU.
+SMALL = record.Record(Request(Reservation(10_000, 1_000_000), 1), (2,))
 
 
 class Domain:
@@ -107,7 +111,14 @@ class RunningContainersTest(base.TestBase):
         super().setUp()
         self.hypervisor = Hypervisor(self.kernel)
         self.running = running.RunningContainers(
-            self.host, self.hypervisor, self.reservations
+            self.host,
+            self.hypervisor,
+            self.reservations,
+            verdicts.Verdicts(1, lambda: self.now),
+        )
+        self.now = 1000.0
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
         )
         self.stopped = []
 
@@ -131,9 +142,9 @@ class RunningContainersTest(base.TestBase):
             guest, RECORD, lambda: self.stopped.append(guest.uuid)
         )
 
-    def assert_held(self, guest):
+    def assert_held(self, guest, rec=RECORD):
         self.assertTrue(guest.is_active())
-        self.assertIsNone(self.host.check(guest.id, RECORD))
+        self.assertIsNone(self.host.check(guest.id, rec))
 
     def test_apply(self):
         guest = self.start('a', 100)
@@ -272,27 +283,187 @@ class RunningContainersTest(base.TestBase):
             guest.poweroff()
         self.assertEqual([], self.events)
 
-    def test_what_cannot_be_held_is_stopped(self):
-        guest = self.start('a', 100)
-        for number in (errno.EINVAL, errno.EPERM, errno.EBUSY):
+    def verify_again(self):
+        """The next check of all containers, a minute later."""
+        self.now += 60
+        self.running.verify_all()
+
+    def test_what_the_kernel_refuses_twice_is_stopped(self):
+        for number in (errno.EINVAL, errno.EBUSY, errno.ERANGE):
+            guest = self.start('a', 100)
             self.kernel.refuse(number)
             self.running.verify('a')
+            self.assertTrue(guest.is_active())
+            self.verify_again()
             self.assertFalse(guest.is_active())
             self.kernel.refuse(0)
-            guest = self.start('a', 100)
+            self.assertEqual(
+                ['Drifted', 'Unverified', 'Drifted', 'Stopped'], self.kinds()
+            )
+            for event in (self.events[1], self.events[3]):
+                self.assertIn(errno.errorcode[number], event.reason)
+            self.assertTrue(self.events[2].again)
+            self.events.clear()
+            self.verify_again()
         self.assertEqual(0, self.repairs())
-        self.assertEqual(['Drifted', 'Stopped'] * 3, self.kinds())
-        self.assertIn('EINVAL', self.events[1].reason)
-        self.assertIn('EBUSY', self.events[5].reason)
 
-    def test_what_cannot_be_read_is_stopped(self):
-        """By the domain's copy it could go on: that one is not asked."""
+    def test_refused_once(self):
+        """What was refused before it was well again does not count."""
+        guest = self.start('a', 100)
+        for _ in range(3):
+            self.kernel.refuse(errno.EBUSY)
+            self.kernel.reset(100)
+            self.verify_again()
+            self.kernel.refuse(0)
+            self.verify_again()
+        self.assert_held(guest)
+        self.assertEqual(
+            ['Drifted', 'Unverified', 'Drifted', 'Repaired'] * 3, self.kinds()
+        )
+
+    def test_refused_twice_at_the_same_moment(self):
+        """Bandwidth may be on its way back."""
+        guest = self.start('a', 100)
+        self.kernel.refuse(errno.EBUSY)
+        for _ in range(3):
+            self.running.verify('a')
+        self.assertTrue(guest.is_active())
+
+    def test_another_container_of_a_server_was_refused(self):
+        self.start('a', 100)
+        self.kernel.refuse(errno.EBUSY)
+        self.running.verify('a')
+        self.hypervisor.guest('a').poweroff()
+        guest = self.start('a', 200)
+        self.verify_again()
+        self.assertTrue(guest.is_active())
+        self.verify_again()
+        self.assertFalse(guest.is_active())
+
+    def test_at_most_one_is_stopped_within_a_minute(self):
+        guests = [self.start(f's{n}', 100 + n) for n in range(5)]
+        self.kernel.refuse(errno.EINVAL)
+        self.verify_again()
+        for left in (4, 3, 2, 1, 0):
+            self.verify_again()
+            running = [guest for guest in guests if guest.is_active()]
+            self.assertEqual(left, len(running))
+            self.now += 1
+            self.running.verify_all()
+            self.now -= 1
+            running = [guest for guest in guests if guest.is_active()]
+            self.assertEqual(left, len(running))
+        self.assertIn('max_stops_per_minute', self.log.output)
+
+    def test_operator_allows_no_stop(self):
+        self.running._verdicts = verdicts.Verdicts(0, lambda: self.now)
+        guest = self.start('a', 100)
+        self.kernel.refuse(errno.EINVAL)
+        for _ in range(5):
+            self.verify_again()
+        self.assertTrue(guest.is_active())
+        self.assertNotIn('Stopped', self.kinds())
+        self.kernel.refuse(0)
+        self.verify_again()
+        self.assert_held(guest)
+
+    def start_many(self):
+        guests = [
+            self.start(f's{n}', 100 + n, SMALL, SMALL) for n in range(20)
+        ]
+        for guest in guests:
+            self.running.apply(guest, SMALL, guest.poweroff)
+        self.events.clear()
+        return guests
+
+    def assert_left_alone(self, guests, *texts):
+        """Two checks report all of them, and stop none."""
+        before = len(self.log.output)
+        for again in (False, True):
+            self.verify_again()
+            self.assertNotIn('Stopped', self.kinds())
+            self.assertTrue(all(guest.is_active() for guest in guests))
+            unverified = [
+                event
+                for event in self.events
+                if isinstance(event, events.Unverified)
+            ]
+            self.assertEqual(
+                {guest.uuid for guest in guests},
+                {event.uuid for event in unverified},
+            )
+            self.assertEqual({again}, {event.again for event in unverified})
+            for text in texts:
+                self.assertIn(text, unverified[0].reason)
+            self.events.clear()
+        logged = self.log.output[before:].count('each check tries again')
+        self.assertEqual(len(guests), logged)
+
+    def assert_well_again(self, guests):
+        self.verify_again()
+        for guest in guests:
+            self.assert_held(guest, SMALL)
+        self.events.clear()
+        self.verify_again()
+        self.assertEqual([], self.events)
+
+    def failing(self, target, name, error):
+        return fixtures.MockPatchObject(target, name, side_effect=error)
+
+    def test_what_cannot_be_read_runs_on(self):
+        """A fault of ours costs nobody a server."""
+        guests = self.start_many()
+        faults = [
+            (OSError(getattr(errno, name), name.lower()), name)
+            for name in (
+                'EMFILE',
+                'ENFILE',
+                'ENOMEM',
+                'EIO',
+                'EAGAIN',
+                'ENOENT',
+            )
+        ]
+        faults += [
+            (RuntimeError('a bug'), 'RuntimeError: a bug'),
+            (UnicodeDecodeError('ascii', b'x', 0, 1, 'y'), 'UnicodeDecodeErr'),
+        ]
+        for error, text in faults:
+            for name in ('read', 'read_owner'):
+                with (
+                    self.subTest(name=name, error=error),
+                    self.failing(self.kernel.files, name, error),
+                ):
+                    self.assert_left_alone(guests, text)
+                self.assert_well_again(guests)
+
+    def test_what_cannot_be_repaired_runs_on(self):
+        """The helper has no descriptors left, is gone, or may do nothing."""
+        guests = self.start_many()
+        faults = [
+            (OSError(getattr(errno, name), name.lower()), name)
+            for name in ('EMFILE', 'EPERM', 'EACCES', 'EPIPE', 'EAGAIN', 'EIO')
+        ]
+        faults += [
+            (OSError('Premature eof waiting'), 'Premature eof'),
+            (daemon.FailedToDropPrivileges('no sudo'), 'no sudo'),
+            (comm.PrivsepTimeout('late'), 'PrivsepTimeout'),
+        ]
+        for error, text in faults:
+            with self.subTest(error=error):
+                for guest in guests:
+                    self.kernel.reset(guest.id)
+                with self.failing(self.kernel.files, '_call', error):
+                    self.assert_left_alone(guests, text)
+                self.assert_well_again(guests)
+
+    def test_record_that_cannot_be_read(self):
+        """It is ours: the container runs on, and nothing is changed."""
         guest = self.start('a', 100, RECORD, 'v=9')
         self.host.apply(100, RECORD)
-        self.running.verify('a')
-        self.assertFalse(guest.is_active())
-        self.assertEqual(['Stopped'], self.kinds())
-        self.assertIn('v=9', self.events[0].reason)
+        written = list(self.kernel.writes)
+        self.assert_left_alone([guest], 'v=9')
+        self.assertEqual(written, self.kernel.writes)
 
     def test_on_the_wrong_cpus_is_given_its_own(self):
         guest = self.start('a', 100)
@@ -305,31 +476,32 @@ class RunningContainersTest(base.TestBase):
     def test_on_the_wrong_cpus_for_good_is_stopped(self):
         guest = self.start('a', 100)
         self.kernel.take_off_line(2)
-        self.running.verify('a')
+        self.verify_again()
+        self.assertTrue(guest.is_active())
+        self.verify_again()
         self.assertFalse(guest.is_active())
-        self.assertEqual(['Drifted', 'Stopped'], self.kinds())
+        self.assertEqual('Stopped', self.kinds()[-1])
 
-    def test_stopped_whatever_went_wrong(self):
+    def test_kernel_that_holds_something_else_for_good(self):
         guest = self.start('a', 100)
-        self.useFixture(
-            fixtures.MockPatchObject(
-                self.host, 'apply', side_effect=RuntimeError('daemon is gone')
-            )
-        )
-        self.running.verify('a')
+        self.kernel.falsify(700)
+        self.verify_again()
+        self.assertTrue(guest.is_active())
+        self.verify_again()
         self.assertFalse(guest.is_active())
+        self.assertIn('700', self.events[-1].reason)
 
     def test_others_are_verified_if_one_cannot_be(self):
         first = self.start('a', 100)
         second = self.start('b', 101)
-        check = self.host.check
+        compare = self.host.compare
 
         def broken(pid, rec):
             if pid == first.id:
                 raise RuntimeError('oops')
-            return check(pid, rec)
+            return compare(pid, rec)
 
-        self.host.check = broken
+        self.host.compare = broken
         self.running.verify_all()
         self.assertTrue(first.is_active())
         self.assert_held(second)
@@ -339,15 +511,16 @@ class RunningContainersTest(base.TestBase):
         guest = self.start('a', 100)
         self.kernel.refuse(errno.EINVAL)
         self.hypervisor.stuck = True
-        self.running.verify('a')
+        self.verify_again()
+        self.verify_again()
         self.assertTrue(guest.is_active())
-        self.assertEqual(['Drifted'], self.kinds())
         self.assertIn('EINVAL', self.log.output)
         self.assertIn('refused to die', self.log.output)
+        self.assertNotIn('Stopped', self.kinds())
         self.hypervisor.stuck = False
-        self.running.verify_all()
+        self.verify_again()
         self.assertFalse(guest.is_active())
-        self.assertEqual(['Drifted', 'Drifted', 'Stopped'], self.kinds())
+        self.assertEqual('Stopped', self.kinds()[-1])
 
     def test_started_anew_meanwhile_is_left_to_its_own_check(self):
         guest = self.start('a', 100)
@@ -389,10 +562,11 @@ class RunningContainersTest(base.TestBase):
         """The error is libvirt's, not one of finding words for it."""
         self.start('a', 100)
         self.hypervisor.broken.add('a')
-        error = self.assertRaises(
-            libvirt.libvirtError, self.running.verify, 'a'
+        self.running.verify('a')
+        self.assertEqual(
+            [events.Unverified('a', 'libvirtError: lookup failed')],
+            self.events,
         )
-        self.assertEqual(libvirt.VIR_ERR_RPC, error.get_error_code())
 
     def test_ended_before_it_was_applied(self):
         guest = self.start('a', 100)
