@@ -3,7 +3,7 @@
 
 ``mortal_compute.py FILE METHOD... -- [OPTION OF NOVA-COMPUTE...]``
 
-METHOD is ``module:Class.method``. Where it dies is said later: FILE then has a
+METHOD is ``module:Class.method`` or ``module:function``. Where it dies is said later: FILE then has a
 method and ``before`` or ``after``. The next call of that method is the last
 thing that this process does. FILE is emptied first, so that the process that
 comes next lives. nova_rt itself knows nothing of this.
@@ -38,8 +38,10 @@ class Step:
     def wrap(self) -> None:
         """Put it around the method, whatever class that comes from."""
         module, _, path = self._name.partition(':')
-        owner, _, method = path.partition('.')
-        found = getattr(importlib.import_module(module), owner)
+        *owners, method = path.split('.')
+        found: Any = importlib.import_module(module)
+        for owner in owners:
+            found = getattr(found, owner)
         setattr(found, method, self._around(getattr(found, method)))
 
     def _around(self, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,7 +28,7 @@ _TRACKER = 'nova_rt.compute.resource_tracker:RTResourceTracker.'
 _DRIVER = 'nova_rt.virt.libvirt.driver:RTLibvirtDriver.'
 _HELD = 'nova_rt.virt.libvirt.reservations:Reservations.'
 _RUNNING = 'nova_rt.virt.libvirt.running:RunningContainers.'
-_KERNEL = 'nova_rt.host.host:Host.'
+_TASKS = 'nova_rt.host.tasks:'
 
 # What has just been done -> the method, before or after which that is so.
 CREATE = {
@@ -39,7 +39,7 @@ CREATE = {
     'disk made': (_DRIVER + '_create_image', 'after'),
     'root mounted': (_DRIVER + '_create_domain_setup_lxc', 'after'),
     'container started': (_RUNNING + 'apply', 'before'),
-    'reservation written, tasks ordinary': (_KERNEL + '_set_policy', 'before'),
+    'reservation written, tasks ordinary': (_TASKS + 'give_policy', 'before'),
     'reservation applied': (_RUNNING + 'apply', 'after'),
     'built, not saved': (_DRIVER + 'spawn', 'after'),
 }
