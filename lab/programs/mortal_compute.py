@@ -3,10 +3,10 @@
 
 ``mortal_compute.py FILE METHOD... -- [OPTION OF NOVA-COMPUTE...]``
 
-METHOD is ``module:Class.method`` or ``module:function``. Where it dies is said
-later: FILE then has a method and ``before`` or ``after``. The next call of that
-method is the last thing that this process does. FILE is emptied first, so that
-the process that comes next lives. nova_rt itself knows nothing of this.
+METHOD is ``module:Class.method`` or ``module:function``. Where it dies is
+said later: FILE then has a method and ``before`` or ``after``. The next call
+of that method is the last thing that this process does. FILE is emptied first,
+so that the process that comes next lives. nova_rt itself knows nothing of it.
 """
 
 # First: it prepares the process for native threads.
