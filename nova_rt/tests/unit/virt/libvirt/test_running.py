@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.virt.libvirt.running, on a fake host."""
 
+import copy
 import dataclasses
 import errno
 
@@ -408,7 +409,11 @@ class RunningContainersTest(base.TestBase):
         self.assertEqual([], self.events)
 
     def failing(self, target, name, error):
-        return fixtures.MockPatchObject(target, name, side_effect=error)
+        def fail(*args, **kwargs):
+            # Each time another one: the same would grow by a traceback.
+            raise copy.copy(error)
+
+        return fixtures.MockPatchObject(target, name, side_effect=fail)
 
     def test_what_cannot_be_read_runs_on(self):
         """A fault of ours costs nobody a server."""
