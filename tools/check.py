@@ -433,7 +433,14 @@ def check(names: list[str], full: bool) -> int:
         ):
             outcomes.append(outcome)
     finally:
-        bad = any(each.word == 'FAILED' for each in outcomes)
+        unstable = [name for each in outcomes for name in each.unstable]
+        often = records.often_unstable(unstable) if full else []
+        bad = bool(often) or any(each.word == 'FAILED' for each in outcomes)
+        if records.tree() != tree:
+            # Some of it ran with files that are here no longer.
+            tree = ''
+            for each in outcomes:
+                each.key = ''
         records.append(
             'runs.jsonl',
             {
@@ -445,15 +452,14 @@ def check(names: list[str], full: bool) -> int:
                 'ok': not bad and sys.exc_info()[0] is None,
                 'seconds': round(time.monotonic() - begin),
                 'parts': {each.name: entry(each) for each in outcomes},
-                'unstable': [n for each in outcomes for n in each.unstable],
+                'unstable': unstable,
                 **meter.read(),
             },
         )
     summary(outcomes, table)
-    often = records.often_unstable() if full else []
     if often:
         print(f'unstable more than once lately: {", ".join(often)}')
-    return int(bad or bool(often))
+    return int(bad)
 
 
 def main(words: list[str]) -> int:

@@ -271,11 +271,14 @@ def _changed(since: str, inputs: Iterable[str]) -> str:
     return f'{number} files changed since' if number else 'unchanged since'
 
 
-def often_unstable() -> list[str]:
-    """Return the tests that were unstable more than once, lately."""
-    counted = collections.Counter(
-        name for run in runs()[-_RECENT:] for name in run.get('unstable', ())
-    )
+def often_unstable(now: Iterable[str]) -> list[str]:
+    """Return the tests that were unstable more than once, lately.
+
+    :param now: those of the run that is not recorded yet
+    """
+    counted = collections.Counter(now)
+    for run in runs()[1 - _RECENT :]:
+        counted.update(run.get('unstable', ()))
     return sorted(name for name, n in counted.items() if n >= _OFTEN)
 
 

@@ -279,6 +279,17 @@ class RecordsTest(CheckTestCase):
         self.assertEqual(0, self.run_check(table)[0])
         self.assertEqual(2, self._runs())
 
+    def test_files_that_change_meanwhile(self):
+        table = self._table()
+        with mock.patch.object(records, 'tree', side_effect=['one', 'two']):
+            self.run_check(table)
+        last = self.last_run()
+        self.assertEqual(
+            ('', ''), (last['tree'], last['parts']['unit']['key'])
+        )
+        self.run_check(table)
+        self.assertEqual(2, self._runs())
+
     def test_what_runs_in_ci_whatever_is_recorded(self):
         table = self._table(in_ci=True)
         self.run_check(table)
