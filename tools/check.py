@@ -11,7 +11,8 @@ running. The exit code is 0 if all passed.
 
 Other calls: --shown (what the long form has shown, and what has changed
 since), --unstable (tests that passed in their second run only), --note-kernel
-(write kernel/tested.toml).
+and --note-full (write kernel/tested.toml and tools/gate/shown.toml, for other
+machines).
 """
 
 import argparse
@@ -472,6 +473,7 @@ def main(words: list[str]) -> int:
     parser.add_argument('--shown', action='store_true')
     parser.add_argument('--unstable', action='store_true')
     parser.add_argument('--note-kernel', action='store_true')
+    parser.add_argument('--note-full', action='store_true')
     parser.add_argument('names', nargs='*', metavar='PART')
     options = parser.parse_args(words)
     if options.shown or options.unstable:
@@ -483,6 +485,9 @@ def main(words: list[str]) -> int:
     try:
         if options.note_kernel:
             print(records.note_kernel())
+            return 0
+        if options.note_full:
+            print(records.note_full())
             return 0
         with records.alone():
             return check(options.names, options.full)

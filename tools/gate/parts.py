@@ -61,8 +61,8 @@ class Part:
 
     :ivar budget_s: what it takes on two quiet CPUs; it is stopped at three
         times that
-    :ivar inputs: the files and directories that decide its result; none if it
-        runs whatever was recorded
+    :ivar inputs: the files and directories that decide its result; none if
+        the gate runs it whatever was recorded
     :ivar in_ci: it runs in CI whatever was recorded
     :ivar portable: the machine is none of its inputs
     :ivar at_least: fewer tests than that are a failure
@@ -258,6 +258,25 @@ GATE = {
     ),
     'lab-down': _LAB_DOWN,
 }
+#: Groups of the kernel's tests, in pieces of less than an hour.
+KERNEL_PIECES = {
+    'kernel': (
+        'harness', 'supply', 'refusals', 'percpu', 'migration', 'inheritance',
+        'regression', 'traces',
+    ),
+    'kernel-selftests': ('selftests',),
+    'kernel-stress': ('stress', 'kunit'),
+    'kernel-server': ('server',),
+}  # fmt: skip
+
+
+def _kernel_groups(groups: tuple[str, ...]) -> Step:
+    command = ['make', '-C', 'kernel', 'check-full']
+    return Step(
+        [*command, f'GROUPS={" ".join(groups)}'], tests=True, checkout=True
+    )
+
+
 #: Longest last. The lab's parts with one compute come before those with two.
 FULL = {
     'style': _STYLE,
@@ -270,18 +289,21 @@ FULL = {
         'Nova in one process, threads',
         2400,
         tox('testenv:functional-threading', WORKERS),
+        _PACKAGE,
         at_least=450,
     ),
     'functional-eventlet': Part(
         'Nova in one process, eventlet',
         1800,
         tox('testenv:functional', WORKERS),
+        _PACKAGE,
         at_least=300,
     ),
     'e2e': Part(
         'the whole cloud',
         1200,
         [lab('up'), lab(_E2E, True, again='{}')],
+        _CLOUD,
         at_least=45,
     ),
     'tempest-plugin': Part(
@@ -291,10 +313,14 @@ FULL = {
             lab('up'),
             lab('tempest-plugin --workers=2', True, again='--regex={}'),
         ],
+        _CLOUD,
         at_least=60,
     ),
     'tempest': Part(
-        'ordinary servers, by Tempest', 1200, [lab('up'), lab('tempest')]
+        'ordinary servers, by Tempest',
+        1200,
+        [lab('up'), lab('tempest')],
+        _CLOUD,
     ),
     'lab-down': _LAB_DOWN,
     **{
@@ -305,11 +331,15 @@ FULL = {
         )
     },
     'lab-down-again': _LAB_DOWN,
-    'kernel': Part(
-        'the HCBS kernel',
-        3 * 3600,
-        [_SOURCE, _GUESTS, other('make -C kernel check-full', tests=True)],
-    ),
+    **{
+        name: Part(
+            f'the HCBS kernel: {", ".join(groups)}',
+            3600,
+            [_SOURCE, _GUESTS, _kernel_groups(groups)],
+            _KERNEL,
+        )
+        for name, groups in KERNEL_PIECES.items()
+    },
     'layer': Part(
         'the host layer on the HCBS kernel',
         1200,
@@ -327,11 +357,21 @@ FULL = {
             ),
         ],
     ),
-    'property': Part(
-        'random operations',
-        3 * 3600,
-        tox('testenv:property', WORKERS),
-    ),
+    **{
+        f'property-{seed}': Part(
+            'random operations',
+            3600,
+            tox(
+                'testenv:property',
+                WORKERS,
+                NOVA_RT_PROPERTY_STEPS='2500',
+                NOVA_RT_PROPERTY_SEED=str(seed),
+            ),
+            _PACKAGE,
+            at_least=2,
+        )
+        for seed in (1, 2, 3, 4)
+    },
 }  # fmt: skip
 #: They need the lab and leave it up.
 ON_THE_LAB = {'e2e', 'tempest-plugin', 'tempest'}

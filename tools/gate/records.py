@@ -235,31 +235,68 @@ def parts_of(wanted: str, form: str) -> set[str]:
     }
 
 
+def _full() -> dict[str, dict[str, Any]]:
+    """Return the latest green run of each part of the long form.
+
+    :return: part -> at, commit, seconds, counts
+    """
+    found: dict[str, dict[str, Any]] = {}
+    with contextlib.suppress(FileNotFoundError):
+        found = tomllib.loads(places.SHOWN.read_text())
+    for run in runs():
+        if run.get('form') != 'full' or not run.get('tree'):
+            continue
+        for name, each in run['parts'].items():
+            before = found.get(name, {}).get('at', '')
+            if each['word'] == 'passed' and run['at'] > before:
+                found[name] = {
+                    'at': run['at'],
+                    'commit': run['commit'],
+                    'seconds': round(each['seconds']),
+                    'counts': each['counts'],
+                }
+    return {name: found[name] for name in parts.FULL if name in found}
+
+
+def note_full() -> str:
+    """Write tools/gate/shown.toml: what the long form has shown so far.
+
+    Machines are short-lived, and the long form takes longer than some.
+
+    :return: what is said of it
+    """
+    found = _full()
+    text = (
+        '# SPDX-License-Identifier: Apache-2.0\n'
+        '# The latest green run of each part of the long form.\n'
+        '# `python -m tools.check --note-full` writes this.\n'
+    )
+    for name, each in found.items():
+        counts = ', '.join(f'{k} = {n}' for k, n in each['counts'].items())
+        text += (
+            f'\n[{name}]\n'
+            f'at = "{each["at"]}"\n'
+            f'commit = "{each["commit"]}"\n'
+            f'seconds = {each["seconds"]}\n'
+            f'counts = {{ {counts} }}\n'
+        )
+    places.SHOWN.write_text(text)
+    return f'{places.SHOWN}: {len(found)} of {len(parts.FULL)} parts'
+
+
 def last_full() -> Iterator[str]:
     """List the parts of the long form, with when each was shown last."""
+    found = _full()
     for name, part in parts.FULL.items():
-        latest = next(
-            (
-                run
-                for run in reversed(runs())
-                if run.get('form') == 'full'
-                and run['parts'].get(name, {}).get('word') == 'passed'
-            ),
-            None,
-        )
-        if latest is None:
+        if name not in found:
             yield f'{name:<22}never'
             continue
-        inputs = part.inputs or _inputs(name)
+        each = found[name]
+        changed = _changed(each['commit'], part.inputs or ('.',))
         yield (
-            f'{name:<22}{latest["at"][:16]}  {latest["commit"][:12]}  '
-            f'{_changed(latest["commit"], inputs)}'
+            f'{name:<22}{each["at"][:16]}  {each["commit"][:12]}'
+            f'{each["seconds"]:>7} s  {changed}'
         )
-
-
-def _inputs(name: str) -> tuple[str, ...]:
-    gate = parts.GATE.get(name)
-    return gate.inputs if gate and gate.inputs else ('.',)
 
 
 def _changed(since: str, inputs: Iterable[str]) -> str:

@@ -40,6 +40,7 @@ class CheckTestCase(unittest.TestCase):
             (places, 'LOGS', self.top / 'logs'),
             (places, 'GREEN', self.top / 'green'),
             (places, 'TESTED', self.top / 'tested.toml'),
+            (places, 'SHOWN', self.top / 'shown.toml'),
             (check, 'HEARTBEAT_S', 60),
         ):
             patch = mock.patch.object(target, name, value)
@@ -321,6 +322,22 @@ class RecordsTest(CheckTestCase):
         with mock.patch.object(records, 'tree', return_value='two'):
             self.run_check(table, '--full', form='FULL')
         self.assertEqual(2, self._runs())
+
+    def test_long_form_on_several_machines(self):
+        one, two = self._table('unit'), self._table('tools')
+        with (
+            mock.patch.object(parts, 'FULL', one | two),
+            mock.patch.object(records, 'tree', return_value='one'),
+        ):
+            for table in (one, two):
+                self.run_check(table, '--full', form='FULL')
+                _, (said,) = self.run_check({}, '--note-full')
+                shutil.rmtree(self.top / 'green')
+            self.assertTrue(said.endswith('shown.toml: 2 of 2 parts'), said)
+            _, lines = self.run_check({}, '--shown')
+        commit = records.commit()[:12]
+        for name, line in zip(('unit', 'tools'), lines, strict=True):
+            self.assertRegex(line, rf'^{name} +20\S+  {commit} +0 s  ')
 
     def test_kernel_that_passed_on_another_machine(self):
         table = self._table('kernel', portable=True)

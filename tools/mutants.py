@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put a fault into a copy of the checkout, and see that the gate finds it.
+
+    python -m tools.mutants [PART ...]
+
+For each part of the gate, or those that are named, there is a fault in
+tools/gate/mutants.toml. A part has found its fault if it fails and its log
+names what the fault breaks. It takes as long as the gate itself, and with the
+kernel as long as to build one. Exit code 1: a fault was not found.
+"""
+
+import dataclasses
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+
+from tools.gate import places
+
+TABLE = pathlib.Path(__file__).parent / 'gate/mutants.toml'
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """A fault for a part of the gate.
+
+    :ivar fault: what goes wrong for whom
+    :ivar old: text that is once in the file
+    :ivar new: takes its place
+    :ivar finds: regular expression of what the part's log names
+    :ivar before: command to run in the copy before the part
+    """
+
+    fault: str
+    file: str
+    old: str
+    new: str
+    finds: str
+    before: str = ''
+
+    def put_into(self, top: pathlib.Path) -> None:
+        """Change the file below a directory.
+
+        :raises LookupError: if the text is not there exactly once
+        """
+        path = top / self.file
+        text = path.read_text()
+        if text.count(self.old) != 1:
+            raise LookupError(
+                f'{self.file} has {self.old!r} {text.count(self.old)} times'
+            )
+        path.write_text(text.replace(self.old, self.new))
+
+
+def load() -> dict[str, Mutant]:
+    """Read the table: part -> its fault."""
+    found = tomllib.loads(TABLE.read_text())
+    return {part: Mutant(**fields) for part, fields in found.items()}
+
+
+def _copy(top: pathlib.Path) -> None:
+    shutil.rmtree(top, ignore_errors=True)
+    subprocess.run(
+        ['git', 'clone', '-q', str(places.ROOT), str(top)],
+        env=places.ENVIRONMENT,
+        check=True,
+    )
+
+
+def try_part(part: str, mutant: Mutant) -> bool:
+    """Run a part on a copy with its fault.
+
+    :return: whether the part has failed by it
+    """
+    top = places.RUN / 'mutant'
+    _copy(top)
+    mutant.put_into(top)
+    commands = [['tools/bootstrap.sh']]
+    if mutant.before:
+        commands.append(mutant.before.split())
+    with (places.LOGS / f'mutant-{part}.log').open('wb') as log:
+        for command in commands:
+            subprocess.run(
+                command,
+                cwd=top,
+                env=places.ENVIRONMENT,
+                stdout=log,
+                stderr=log,
+                check=True,
+            )
+        code = subprocess.run(
+            [sys.executable, '-m', 'tools.check', part],
+            cwd=top,
+            env=places.ENVIRONMENT,
+            stdout=log,
+            stderr=log,
+            check=False,
+        ).returncode
+    text = (places.LOGS / f'{part}.log').read_text(errors='replace')
+    return code == 1 and re.search(mutant.finds, text) is not None
+
+
+def main(names: list[str]) -> int:
+    """Try parts; return the exit code."""
+    table = load()
+    unknown = [name for name in names if name not in table]
+    if unknown:
+        print(f'no such part: {unknown[0]}; there are {", ".join(table)}')
+        return 2
+    missed = []
+    try:
+        for part in names or table:
+            begin = time.monotonic()
+            found = try_part(part, table[part])
+            seconds = time.monotonic() - begin
+            word = 'found' if found else 'NOT FOUND'
+            print(
+                f'{part:<22}{word:<11}{seconds:>6.0f} s  {table[part].fault}',
+                flush=True,
+            )
+            if not found:
+                missed.append(part)
+    finally:
+        # The environment has the wheel of the last copy.
+        subprocess.run(
+            ['tools/bootstrap.sh'],
+            cwd=places.ROOT,
+            env=places.ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        shutil.rmtree(places.RUN / 'mutant', ignore_errors=True)
+    return int(bool(missed))
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
