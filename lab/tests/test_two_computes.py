@@ -172,7 +172,9 @@ class TwoComputesTest(base.LabTestCase):
         self.assertIsNone(container.Container.of(lost.id))
         self.assertEqual('20000/100000', str(self.container(kept).held()))
         self.assert_real_time(self.container(kept))
-        self.wait_for(lambda: self._state() == 'down', 'Nova does not see it')
+        self.wait_for(
+            lambda: self._state() == 'down', 'Nova does not see it', 300
+        )
         server = self._create_on(FIRST, 'rt.tiny')
         self.assertEqual(FIRST, self.host_of(server))
         self._bring_back()
