@@ -18,7 +18,6 @@ from nova_rt import exception
 import nova_rt.privsep
 import nova_rt.privsep.cgroup
 import nova_rt.privsep.idmap
-import nova_rt.privsep.limits
 
 #: (first ID in a container, first ID on the host, count)
 IDMaps = Sequence[tuple[int, int, int]]
@@ -179,15 +178,6 @@ class Files:
         """
         _start(nova_rt.privsep.mount_pctxt)
         nova_rt.privsep.idmap.map_owners(path, list(uid_maps), list(gid_maps))
-
-    def limit(self, controller: int) -> None:
-        """Limit what a container may charge to the host's root.
-
-        :param controller: its libvirt_lxc process
-        :raises OSError: with the kernel's errno
-        """
-        _start(nova_rt.privsep.mount_pctxt)
-        nova_rt.privsep.limits.limit(controller)
 
     def _call(self, name: str, *args: object) -> None:
         """Call a function of the helper for control groups.
