@@ -4,7 +4,7 @@
 # What the root of a container can do to reservations, to the host and to
 # others: it tries, prints a line for each attempt and fails if one succeeds.
 #
-#   [ATTACK_CONTROL=1] attack.sh [OTHER_PID [OTHER_GROUP]]
+#   attack.sh [OTHER_PID [OTHER_GROUP]]
 #
 # OTHER_PID is a process outside of the container, by the host's number;
 # OTHER_GROUP the path of a control group that others' groups are in. Lines are
@@ -22,9 +22,7 @@
 #   SUCCEEDED  it was done
 #   UNCLEAR    it failed by something else, behind the check of permissions
 #
-# The exit code is the number of those that succeeded or are unclear. With
-# ATTACK_CONTROL=1 the host's root runs the same in the container's other
-# namespaces: what is refused there as well shows nothing about the container.
+# The exit code is the number of those that succeeded or are unclear.
 #
 # Nothing is changed if an attempt succeeds: files are written what they hold,
 # and cgroup.kill a word that it does not know.
@@ -38,11 +36,10 @@ other_pid=${1:-}
 other_group=${2:-}
 tab=$(printf '\t')
 work=$(mktemp -d /tmp/attack.XXXXXX) || exit 99
-control=${ATTACK_CONTROL:-}
 breaches=0
 tried=0
 
-if [ -z "$control" ] && [ "$(awk '{ print $1, $2, $3; exit }' /proc/self/uid_map)" \
+if [ "$(awk '{ print $1, $2, $3; exit }' /proc/self/uid_map)" \
     = '0 0 4294967295' ]; then
     echo 'attack.sh: not in a user namespace: this root is the host'\''s' >&2
     exit 99
@@ -159,8 +156,6 @@ attack_file() {
             ;;
         *)
             # Those that cannot be read, cgroup.kill among them, get a 0.
-            # The host's root would have the memory of a group reclaimed.
-            case $control$2 in 1*/memory.force_empty) return ;; esac
             breach "$1: write $2" rewrite "$2"
             ;;
     esac
@@ -169,8 +164,7 @@ attack_file() {
 attack_groups() {
     where=$1
     for mount in $(cgroup_mounts); do
-        # The host's root keeps to the groups of containers.
-        for group in $([ -n "$control" ] || groups "$mount"); do
+        for group in $(groups "$mount"); do
             for file in $(writable_files "$group"); do
                 attack_file "$where" "$file"
             done
@@ -236,8 +230,7 @@ attack_machine() {
     breach 'load a module' sh -c "insmod '$work/attack.ko' 2>&1 |
         tee /dev/stderr | grep -qi 'invalid\|exec format'"
     # date says what is wrong, and exits with 0 all the same.
-    # The host's root would.
-    [ -n "$control" ] || breach 'set the clock' sh -c "! date -s '$(date '+%Y-%m-%d %H:%M:%S')' \
+    breach 'set the clock' sh -c "! date -s '$(date '+%Y-%m-%d %H:%M:%S')' \
         2>&1 | tee /dev/stderr | grep -q 'not permitted'"
     breach 'swap on' swapon "$work/attack.ko"
     breach 'mount a disk' mount -t ext4 /dev/sda "$work"
@@ -379,7 +372,7 @@ nest() {
         way 'namespaces of its own' unshare -m -n -p -f -U -r true
 }
 
-if [ -z "$control" ] && nest; then
+if nest; then
     # As root of a user namespace in the container's.
     ATTACK_NESTED=1 unshare -m -n -p -f -U -r "$0" \
         "$other_pid" "$other_group" |
