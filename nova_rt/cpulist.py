@@ -36,6 +36,23 @@ def render(cpus: Iterable[int]) -> str:
     )
 
 
+def parse_nova(text: str) -> tuple[int, ...]:
+    """Read a list as Nova has it in its options: also ``2-7,^4``.
+
+    As nova/virt/hardware.py, parse_cpu_spec(), for programs without Nova.
+
+    :returns: CPU numbers, ascending; none from ''
+    :raises ValueError: if it is spelt otherwise
+    """
+    cpus: dict[bool, set[int]] = {True: set(), False: set()}
+    for part in map(str.strip, text.split(',')):
+        if part:
+            wanted = not part.startswith('^')
+            part = ''.join(part.removeprefix('^').split())
+            cpus[wanted].update(parse(part))
+    return tuple(sorted(cpus[True] - cpus[False]))
+
+
 def parse(text: str) -> tuple[int, ...]:
     """Read a list of ranges.
 

@@ -116,7 +116,11 @@ def make_collector(
     snapshot = Snapshot(files or Files())
     return Collector(
         Reader(
-            Host.from_options(options.nova_rt, snapshot),
+            Host.from_options(
+                options.nova_rt,
+                nova_rt_conf.read_other_cpus(options),
+                snapshot,
+            ),
             snapshot,
             Domains(group.libvirt_uri, group.libvirt_timeout),
             exporter_conf.find_counters(options),

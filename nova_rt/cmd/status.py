@@ -168,7 +168,8 @@ def check_host(
     """
     files = files or Files()
     options = conf.nova_rt
-    host = Host.from_options(options, files)
+    others = nova_rt_conf.read_other_cpus(conf)
+    host = Host.from_options(options, others, files)
     try:
         found = host.look()
         if prepare or found.prepared:
@@ -188,6 +189,11 @@ def check_host(
         ('Other groups', ', '.join(others) or 'hold nothing'),
         ('CPUs online', cpulist.render(cpus.read_online(files))),
         ('CPUs offered', cpulist.render(capacity.cpus)),
+        *(
+            [('Cores shared', f'{cpulist.render(host.beside)}, not offered')]
+            if host.beside
+            else []
+        ),
         *(
             (f'CPUs of node {node}', cpulist.render(on_it))
             for node, on_it in capacity.nodes.items()
@@ -214,7 +220,8 @@ def show_usage(conf: cfg.ConfigOpts, files: Files | None = None) -> int:
 
     :returns: the exit code, 0 if the kernel says it
     """
-    host = Host.from_options(conf.nova_rt, files)
+    others = nova_rt_conf.read_other_cpus(conf)
+    host = Host.from_options(conf.nova_rt, others, files)
     try:
         found = host.look()
     except exception.HostError as err:

@@ -110,8 +110,10 @@ COMPUTE_OPTS = [
         help="""
 CPUs that real-time servers may use, as a list of ranges such as ``2-7,10``.
 
-If unset, all CPUs that are online. Keep plain servers off these CPUs with
-``[compute] cpu_shared_set``. Read by nova-rt-compute when it starts.
+If unset, all CPUs that are online, but those of ``[compute] cpu_shared_set``
+and ``cpu_dedicated_set``, which are for other servers; if these are not set,
+plain servers use every CPU. nova-rt-compute does not start if ``cpu_set`` names
+a CPU that is in one of them. Read by nova-rt-compute when it starts.
 """,
     ),
     cfg.BoolOpt(
@@ -121,8 +123,9 @@ If unset, all CPUs that are online. Keep plain servers off these CPUs with
 Offer all hardware threads of a core.
 
 By default, one thread of each core is offered, because two threads slow each
-other down in a way that no reservation accounts for. Read by nova-rt-compute
-when it starts.
+other down in a way that no reservation accounts for; and none of a core of
+which another thread is in ``[compute] cpu_shared_set`` or
+``cpu_dedicated_set``. Read by nova-rt-compute when it starts.
 """,
     ),
     cfg.StrOpt(
@@ -237,6 +240,13 @@ Samples are sent if ``report`` is set. Read by nova-rt-compute when it starts.
 ]
 
 
+# Of Nova, read where it is not installed.
+_NOVA_CPU_OPTS = [
+    cfg.StrOpt('cpu_shared_set'),
+    cfg.StrOpt('cpu_dedicated_set'),
+]
+_NOVA_POWER_OPT = cfg.BoolOpt('cpu_power_management', default=False)
+
 _GROUPS = (
     (GROUP, API_SCHEDULER_OPTS + COMPUTE_OPTS),
     (conductor.GROUP, conductor.OPTS),
@@ -252,6 +262,38 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
         # every configuration of the process.
         conf.register_group(copy.deepcopy(group))
         conf.register_opts(opts, group=group.name)
+
+
+def read_other_cpus(conf: cfg.ConfigOpts) -> dict[str, str]:
+    """Read which CPUs Nova gives to servers that are not real-time.
+
+    Nova's options are registered by Nova alone, if it is there: the files
+    are read once more where it is not.
+
+    :param conf: a configuration that has been read
+    :returns: what gives them -> the CPUs, as Nova writes lists
+    """
+    if 'compute' not in conf or 'cpu_shared_set' not in conf.compute:
+        own = cfg.ConfigOpts()
+        own.register_opts(_NOVA_CPU_OPTS, group='compute')
+        own.register_opt(_NOVA_POWER_OPT, group='libvirt')
+        own(
+            [],
+            default_config_files=conf.config_file,
+            default_config_dirs=conf.config_dir,
+        )
+        conf = own
+    found = {
+        f'[compute] {opt.name}': conf.compute[opt.name]
+        for opt in _NOVA_CPU_OPTS
+        if conf.compute[opt.name]
+    }
+    dedicated = found.pop(name := '[compute] cpu_dedicated_set', None)
+    if dedicated:
+        if conf.libvirt.cpu_power_management:
+            name += ' (which [libvirt] cpu_power_management switches off)'
+        found[name] = dedicated
+    return found
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[Any]]]:

@@ -2,6 +2,7 @@
 """The CPUs of the host: which are online, which share a core or a node."""
 
 from collections.abc import Iterable, Mapping
+import dataclasses
 
 from nova_rt import cpulist, exception
 from nova_rt.host.files import Files
@@ -103,26 +104,75 @@ def read_fair_server(files: Files, cpu: int) -> int:
     return -(-runtime * PPM // max(1, period))
 
 
-def choose_offered(
-    files: Files, cpu_set: str | None, smt: bool
-) -> tuple[int, ...]:
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The CPUs of a host that are chosen for real-time servers.
+
+    :ivar offered: CPUs that servers may use, ascending
+    :ivar beside: CPUs that they may not use, because other servers may use
+        another thread of their cores
+    """
+
+    offered: tuple[int, ...]
+    beside: tuple[int, ...] = ()
+
+
+def choose(
+    files: Files, cpu_set: str | None, smt: bool, others: Mapping[str, str]
+) -> Choice:
     """Choose the CPUs that servers may use.
 
     :param cpu_set: the operator's choice as a list of ranges; None for all
-    :param smt: whether to offer all threads of a core, or only the first
-        that the operator chose
-    :returns: CPU numbers, ascending
-    :raises HostNotPrepared: if the choice names CPUs that are not online
+        that are online and not given to others
+    :param smt: whether to offer all threads of a core; if not, only the first
+        that the operator chose, of cores that others have no thread of
+    :param others: what gives CPUs to other servers, such as the name of an
+        option of Nova -> the CPUs, as Nova writes lists
+    :returns: the choice
+    :raises HostNotPrepared: if the choice names CPUs that are not online or
+        are given to others, or nothing is left of it
     """
     up = read_online(files)
+    taken = _parse_others(others)
+    everyone_else = set().union(*taken.values())
+    if cpu_set is None:
+        chosen = tuple(cpu for cpu in up if cpu not in everyone_else)
+    else:
+        chosen = _parse_set(cpu_set, up)
+        _refuse_overlap(cpu_set, chosen, taken)
+    offered = []
+    beside = []
+    seen: set[int] = set()
+    for cpu in () if smt else chosen:
+        if cpu in seen:
+            continue
+        threads = read_siblings(files, cpu)
+        seen.update(threads)
+        (beside if everyone_else & set(threads) else offered).append(cpu)
+    choice = Choice(chosen) if smt else Choice(tuple(offered), tuple(beside))
+    if not choice.offered:
+        raise exception.HostNotPrepared(
+            'no CPU is left for real-time servers: online are '
+            f'{cpulist.render(up)}, {_render_others(taken)}'
+            + (
+                f', and CPUs {cpulist.render(beside)} are threads of the same '
+                'cores (see [nova_rt] smt)'
+                if beside
+                else ''
+            )
+        )
+    return choice
+
+
+def _parse_set(text: str, up: tuple[int, ...]) -> tuple[int, ...]:
     try:
-        chosen = up if cpu_set is None else cpulist.parse(cpu_set)
+        chosen = cpulist.parse(text)
     except ValueError as err:
         raise exception.HostNotPrepared(f'[nova_rt] cpu_set: {err}') from err
     missing = set(chosen) - set(up)
     if missing or not chosen:
         raise exception.HostNotPrepared(
-            f'[nova_rt] cpu_set = {cpu_set} '
+            f'[nova_rt] cpu_set = {text} '
             + (
                 f'names CPUs {cpulist.render(missing)} that are not online'
                 if missing
@@ -130,12 +180,35 @@ def choose_offered(
             )
             + f'; online are {cpulist.render(up)}'
         )
-    if smt:
-        return chosen
-    taken: set[int] = set()
-    first = []
-    for cpu in chosen:
-        if cpu not in taken:
-            first.append(cpu)
-            taken.update(read_siblings(files, cpu))
-    return tuple(first)
+    return chosen
+
+
+def _parse_others(others: Mapping[str, str]) -> dict[str, set[int]]:
+    taken = {}
+    for name, text in others.items():
+        try:
+            taken[name] = set(cpulist.parse_nova(text))
+        except ValueError as err:
+            raise exception.HostNotPrepared(f'{name}: {err}') from err
+    return taken
+
+
+def _refuse_overlap(
+    text: str, chosen: Iterable[int], taken: Mapping[str, set[int]]
+) -> None:
+    both = {
+        name: common
+        for name, cpus in taken.items()
+        if (common := cpus.intersection(chosen))
+    }
+    if both:
+        raise exception.HostNotPrepared(
+            f'[nova_rt] cpu_set = {text} has CPUs that others have: '
+            + _render_others(both)
+        )
+
+
+def _render_others(taken: Mapping[str, set[int]]) -> str:
+    return ', '.join(
+        f'{cpulist.render(cpus)} in {name}' for name, cpus in taken.items()
+    )

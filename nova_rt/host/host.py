@@ -33,6 +33,7 @@ class Host:
     :param cpu_set: CPUs that servers may use, a list of ranges; None for all
         that are online
     :param smt: whether all hardware threads of a core are offered
+    :param others: what gives CPUs to other servers -> its list of them
     :param reserved_ppm: bandwidth to keep back, in ppm of a CPU: on each CPU,
         or once where the kernel sums over the host
     :param partition: group that libvirt puts containers in, below the root
@@ -53,27 +54,32 @@ class Host:
         smt: bool,
         reserved_ppm: int,
         partition: str | None,
+        others: Mapping[str, str] | None = None,
         placement: str = admission.Placement.WORST_FIT,
         files: Files | None = None,
     ) -> None:
         self._partition = partition
         self._files = files or Files()
         self._choose_offer = functools.partial(
-            Offer.choose, self._files, cpu_set, smt, reserved_ppm, placement
-        )
+            Offer.choose, self._files, cpu_set, smt, others or {},
+            reserved_ppm, placement,
+        )  # fmt: skip
         self._lock = threading.Lock()
 
     @classmethod
-    def from_options(cls, group: Any, files: Files | None = None) -> Self:
+    def from_options(
+        cls, group: Any, others: Mapping[str, str], files: Files | None = None
+    ) -> Self:
         """Make it from the values of option group ``nova_rt``.
 
         :param group: anything with the options as attributes
+        :param others: what nova_rt.conf.read_other_cpus() has found
         :returns: a host that has read nothing yet
         """
         return cls(
             cpu_set=group.cpu_set, smt=group.smt, placement=group.placement,
             reserved_ppm=group.reserved_ppm, partition=group.partition,
-            files=files,
+            others=others, files=files,
         )  # fmt: skip
 
     # What it offers
@@ -120,12 +126,22 @@ class Host:
         self.capability = found
         self.refresh()
         capacity = self.capacity()
+        if self.beside:
+            LOG.warning(
+                'CPUs %s are not offered: other servers may use another '
+                'thread of their cores', cpulist.render(self.beside),
+            )  # fmt: skip
         LOG.info(
             'RT interface %s (%s, sum per %s): %s ppm on CPUs %s',
             found.name, found.enforcement, found.scope, capacity.total_ppm,
             cpulist.render(capacity.cpus),
         )  # fmt: skip
         return found
+
+    @property
+    def beside(self) -> tuple[int, ...]:
+        """CPUs that are not offered since others share their cores."""
+        return self._offer.beside
 
     def check_delegation(self) -> None:
         """See that a container's root is given its own groups at most.

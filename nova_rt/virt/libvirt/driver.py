@@ -52,7 +52,9 @@ class RTLibvirtDriver(containers.ContainerDriver):
 
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)
-        self._rt_host = rt_host.Host.from_options(CONF.nova_rt)
+        self._rt_host = rt_host.Host.from_options(
+            CONF.nova_rt, conf.read_other_cpus(CONF)
+        )
         #: Name of this host, as instances have it.
         self._rt_name = ''
         self.reservations = reservations.Reservations(self._rt_host)

@@ -8,6 +8,7 @@ import libvirt
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_config import cfg
 
+from nova_rt import conf as nova_rt_conf
 from nova_rt import exception
 from nova_rt.admission import Capacity
 from nova_rt.cmd.manage.audit.picture import Container, Server
@@ -37,7 +38,9 @@ class Local:
         """
         # It would print each error to stderr as well.
         libvirt.registerErrorHandler(lambda context, error: None, None)
-        host = Host.from_options(conf.nova_rt)
+        host = Host.from_options(
+            conf.nova_rt, nova_rt_conf.read_other_cpus(conf)
+        )
         try:
             host.look()
             return cls(
