@@ -13,8 +13,8 @@ from lab.tests import base
 SCRIPT = pathlib.Path(__file__).parents[1] / 'guest' / 'attack.sh'
 LIMIT_S = 600
 
-#: Attempts that must have been made, by a part of their names.
-MUST = ('cpuset.cpus', 'cpu.rt', 'mkdir in', 'join by',
+#: Attempts that must have been refused, by a part of their names.
+REFUSED = ('cpuset.cpus', 'cpu.rt', 'mkdir in', 'join by',
         'sched_rt_runtime_us', 'mknod mem', 'renice',
         'unlimited real-time priority')  # fmt: skip
 
@@ -48,10 +48,16 @@ class AttackTest(base.LabTestCase):
         print({word: len(names) for word, names in results.items()}, restarts)
         self.assertEqual(0, code, text)
         self.assertFalse(results['SUCCEEDED'] | results['UNCLEAR'])
-        for part in MUST:
+        for part in (*REFUSED, others[0].cgroup.name, others[1].cgroup.name):
             self.assertTrue(
                 any(part in name for name in results['refused']), part
             )
+        # The number of another's process names none here.
+        self.assertIn(
+            f'kill -0 {others[0].first_process()}', results['unseen']
+        )
+        # A kernel without modules does not get as far as to refuse.
+        self.assertIn('load a module', results['refused'] | results['absent'])
         self.assertLess(0, sum(restarts.values()))
         self.assertEqual(before, self._reservations(found, *others))
         for each in (self.container(restarting), others[0]):
