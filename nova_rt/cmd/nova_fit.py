@@ -74,6 +74,7 @@ MOVES = Extension(
             '_do_prep_resize',
             '_finish_resize',
             '_prep_resize',
+            '_prep_snapshot_based_resize_at_source',
             '_resize_instance',
             '_revert_instance_flavor_host_node',
             '_send_finish_resize_notifications',
@@ -88,6 +89,8 @@ MOVES = Extension(
         'reimage_boot_volume target_state',
     },
     called={
+        '_error_out_instance_on_exception': 'self context instance '
+        'instance_state',
         '_get_scheduler_hints': 'filter_properties request_spec',
         '_set_instance_info': 'instance flavor',
     },

@@ -161,7 +161,7 @@ class ClaimTracker(resource_tracker.ResourceTracker):
         if evacuated:
             containers.check_owners_after_death(self.driver, instance)
         if not servers.is_rt_move(instance, new_flavor):
-            servers.forget_move(instance)
+            servers.begin_move(instance)
             return claim()
         if self.disabled(nodename):
             return claim()  # Nova refuses.

@@ -13,6 +13,7 @@ from nova.objects import fields
 from oslo_utils import excutils
 
 from nova_rt import bounds, conf, events, exception, record, request
+from nova_rt.compute import destinations
 from nova_rt.virt.libvirt import containers, faults, servers
 
 CONF = manager.CONF
@@ -100,8 +101,23 @@ class MoveManager(manager.ComputeManager):
         self, context: Any, instance: Any, image: Any, migration: Any,
         flavor: Any, clean_shutdown: Any, request_spec: Any,
     ) -> Any:  # fmt: skip
-        """Forget the move if the server cannot leave."""
+        """Let a server leave only for where its reservation is counted.
+
+        Forget the move if it cannot leave.
+        """
         try:
+            with (
+                self._error_out_instance_on_exception(
+                    context, instance, instance_state=instance.vm_state
+                ),
+                manager.errors_out_migration_ctxt(migration),
+            ):
+                self._rt_check_leaving(
+                    instance,
+                    destinations.find_reason(
+                        context, instance, flavor, migration
+                    ),
+                )
             return super()._resize_instance(
                 context, instance, image, migration, flavor, clean_shutdown,
                 request_spec,
@@ -112,6 +128,31 @@ class MoveManager(manager.ComputeManager):
                     servers.forget_move(instance)
                 ):
                     instance.save()
+
+    def _prep_snapshot_based_resize_at_source(
+        self, ctxt: Any, instance: Any, migration: Any, snapshot_id: Any = None
+    ) -> Any:
+        """Refuse what leaves the cell, whoever is to take it."""
+        if servers.is_rt(instance):
+            self._rt_check_leaving(instance, faults.CANNOT_LEAVE_CELL)
+        return super()._prep_snapshot_based_resize_at_source(
+            ctxt, instance, migration, snapshot_id
+        )
+
+    def _rt_check_leaving(self, instance: Any, reason: str | None) -> None:
+        """Refuse a move while the server still runs, its disk in its place.
+
+        :param reason: why it is refused, if it is
+        :raises InstanceFaultRollback: if there is a reason
+        """
+        if reason is not None:
+            raise nova_exception.InstanceFaultRollback(
+                faults.ActionRefused(
+                    reason=self._rt_refuse(
+                        instance, events.Action.MOVE, reason
+                    )
+                )
+            )
 
     def _do_rebuild_instance_with_claim(
         self, context: Any, instance: Any, *args: Any, **kwargs: Any

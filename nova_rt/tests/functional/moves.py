@@ -4,12 +4,13 @@
 import collections
 import contextlib
 
-from nova import objects
+import fixtures
+from nova import objects, service
 from nova.tests.functional.libvirt import base as nova_base
 
 from nova_rt import admission
 from nova_rt.tests.functional import base
-from nova_rt.virt.libvirt import metadata, servers
+from nova_rt.virt.libvirt import driver, metadata, servers
 
 HOSTS = ('compute1', 'compute2')
 
@@ -24,6 +25,21 @@ class MovesTestBase(base.RTServersTestBase):
         super().setUp()
         for host in HOSTS:
             self.start_compute(host)
+
+    def start_stock_compute(self, hostname, *args, **kwargs):
+        """Start a host that runs the stock nova-compute."""
+        # It would change the owners of every file, if it could.
+        self.stub_out('nova.privsep.idmapshift.shift', lambda *args: None)
+        managers = dict(service.SERVICE_MANAGERS)
+        managers['nova-compute'] = 'nova.compute.manager.ComputeManager'
+        self.flags(compute_driver='libvirt.LibvirtDriver')
+        with fixtures.MonkeyPatch('nova.service.SERVICE_MANAGERS', managers):
+            # Not by start_compute(), which a test may have call this.
+            started = base.RTServersTestBase.start_compute(
+                self, hostname, *args, **kwargs
+            )
+        self.flags(compute_driver=driver.COMPUTE_DRIVER)
+        return started
 
     # Asking for moves
 

@@ -13,7 +13,7 @@ CELLS = {'compute1': 'cell1', 'compute2': 'cell2'}
 HERE, THERE = CELLS
 
 
-class CellsTest(moves.MovesTestBase):
+class CellsTestBase(moves.MovesTestBase):
     """An administrator may move servers across cells."""
 
     NUMBER_OF_CELLS = 2
@@ -51,6 +51,10 @@ class CellsTest(moves.MovesTestBase):
             {host: self.domains(host) for host in CELLS},
             in_cells,
         )
+
+
+class CellsTest(CellsTestBase):
+    """Both hosts are ours."""
 
     def _assert_refused(self, server, flavor=None):
         """It goes nowhere, and is as it was; with words for its user."""
@@ -133,3 +137,34 @@ class CellsTest(moves.MovesTestBase):
             instance = self.instance(server)
             instance.task_state = None
             instance.save()
+
+
+class StockCellTest(CellsTestBase):
+    """The host of the other cell runs the stock nova-compute."""
+
+    def start_compute(self, hostname='compute1', *args, **kwargs):
+        if hostname == THERE:
+            return self.start_stock_compute(
+                hostname, *args, cell_name=CELLS[hostname], **kwargs
+            )
+        return super().start_compute(hostname, *args, **kwargs)
+
+    def test_the_source_refuses_it(self):
+        """Whatever a scheduler has chosen; it is not even powered off."""
+        self.stub_out('nova_rt.scheduler.cells.stay', lambda *args: None)
+        server = self.create(self.flavor, host=HERE)
+        seen = self.listen(HERE)
+        self.api.post_server_action(
+            server['id'], {'resize': {'flavorRef': self.plain_flavor()}}
+        )
+        self._wait_for_instance_action_event(
+            server, 'resize', 'conductor_migrate_server', 'error'
+        )
+        (refusal,) = seen
+        self.assertEqual(
+            (server['id'], events.Action.MOVE), (refusal.uuid, refusal.action)
+        )
+        self.assert_held(server, HERE)
+        self.assertEqual(
+            1, self.containers.started.count(self.instance(server).name)
+        )

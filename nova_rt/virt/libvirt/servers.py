@@ -126,8 +126,19 @@ def note_move(instance: Any, rec: record.Record | None) -> None:
     :raises InvalidRecord: if it is too long to be kept
     """
     text = _PLAIN if rec is None else rec.encode()
-    forget_move(instance)
+    begin_move(instance)
     instance.system_metadata[NEW] = text
+
+
+def begin_move(instance: Any) -> None:
+    """Forget what earlier moves have left, before anything is noted.
+
+    A stock nova-compute to which a plain server was reverted leaves the record
+    of the real-time flavor that the server no longer has.
+    """
+    forget_move(instance)
+    if instance.obj_attr_is_set('system_metadata') and not is_rt(instance):
+        instance.system_metadata.pop(record.KEY, None)
 
 
 def forget_move(instance: Any) -> bool:
@@ -149,6 +160,11 @@ def forget_move(instance: Any) -> bool:
 def has_switched(instance: Any) -> bool:
     """Look whether a server that is moved runs with its new reservation."""
     return OLD in instance.system_metadata
+
+
+def is_move_noted(instance: Any) -> bool:
+    """Look whether a destination has noted what a server is to have there."""
+    return NEW in instance.system_metadata
 
 
 def switch(instance: Any) -> bool:

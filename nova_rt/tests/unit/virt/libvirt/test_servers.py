@@ -100,6 +100,16 @@ class MoveTest(base.BaseTestCase):
         self.assertNotIn(servers.OLD, instance.system_metadata)
         self.assert_slots(instance, NEW, OLD)
 
+    def test_what_a_stock_compute_left_behind(self):
+        """The record of a flavor that the server no longer has."""
+        instance = server(OLD)
+        instance.flavor.extra_specs = {}
+        servers.note_move(instance, NEW)
+        self.assertIsNone(servers.read_source(instance))
+        servers.switch(instance)
+        self.assertIsNone(servers.read_source(instance))
+        self.assertEqual(NEW, self.current(instance))
+
     def test_plain_server(self):
         instance = server(None)
         self.assertFalse(servers.switch(instance))
