@@ -107,6 +107,11 @@ class Record(Slot):
     other: Slot | None = None
 
     @property
+    def in_force(self) -> 'Record':
+        """The slot that is in force, without the other one."""
+        return dataclasses.replace(self, other=None)
+
+    @property
     def claims(self) -> tuple[admission.Claim, ...]:
         """The bandwidth held by each slot, the one in force first."""
         if self.other is None:

@@ -67,6 +67,7 @@ class RTComputeManager(move_manager.MoveManager):
             )
         seam = self.driver.reservations.seam
         seam.subscribe(aside.Aside(stopped.StopReporter(self.host)))
+        seam.subscribe(aside.Aside(self.driver.running.note_slots))
         notifications.subscribe(seam, self.host)
         seam.subscribe(self._rt_counters)
         self._rt_counters.start()

@@ -285,7 +285,15 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         return self.reservations(hostname).counter.get(events.Repaired)
 
     def claims(self, hostname='compute1'):
-        return self.reservations(hostname).claims()
+        """What servers must have while they run there: UUID -> claim."""
+        held = self.reservations(hostname)
+        return {
+            uuid: slots.current.claim
+            for uuid in held.list_servers()
+            if isinstance(
+                (slots := held.get_slots(uuid)).current, record.Record
+            )
+        }
 
     def stats(self, hostname='compute1'):
         node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
@@ -311,7 +319,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         rec = self.record_of(server)
         guest = self.guest(server, hostname)
         self.assertTrue(guest.is_active())
-        self.assertEqual(rec, metadata.parse_record(guest))
+        self.assertEqual(rec, metadata.parse_record(guest).in_force)
         self.assertEqual(rec.claim, self.claims(hostname)[server['id']])
         self.assertEqual(rec.request.total_ppm, self.allocated(server))
         host = self.computes[hostname].driver._rt_host

@@ -8,7 +8,7 @@ import fixtures
 from nova import objects, service
 from nova.tests.functional.libvirt import base as nova_base
 
-from nova_rt import admission
+from nova_rt import admission, record
 from nova_rt.tests.functional import base
 from nova_rt.virt.libvirt import driver, metadata, servers
 
@@ -156,12 +156,10 @@ class MovesTestBase(base.RTServersTestBase):
 
     def slots(self, server, host):
         """Bandwidth of the current slot and of the other, or None."""
+        slots = self.reservations(host).get_slots(server['id'])
         return tuple(
-            claims.get(server['id'])
-            for claims in (
-                self.claims(host),
-                self.reservations(host).claims_beside(),
-            )
+            each.claim if isinstance(each, record.Record) else None
+            for each in (slots.current, slots.beside)
         )
 
     def ppm(self, server):
@@ -175,8 +173,8 @@ class MovesTestBase(base.RTServersTestBase):
         }
 
     def all_claims(self, host):
-        held = self.reservations(host)
-        return [*held.claims().values(), *held.claims_beside().values()]
+        held = self.reservations(host).claims().values()
+        return [claim for claims in held for claim in claims]
 
     def migration(self, server):
         """The last one of a server."""
@@ -230,7 +228,7 @@ class MovesTestBase(base.RTServersTestBase):
             return None
         rec = self.record_of(server)
         self.assertEqual(reservation, str(rec.request.reservation))
-        self.assertEqual(rec, metadata.parse_record(guest))
+        self.assertEqual(rec, metadata.parse_record(guest).in_force)
         self.assertEqual(rec.claim, self.claims(host)[server['id']])
         kernel = self.computes[host].driver._rt_host
         self.assertIsNone(kernel.check(guest.id, rec))

@@ -4,8 +4,11 @@
 import fixtures
 from nova.virt.libvirt import driver as nova_driver
 
+from nova_rt import events
 from nova_rt.compute import manager
+from nova_rt.exporter import domains, reading
 from nova_rt.tests.functional import moves
+from nova_rt.virt.libvirt import metadata
 
 OLD, NEW = 400_000, 600_000
 DRIVER = 'nova.virt.libvirt.driver.LibvirtDriver'
@@ -109,6 +112,58 @@ class PhasesTest(moves.MovesTestBase):
             '_revert_instance_flavor_host_node': ((OLD, 0), (0, 0)),
             'finish_revert_migration': ((OLD, 0), (0, 0)),
         })  # fmt: skip
+
+    def exported(self, host):
+        """What nova-rt-exporter finds in the domains of a host."""
+        guests = self.computes[host].driver._host.list_guests(
+            only_running=False
+        )
+        records = [(each, metadata.parse_record(each)) for each in guests]
+        return reading.list_claims(
+            domains.Server(guest.uuid, rec, None)
+            for guest, rec in records
+            if rec is not None
+        )
+
+    def assert_exported(self, server, ppm):
+        """It counts as the service does, with both slots."""
+        host = self.host_of(server)
+        self._wait_for_assert(
+            lambda: self.assertEqual(
+                sorted(map(str, self.all_claims(host))),
+                sorted(map(str, self.exported(host))),
+            )
+        )
+        claims = self.exported(host)
+        self.assertEqual(ppm, sum(claim.total_ppm for claim in claims))
+
+    def test_exported_on_the_same_host(self):
+        """Also of a server that is stopped, which no check looks at."""
+        self.stay(self.source)
+        seen = self.listen(self.source)
+        self.assert_exported(self.server, OLD)
+        server = self.resize(self.server, self.larger)
+        self.assert_exported(server, OLD + NEW)
+        self.computes[self.source].driver.running.verify_all()
+        self.assert_exported(server, OLD + NEW)
+        server = self.confirm(server)
+        self.assert_exported(server, NEW)
+        server = self._stop_server(server)
+        server = self.resize(server, self.rt_flavor('400/1000'))
+        self.assert_exported(server, OLD + NEW)
+        with self.as_source(server):
+            self.api.post_server_action(server['id'], {'confirmResize': None})
+            server = self._wait_for_state_change(server, 'SHUTOFF')
+        self.assert_exported(server, OLD)
+        self.assertEqual([], [
+            event for event in seen if isinstance(event, events.Drifted)
+        ])  # fmt: skip
+
+    def test_exported_between_two_hosts(self):
+        server = self.resize(self.server, self.larger)
+        self.assert_exported(server, NEW)
+        server = self.confirm(server)
+        self.assert_exported(server, NEW)
 
     def check_restart(self, how):
         server = self.resize(self.server, self.larger)

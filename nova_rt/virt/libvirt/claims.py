@@ -38,6 +38,14 @@ class Slots:
             if isinstance(each, record.Record)
         )
 
+    @property
+    def claims(self) -> tuple[admission.Claim, ...]:
+        """The bandwidth that is held: that of every slot, always.
+
+        All who add up what this host has promised, do so by this.
+        """
+        return tuple(rec.claim for rec in self.records)
+
     def merge(self) -> record.Record | None:
         """Put both slots into one record.
 
@@ -89,11 +97,11 @@ class Claims:
         :returns: the claims, in no order
         """
         return [
-            rec.claim
+            claim
             for uuid, slots in self._slots.items()
-            for rec in (
+            for claim in (
                 Slots(slots.current) if uuid == without else slots
-            ).records
+            ).claims
         ]
 
     def put(

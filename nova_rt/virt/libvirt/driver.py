@@ -146,7 +146,9 @@ class RTLibvirtDriver(containers.ContainerDriver):
         if rec is not None:
             guest.cpuset = set(rec.cpus)
             guest.metadata.append(
-                metadata.LibvirtConfigGuestMetaReservation(rec)
+                metadata.LibvirtConfigGuestMetaReservation(
+                    self.reservations.add_beside(instance.uuid, rec)
+                )
             )
         return guest
 

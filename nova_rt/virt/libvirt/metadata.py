@@ -41,10 +41,13 @@ def parse_record(guest: libvirt_guest.Guest) -> record.Record | None:
 
 
 def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
-    """Replace the record that a running domain carries.
+    """Replace the record that a domain carries, running or not.
 
     :raises libvirtError: if libvirt refuses
     """
+    flags = libvirt.VIR_DOMAIN_AFFECT_CONFIG
+    if guest.is_active():
+        flags |= libvirt.VIR_DOMAIN_AFFECT_LIVE
     # Nova's Guest.set_metadata() writes Nova's own element only. libvirt adds
     # the namespace, and refuses an element that has it already.
     element = etree.Element(NAME)
@@ -54,7 +57,7 @@ def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
         etree.tostring(element, encoding='unicode'),
         PREFIX,
         NAMESPACE,
-        libvirt.VIR_DOMAIN_AFFECT_LIVE | libvirt.VIR_DOMAIN_AFFECT_CONFIG,
+        flags,
     )
 
 
@@ -63,6 +66,9 @@ def find_difference(
 ) -> str | None:
     """Compare the record that a domain carries with the server's.
 
+    What it says of a slot beside the one in force is no matter of the
+    container: see :func:`carries`.
+
     :param rec: the server's record
     :returns: None if they are the same, else what differs, as a sentence
     """
@@ -70,7 +76,15 @@ def find_difference(
         carried = parse_record(guest)
     except exception.InvalidRecord as err:
         return f'its domain carries no record: {err}'
-    if carried == rec:
+    if carried is not None and carried.in_force == rec.in_force:
         return None
     text = 'none' if carried is None else carried.encode()
     return f'its domain carries the record {text} instead of {rec.encode()}'
+
+
+def carries(guest: libvirt_guest.Guest, rec: record.Record) -> bool:
+    """Look whether a domain carries exactly this record, both slots of it."""
+    try:
+        return parse_record(guest) == rec
+    except exception.InvalidRecord:
+        return False

@@ -103,27 +103,27 @@ class Reservations:
         }
         return {uuid: rec for uuid, rec in merged.items() if rec is not None}
 
-    def claims(self) -> dict[str, admission.Claim]:
-        """List the bandwidth of servers that run here or may be started.
+    def claims(self) -> dict[str, tuple[admission.Claim, ...]]:
+        """List the bandwidth that servers hold.
 
-        :returns: the UUID of each server that holds some -> its claim
+        :returns: the UUID of each server that holds some -> the claims of its
+            slots
         """
         return {
-            uuid: slots.current.claim
+            uuid: slots.claims
             for uuid, slots in self._claims.list_all().items()
-            if isinstance(slots.current, record.Record)
+            if slots.claims
         }
 
-    def claims_beside(self) -> dict[str, admission.Claim]:
-        """List the bandwidth that is held beside that, for moves.
+    def add_beside(self, uuid: str, rec: record.Record) -> record.Record:
+        """Add to what a server must have what it holds beside that.
 
-        :returns: the UUID of each server that holds some -> its claim
+        :param rec: what it must have while it runs here
+        :returns: the record that its domain is to carry, for those who add up
+            what is held without asking this service
         """
-        return {
-            uuid: slots.beside.claim
-            for uuid, slots in self._claims.list_all().items()
-            if slots.beside is not None
-        }
+        beside = self._claims.get(uuid).beside
+        return Slots(rec.in_force, beside).merge() or rec
 
     def get_slots(self, uuid: str) -> Slots:
         """Look up what a server holds on this host, possibly nothing."""

@@ -153,6 +153,25 @@ class RunningContainers:
             except Exception as err:
                 self._report(uuid, err)
 
+    def note_slots(self, event: events.Event) -> None:
+        """Let a domain carry what its server holds here from now on.
+
+        A listener; it asks libvirt, which may take its time.
+        """
+        if not isinstance(event, events.Added | events.Dropped):
+            return
+        with lockutils.lock(f'nova_rt-container-{event.uuid}'):
+            guest = self._find_guest(event.uuid)
+            rec = self._reservations.get_record(event.uuid)
+            # A domain that carries no record, or another, gets the right one
+            # when its container is started, or verified.
+            if (
+                guest is not None
+                and rec is not None
+                and metadata.find_difference(guest, rec) is None
+            ):
+                self._correct_copy(guest, rec)
+
     def _verify(self, uuid: str) -> None:
         guest = self._running(uuid)
         if guest is None:
@@ -169,6 +188,8 @@ class RunningContainers:
                 metadata.find_difference(guest, rec),
             )
             difference = '; '.join(each for each in found if each)
+            if not difference:
+                self._correct_copy(guest, rec)
             if not difference or self._repair(guest, pid, rec, difference):
                 self._verdicts.forget(uuid)
         except Exception:
@@ -233,8 +254,9 @@ class RunningContainers:
     def _correct_copy(
         self, guest: libvirt_guest.Guest, rec: record.Record
     ) -> None:
+        rec = self._reservations.add_beside(guest.uuid, rec)
         try:
-            if metadata.find_difference(guest, rec) is not None:
+            if not metadata.carries(guest, rec):
                 metadata.write_record(guest, rec)
         except libvirt.libvirtError as err:
             # The kernel holds what it should; the next check tries again.

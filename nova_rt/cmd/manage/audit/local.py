@@ -78,6 +78,8 @@ class Local:
         carried: Record | str | None
         try:
             carried = metadata.parse_record(guest)
+            if carried is not None:
+                carried = carried.in_force
         except exception.InvalidRecord as err:
             carried = str(err)
         difference = None

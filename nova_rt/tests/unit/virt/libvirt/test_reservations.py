@@ -85,7 +85,7 @@ class ClaimsTest(base.TestBase):
         self.assertEqual(
             [events.Refused('a', events.Action.CLAIM, str(refusal))], refused
         )
-        self.assertEqual({'here': rec.claim}, fresh.claims())
+        self.assertEqual({'here': (rec.claim,)}, fresh.claims())
         fresh.adopt(self.servers.values(), audited=True)
         fresh.claim('a', self.asked)
         self.assertEqual({'a', 'here'}, fresh.claims().keys())
@@ -94,7 +94,7 @@ class ClaimsTest(base.TestBase):
         rec = self.reservations.claim('a', self.asked)
         self.assertEqual(self.asked.claimed_on(rec.cpus), rec)
         self.assertEqual(rec, self.reservations.get_record('a'))
-        self.assertEqual({'a': rec.claim}, self.reservations.claims())
+        self.assertEqual({'a': (rec.claim,)}, self.reservations.claims())
         (cpu,) = rec.cpus
         self.assertEqual(
             self.before.cpus[cpu] - 600_000, self.reservations.free().cpus[cpu]
@@ -133,7 +133,13 @@ class ClaimsTest(base.TestBase):
         new = self.reservations.claim_beside('a', self.asked)
         self.assertNotEqual(old.cpus, new.cpus)
         self.assertEqual(old, self.reservations.get_record('a'))
-        self.assertEqual({'a': new.claim}, self.reservations.claims_beside())
+        self.assertEqual(
+            {'a': (old.claim, new.claim)}, self.reservations.claims()
+        )
+        self.assertEqual(
+            (old.claim, new.claim),
+            self.reservations.add_beside('a', old).claims,
+        )
         self.assertEqual(
             (old.claim, new.claim),
             self.reservations.list_records()['a'].claims,
@@ -174,7 +180,7 @@ class ClaimsTest(base.TestBase):
         """What is held for it is not what a container must have here."""
         rec = self.reservations.claim_beside('a', self.asked)
         self.assertIsNone(self.reservations.get_record('a'))
-        self.assertEqual({}, self.reservations.claims())
+        self.assertEqual({'a': (rec.claim,)}, self.reservations.claims())
         self.assertEqual({'a': rec}, self.reservations.list_records())
         # Once more, after an attempt of which nothing is left.
         again = self.reservations.claim_beside('a', self.asked)
@@ -202,7 +208,7 @@ class ClaimsTest(base.TestBase):
         self.server('a', RECORD.claimed_on((3,)))
         self.server('b', 'v=9')
         self.assertEqual(
-            {'a': RECORD.claimed_on((3,)).claim}, self.reservations.claims()
+            {'a': (RECORD.claimed_on((3,)).claim,)}, self.reservations.claims()
         )
         self.assertIn('Holds no bandwidth', self.log.output)
         for _ in range(2):
