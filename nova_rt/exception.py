@@ -148,6 +148,23 @@ class HostNotPrepared(HostError):
     """The host has an interface, but its set-up does not let us use it."""
 
 
+class NoIDRange(HostError):
+    """Every range of user and group IDs for containers is taken.
+
+    :ivar ranges: number of ranges that the host has
+    """
+
+    modest = 'no range of user IDs is free on the host'
+
+    def __init__(self, size: int, ranges: int, pool: str) -> None:
+        self.ranges = ranges
+        super().__init__(
+            f'asked for {size} user IDs, free 0 of {ranges} ranges: each '
+            'server that is defined on this host, running or not, has one of '
+            f'its own of [nova_rt] id_pool = {pool}'
+        )
+
+
 class ReservationNotApplied(HostError):
     """The kernel does not hold the reservation that a container must have.
 

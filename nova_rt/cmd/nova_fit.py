@@ -157,7 +157,6 @@ CONTAINERS = Extension(
     frozenset(
         {
             '_cleanup_failed_instance_base',
-            '_create_domain_setup_lxc',
             '_get_instance_disk_info',
             '_get_instance_disk_info_from_config',
             '_teardown_container',
@@ -173,15 +172,29 @@ CONTAINERS = Extension(
         'block_device_info power_on share_info?',
     },
     called={
-        '_connect_volume': 'self context connection_info instance encryption',
-        '_create_domain_cleanup_lxc': 'self instance',
         '_create_images_and_backing': 'self context instance instance_dir '
         'disk_info fallback_from_host',
         '_is_booted_from_volume': 'block_device_info',
     },
 )
+NAMESPACES = Extension(
+    ('nova_rt.virt.libvirt.user_namespaces', 'UserNamespaceDriver'),
+    ('nova.virt.libvirt.driver', 'LibvirtDriver'),
+    frozenset({'_create_domain_setup_lxc'}),
+    handed_on={
+        '_create_guest': 'self context xml instance power_on pause '
+        'post_xml_callback',
+        '_create_guest_with_network': 'self context xml instance network_info '
+        'block_device_info power_on vifs_already_plugged post_xml_callback '
+        'external_events cleanup_instance_dir cleanup_instance_disks',
+    },
+    called={
+        '_connect_volume': 'self context connection_info instance encryption',
+        '_create_domain_cleanup_lxc': 'self instance',
+    },
+)
 EXTENSIONS = (
-    SCHEDULER, MANAGER, MOVES, TRACKER, CLAIMS, DRIVER, CONTAINERS,
+    SCHEDULER, MANAGER, MOVES, TRACKER, CLAIMS, DRIVER, CONTAINERS, NAMESPACES,
 )  # fmt: skip
 
 

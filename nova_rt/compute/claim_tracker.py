@@ -15,7 +15,7 @@ from nova.compute import resource_tracker, vm_states
 from nova.objects import fields
 
 from nova_rt import events, exception, extra_specs, record
-from nova_rt.virt.libvirt import containers, faults, servers
+from nova_rt.virt.libvirt import faults, servers, user_namespaces
 from nova_rt.virt.libvirt.reservations import Reservations
 
 #: For what changes claims and is not called under the lock anyway.
@@ -64,7 +64,7 @@ class ClaimTracker(resource_tracker.ResourceTracker):
         :raises ComputeResourcesUnavailable: with the numbers
         """
         if instance.vm_state == vm_states.SHELVED_OFFLOADED:
-            containers.check_owners(self.driver, instance)
+            user_namespaces.check_owners(self.driver, instance)
         rec = self._rt_read(instance)
         if rec is not None:
             self._rt_check_admitted(
@@ -159,7 +159,7 @@ class ClaimTracker(resource_tracker.ResourceTracker):
 
         evacuated = move_type == fields.MigrationType.EVACUATION
         if evacuated:
-            containers.check_owners_after_death(self.driver, instance)
+            user_namespaces.check_owners_after_death(self.driver, instance)
         if not servers.is_rt_move(instance, new_flavor):
             servers.begin_move(instance)
             return claim()

@@ -14,7 +14,7 @@ from oslo_utils import excutils
 
 from nova_rt import bounds, conf, events, exception, record, request
 from nova_rt.compute import destinations
-from nova_rt.virt.libvirt import containers, faults, servers
+from nova_rt.virt.libvirt import faults, servers, user_namespaces
 
 CONF = manager.CONF
 
@@ -52,7 +52,7 @@ class MoveManager(manager.ComputeManager):
         If no other host is left to try, the server stays as it is.
         """
         try:
-            containers.check_owners(self.driver, instance)
+            user_namespaces.check_owners(self.driver, instance)
         except nova_exception.ComputeResourcesUnavailable as err:
             raise nova_exception.InstanceFaultRollback(err) from err
         is_rt = servers.is_rt_move(instance, flavor)

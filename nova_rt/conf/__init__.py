@@ -166,18 +166,37 @@ the only program that does. Read by nova-rt-compute when it starts, and by its
 privileged helper, which works in this group alone.
 """,
     ),
+    cfg.StrOpt(
+        'id_pool',
+        default='2000224256:147128320',
+        help="""
+User and group IDs of this host for containers: the first one, and how many.
+
+Each server, plain ones too, has 65,536 of them of its own while it is defined
+on this host, so that no container's root is a user of another's. Both numbers
+are multiples of 65,536. The pool must have no IDs that an account of this host
+or a line of ``/etc/subuid`` or ``/etc/subgid`` has, except one of root; a line
+``root:2000224256:147128320`` keeps ``useradd`` from giving them away. Where
+several services make containers on one machine, each needs a pool of its own.
+
+The default, 2,245 ranges, is clear of the IDs that useradd, systemd, SSSD and
+FreeIPA give by default. If it is empty, containers have no user namespaces:
+see ``allow_host_root``. Read by nova-rt-compute when it starts, and by its
+privileged helper, which maps nothing else.
+""",
+    ),
     cfg.BoolOpt(
         'allow_host_root',
         default=False,
         help="""
-Start without user namespaces, so that the root user of every container is the
-root user of this host.
+Permit an empty ``id_pool``: no user namespaces, so that the root user of every
+container is the root user of this host.
 
-Without ``[libvirt] uid_maps`` and ``gid_maps``, whoever is root in a container
-can write the control groups of the whole host, keeps ``CAP_SYS_NICE`` and is
-kept from the rest by little. nova-rt-compute does not start like that unless
-this option is set. Set it only if you trust every user of the cloud as you
-trust root. Read by nova-rt-compute when it starts.
+Then, whoever is root in a container can write the control groups of the whole
+host, keeps ``CAP_SYS_NICE`` and is kept from the rest by little.
+nova-rt-compute does not start like that unless this option is set. Set it only
+if you trust every user of the cloud as you trust root. Read by nova-rt-compute
+when it starts.
 """,
     ),
     cfg.IntOpt(

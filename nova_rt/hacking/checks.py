@@ -38,7 +38,7 @@ _ELSEWHERE = {'pure': set[str](), 'model': {'numpy'}}
 _FREE = {'cmd', 'tests'}
 _PURE_MODULES = {
     'admission', 'bounds', 'counts', 'cpulist', 'domain_record', 'events',
-    'exception', 'extra_specs', 'node_stats', 'record', 'request',
+    'exception', 'extra_specs', 'id_pool', 'node_stats', 'record', 'request',
     'reservation', 'resources', 'spec_values',
 }  # fmt: skip
 _WITH_NOVA = {

@@ -5,7 +5,7 @@ The one door between the host layer and the machine. Tests put another
 machine behind it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 import errno
 import os
 import pathlib
@@ -19,8 +19,7 @@ import nova_rt.privsep
 import nova_rt.privsep.cgroup
 import nova_rt.privsep.idmap
 
-#: (first ID in a container, first ID on the host, count)
-IDMaps = Sequence[tuple[int, int, int]]
+_Context = priv_context.PrivContext
 
 
 class Files:
@@ -88,15 +87,25 @@ class Files:
         except Exception as err:
             # Whatever it was, an error of oslo.privsep among others: without
             # a helper, nothing that runs here can be given anything.
-            raise exception.HostNotPrepared(
-                f'the privileged helper for control groups does not answer '
-                f'({err}): the user of this service must be allowed to run '
-                f'"{_render_command(nova_rt.privsep.rt_pctxt)}". Install '
-                'etc/nova_rt/sudoers.d/nova-rt of this release as '
-                '/etc/sudoers.d/nova-rt, or correct [nova_rt_privileged] '
-                'helper_command; "sudo -n -l", run as that user, lists what '
-                'is allowed. Running servers are left as they are'
+            raise _no_answer(
+                'for control groups', nova_rt.privsep.rt_pctxt, err
             ) from err
+
+    def check_mount_helper(self, id_pool: str, instances_path: str) -> None:
+        """See that the helper that mounts has the same configuration.
+
+        :raises HostNotPrepared: if not, with the command that must be allowed
+        """
+        context = nova_rt.privsep.mount_pctxt
+        try:
+            _start(context)
+            nova_rt.privsep.idmap.check(id_pool, instances_path)
+        except OSError as err:
+            if err.errno == errno.EINVAL:
+                raise exception.HostNotPrepared(str(err.strerror)) from err
+            raise _no_answer('that mounts', context, err) from err
+        except Exception as err:
+            raise _no_answer('that mounts', context, err) from err
 
     def write(self, path: pathlib.Path, text: str) -> None:
         """Write to a file of a group.
@@ -166,18 +175,15 @@ class Files:
             'set_policy', str(group), controller, policy, priority, inside
         )
 
-    def map_owners(
-        self, path: str, uid_maps: IDMaps, gid_maps: IDMaps
-    ) -> None:
-        """Show a mounted root file system with mapped owners.
+    def map_owners(self, server: str, first_id: int) -> None:
+        """Show a server's mounted root file system with mapped owners.
 
-        :param path: where it is mounted
-        :param uid_maps: (first ID on the disk, first ID on the host, count)
-        :param gid_maps: the same for groups
+        :param server: its UUID
+        :param first_id: the first ID of its range on this host
         :raises OSError: with the kernel's errno
         """
         _start(nova_rt.privsep.mount_pctxt)
-        nova_rt.privsep.idmap.map_owners(path, list(uid_maps), list(gid_maps))
+        nova_rt.privsep.idmap.map_owners(server, first_id)
 
     def _call(self, name: str, *args: object) -> None:
         """Call a function of the helper for control groups.
@@ -188,7 +194,7 @@ class Files:
         getattr(nova_rt.privsep.cgroup, name)(*args)
 
 
-def _start(context: priv_context.PrivContext) -> None:
+def _start(context: _Context) -> None:
     """See that a helper runs; without one, that is the error.
 
     It is started apart from the call, so that a missing program is not taken
@@ -205,6 +211,17 @@ def _start(context: priv_context.PrivContext) -> None:
             ) from err
 
 
-def _render_command(context: priv_context.PrivContext) -> str:
-    """The command that starts a helper; its socket is another each time."""
-    return shlex.join(context.helper_command('SOCKET'))
+def _no_answer(
+    which: str, context: _Context, err: Exception
+) -> exception.HostNotPrepared:
+    section = context.cfg_section
+    # Its socket is another each time.
+    command = shlex.join(context.helper_command('SOCKET'))
+    return exception.HostNotPrepared(
+        f'the privileged helper {which} does not answer ({err}): the user of '
+        f'this service must be allowed to run "{command}". Install '
+        'etc/nova_rt/sudoers.d/nova-rt of this release as '
+        f'/etc/sudoers.d/nova-rt, or correct [{section}] helper_command; '
+        '"sudo -n -l", run as that user, lists what is allowed. Running '
+        'servers are left as they are'
+    )

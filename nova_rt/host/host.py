@@ -137,9 +137,8 @@ class Host:
     def refresh(self) -> None:
         """Read what the kernel has now, once: others reserve bandwidth, too.
 
-        What is asked for afterwards is computed from that, until the next
-        time. This never waits, for the kernel or for a lock: it is called
-        under Nova's claim lock.
+        This never waits, for the kernel or for a lock: it is called under
+        Nova's claim lock.
 
         :raises HostNotPrepared: if it cannot be read
         """
@@ -232,6 +231,11 @@ class Host:
             raise exception.ReservationNotApplied(
                 differs, verdict=unheld is not None
             )
+
+    def take_groups(self, pid: int) -> None:
+        """Make the groups of a container without reservation root's."""
+        with self._lock:
+            ownership.take(self._backend.hierarchy, self._find(pid))
 
     def check(self, pid: int, rec: record.Record) -> str | None:
         """Compare what the kernel holds with what it should.

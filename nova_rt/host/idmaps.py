@@ -1,120 +1,124 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User namespaces: who the users of a container are on the host.
+"""User namespaces: which IDs of this host containers may have, and how a
+container's files get them.
 
-Nova reads ``[libvirt] uid_maps`` and ``gid_maps``, drops what it cannot read,
-and then fails to change the owners on the root file system (Nova 34: its
-privileged helper cannot be sent the objects). Here they are read strictly,
-and an id-mapped mount takes the place of the changed owners.
+The pool must belong to nobody else: no account of this host, and nobody whom
+/etc/subuid or /etc/subgid gives IDs for containers of their own. A root file
+system is shown with these IDs by its mount; nothing is written to the disk.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-import dataclasses
+from collections.abc import Iterable, Iterator
 import errno
 import grp
+import logging
 import os
 import pwd
-from typing import Any, Self
 
 from nova_rt import exception
 from nova_rt.host.files import Files
+from nova_rt.id_pool import IDPool, refuse
 
-#: Nova's bound (nova/virt/libvirt/driver.py, _create_idmaps()).
-_MOST = 5
+LOG = logging.getLogger(__name__)
 
-_Map = tuple[int, int, int]
+#: Ranges that others choose from at run time, without a line in a file
+#: (systemd: doc/UIDS-GIDS.md): first and last ID, and whose.
+_CHOSEN_BY_OTHERS = (
+    (524288, 1879048191, 'systemd-nspawn'),
+    (2147352576, 2147418111, "systemd's foreign disk images"),
+)
+
+#: Those of root reserve a range: root may map any ID anyway.
+_NOBODY_ELSE = ('root', '0')
 
 
-@dataclasses.dataclass(frozen=True)
-class IDMaps:
-    """Maps of user and group IDs.
+def read_pool(text: str, etc: str = '/etc') -> IDPool:
+    """Read the pool of IDs for containers, and see that it is free.
 
-    :ivar uids: (first ID in the container, first ID on the host, count)
-    :ivar gids: the same for groups
+    :param text: value of ``[nova_rt] id_pool``
+    :param etc: where subuid and subgid are
+    :returns: the pool
+    :raises HostNotPrepared: if it is none, or if somebody else has part of it
     """
+    pool = IDPool.parse(text)
+    owner = next(_find_owners(pool, etc), None)
+    if owner is not None:
+        raise refuse(text, owner)
+    for first, last, whose in _CHOSEN_BY_OTHERS:
+        if pool.overlapped(first, last - first + 1):
+            LOG.warning(
+                '[nova_rt] id_pool = %s has IDs in common with %s-%s, which '
+                'are for %s: do not use both on this host',
+                text, first, last, whose,
+            )  # fmt: skip
+    return pool
 
-    uids: tuple[_Map, ...]
-    gids: tuple[_Map, ...]
 
-    @classmethod
-    def from_options(cls, group: Any) -> Self | None:
-        """Read the options of group ``libvirt``.
-
-        :param group: anything with the options as attributes
-        :returns: None if there are no maps
-        :raises HostNotPrepared: if they are not maps that keep the root of a
-            container from being somebody on the host
-        """
-        if not group.uid_maps and not group.gid_maps:
-            return None
-        users = {user.pw_uid: user.pw_name for user in pwd.getpwall()}
-        groups = {each.gr_gid: each.gr_name for each in grp.getgrall()}
-        return cls(
-            parse('uid_maps', group.uid_maps, users),
-            parse('gid_maps', group.gid_maps, groups),
-        )
-
-    def put_on(self, path: str, files: Files | None = None) -> None:
-        """Map the owners of a root file system that is mounted.
-
-        :param path: where it is mounted
-        :raises HostNotPrepared: if it cannot be done
-        """
+def _find_owners(pool: IDPool, etc: str) -> Iterator[str]:
+    """Whoever else has IDs of a pool, as sentences."""
+    accounts = [
+        *(('user', each.pw_name, each.pw_uid) for each in pwd.getpwall()),
+        *(('group', each.gr_name, each.gr_gid) for each in grp.getgrall()),
+    ]
+    for kind, name, number in accounts:
+        if pool.overlapped(number, 1):
+            yield f'{kind} {name} of this host has ID {number}'
+    for name in ('subuid', 'subgid'):
+        path = os.path.join(etc, name)
         try:
-            # The directory of the servers may be a symbolic link.
-            (files or Files()).map_owners(
-                os.path.realpath(path), self.uids, self.gids
-            )
+            # Written by other programs: a name may be any bytes.
+            with open(path, errors='backslashreplace') as lines:
+                yield from _find_subordinate(pool, path, lines)
+        except FileNotFoundError:
+            pass
         except OSError as err:
-            text = f'cannot map the owners of {path}: {err.strerror}'
-            if err.errno in (errno.EINVAL, errno.ENOSYS):
-                text += (
-                    ' (an id-mapped mount needs Linux 5.12, and ext4, xfs or '
-                    'btrfs on the root disk)'
-                )
-            raise exception.HostNotPrepared(text) from err
+            # It may give away anything.
+            yield f'cannot read {path}: {err.strerror}'
 
 
-def parse(
-    option: str, texts: Sequence[str], accounts: Mapping[int, str]
-) -> tuple[_Map, ...]:
-    """Read the value of one option.
-
-    :param option: its name, for the messages
-    :param texts: maps as ``0:100000:65536``
-    :param accounts: IDs of the host's own users or groups -> names
-    :returns: (first ID in the container, first ID on the host, count)
-    :raises HostNotPrepared: if they are no maps, or let a container's user be
-        one of these accounts
-    """
-
-    def refuse(reason: str) -> exception.HostNotPrepared:
-        return exception.HostNotPrepared(
-            f'[libvirt] {option} = {",".join(texts)}: {reason}'
-        )
-
-    maps = []
-    for text in texts:
-        parts = text.strip().split(':')
-        if len(parts) != 3 or not all(
-            part.isascii() and part.isdecimal() for part in parts
-        ):
-            raise refuse('a map is <ID in the container>:<ID here>:<count>')
-        inside, outside, count = map(int, parts)
-        maps.append((inside, outside, count))
-    if not 1 <= len(maps) <= _MOST:
-        raise refuse(f'1 to {_MOST} maps are needed')
-    if not _covers(((inside, count) for inside, _, count in maps), 0):
-        raise refuse('0, the root of the container, is not mapped')
-    ranges = [(outside, count) for _, outside, count in maps]
-    for account in sorted({0: 'root', **accounts}):
-        if _covers(ranges, account):
-            name = accounts.get(account, 'root')
-            raise refuse(
-                f'a user of a container would be {name} ({account}) here; '
-                'use IDs that no account of this host has'
+def _find_subordinate(
+    pool: IDPool, path: str, lines: Iterable[str]
+) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        whose, *numbers = line.strip().split(':')
+        if whose in _NOBODY_ELSE or len(numbers) != 2:
+            continue
+        if not all(each.isascii() and each.isdecimal() for each in numbers):
+            continue
+        if pool.overlapped(*map(int, numbers)):
+            yield (
+                f'line {number} of {path} gives part of it to {whose} '
+                f'({line.strip()})'
             )
-    return tuple(maps)
 
 
-def _covers(ranges: Iterable[tuple[int, int]], number: int) -> bool:
-    return any(first <= number < first + count for first, count in ranges)
+def check_helper(
+    pool: IDPool, instances_path: str, files: Files | None = None
+) -> None:
+    """See that the helper that mounts reads the same configuration.
+
+    :param instances_path: where the directories of the servers are
+    :raises HostNotPrepared: if not
+    """
+    (files or Files()).check_mount_helper(str(pool), instances_path)
+
+
+def put_on(server: str, first_id: int, files: Files | None = None) -> None:
+    """Map the owners of a server's root file system, which is mounted.
+
+    :param server: its UUID
+    :param first_id: the first ID of its range
+    :raises HostNotPrepared: if it cannot be done
+    """
+    try:
+        (files or Files()).map_owners(server, first_id)
+    except OSError as err:
+        text = (
+            f'cannot map the owners of the root file system of {server}: '
+            f'{err.strerror}'
+        )
+        if err.errno in (errno.EINVAL, errno.ENOSYS):
+            text += (
+                ' (an id-mapped mount needs Linux 5.12, and ext4, xfs or '
+                'btrfs on the root disk)'
+            )
+        raise exception.HostNotPrepared(text) from err

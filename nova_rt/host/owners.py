@@ -6,13 +6,17 @@ them, the disk is never changed (:mod:`nova_rt.host.idmaps`). It is therefore
 right on any host that maps at least the IDs that the container had so far,
 to whatever IDs of that host. Where one is not mapped, its files belong to
 nobody, and no user of the container can take them back.
+
+Hosts map the IDs of a range (:mod:`nova_rt.id_pool`). A container that ran
+without a user namespace, or under an earlier release that mapped more, may
+have files of others.
 """
 
 from collections.abc import Iterable
 import dataclasses
 from typing import Self
 
-from nova_rt.host.idmaps import IDMaps
+from nova_rt.id_pool import SIZE
 
 #: Key in ``instance.system_metadata``.
 KEY = 'nova_rt_owners'
@@ -36,19 +40,15 @@ class Owners:
     groups: _Ranges
 
     @classmethod
-    def of(cls, maps: IDMaps | None) -> Self:
+    def of(cls, mapped: bool) -> Self:
         """List the IDs that a container has on a host.
 
-        :param maps: those of the host; None if it maps nothing, and every ID
+        :param mapped: whether it has a range of the host's; if not, every ID
             is what it is
-        :returns: from either kind of map
+        :returns: users and groups alike
         """
-        if maps is None:
-            return cls(((0, _IDS),), ((0, _IDS),))
-        return cls(
-            _merge((first, first + count) for first, _, count in maps.uids),
-            _merge((first, first + count) for first, _, count in maps.gids),
-        )
+        ids = ((0, SIZE if mapped else _IDS),)
+        return cls(ids, ids)
 
     @classmethod
     def parse(cls, text: str) -> Self:

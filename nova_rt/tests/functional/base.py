@@ -18,6 +18,7 @@ from nova.virt.libvirt import guest as libvirt_guest
 
 from nova_rt import events, extra_specs, node_stats, record
 from nova_rt.cmd import compute, hooks
+from nova_rt.host import owners
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import containers, paste, waiting
 from nova_rt.virt.libvirt import driver, metadata
@@ -39,19 +40,15 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
     NODES = None
     #: What faults tell users: most tests look for the numbers.
     REFUSAL_DETAILS = 'full'
-    #: Of users and groups; no host has accounts there.
-    ID_MAP = '0:3000000000:65536'
+    #: 100 ranges; no host has accounts there.
+    ID_POOL = '3000041472:6553600'
 
     def setUp(self):
         hooks.extend_nova_virt()
         paste_file = self.useFixture(paste.APIPaste()).path
         self.flags(api_paste_config=paste_file, group='wsgi')
-        self.flags(
-            virt_type='lxc',
-            uid_maps=[self.ID_MAP],
-            gid_maps=[self.ID_MAP],
-            group='libvirt',
-        )
+        self.flags(virt_type='lxc', group='libvirt')
+        self.flags_of_ours(id_pool=self.ID_POOL)
         self.flags(wait_soft_reboot_seconds=1, group='libvirt')
         self.flags_of_ours(refusal_details=self.REFUSAL_DETAILS)
         # In Nova's tests $state_path is where the packages are.
@@ -91,7 +88,8 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         self.kernels = self.containers.kernels
         #: Root file systems that are mounted, by directory.
         self.mounted = set()
-        #: Those of them whose owners were mapped, in order, with the maps.
+        #: Servers whose root file systems had their owners mapped, in order,
+        #: with the first ID of their range.
         self.mapped = []
         self._fake_mounts()
         self._fake_hosts()
@@ -112,15 +110,22 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         def unmount(container_dir, container_root_device=None):
             self.mounted.discard(container_dir)
 
-        def map_owners(files, path, uids, gids):
-            self.assertIn(path, self.mounted)
-            self.mapped.append((path, uids, gids))
-
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.files.Files.map_owners', map_owners
+        def map_owners(files, server, first_id):
+            self.assertIn(
+                server, [path.split('/')[-2] for path in self.mounted]
             )
-        )
+            self.mapped.append((server, first_id))
+
+        def check(files, pool, instances_path):
+            self.assertEqual(base.CONF.nova_rt.id_pool, pool)
+            self.assertEqual(base.CONF.instances_path, instances_path)
+
+        for name, fake in (
+            ('map_owners', map_owners), ('check_mount_helper', check),
+        ):  # fmt: skip
+            self.useFixture(
+                fixtures.MonkeyPatch(f'nova_rt.host.files.Files.{name}', fake)
+            )
         for name, fake in (
             ('setup_container', mount),
             ('teardown_container', unmount),
@@ -181,6 +186,13 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
 
     def flags_of_ours(self, **values):
         self.flags(group='nova_rt', **values)
+
+    def owners_of_others(self):
+        """Within, the disks of servers may have files of users 0 to 99999."""
+        found = owners.Owners.parse('0-99999;0-99999')
+        return fixtures.MonkeyPatch(
+            'nova_rt.virt.libvirt.disk_owners._read', lambda instance: found
+        )
 
     def lose_reservation(self, server, hostname='compute1'):
         """Someone resets the files of a running container."""

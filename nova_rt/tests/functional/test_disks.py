@@ -77,15 +77,12 @@ class DisksTest(DisksTestBase):
     def test_hosts_that_map_fewer_owners(self):
         """Refused before the server is stopped."""
         first = self.instance(self.server).host
-        other = ({'compute1', 'compute2'} - {first}).pop()
-        self.computes[other].driver._rt_idmaps = type(
-            self.computes[first].driver._rt_idmaps
-        )(((0, 3000000000, 1000),), ((0, 3000000000, 1000),))
+        self.useFixture(self.owners_of_others())
         self.api.post_server_action(self.server['id'], {'migrate': None})
         failed = self._wait_for_instance_action_event(
             self.server, 'migrate', 'compute_prep_resize', 'error'
         )
-        self.assertIn('0-65535', failed['details'])
+        self.assertIn('0-99999', failed['details'])
         self._wait_for_server_parameter(
             self.server, {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
         )

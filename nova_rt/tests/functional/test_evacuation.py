@@ -4,7 +4,6 @@
 import fixtures
 from nova.virt.libvirt import driver as nova_driver
 
-from nova_rt.host import idmaps
 from nova_rt.tests.functional import moves
 
 
@@ -126,18 +125,9 @@ class EvacuationTest(moves.MovesTestBase):
         self.assertEqual(self.target, self.host_of(server))
         self.assertEqual((None, None), self.slots(server, self.target))
 
-    def map_fewer(self):
-        """The other host maps fewer users than the disk may have files of."""
-        maps = ((0, 3000000000, 1000),)
-        return fixtures.MockPatchObject(
-            self.computes[self.target].driver,
-            '_rt_idmaps',
-            idmaps.IDMaps(maps, maps),
-        )
-
     def assert_kept(self, server):
         """It was refused, and is as it was."""
-        self.assertIn('0-65535', self.reason(server))
+        self.assertIn('0-99999', self.reason(server))
         self.assertEqual(self.source, self.host_of(server))
         self.assertEqual((None, None), self.slots(server, self.target))
         self.assertEqual(0, self.used(self.target))
@@ -145,10 +135,10 @@ class EvacuationTest(moves.MovesTestBase):
         self.assertEqual({}, self.moving_keys(server))
 
     def test_files_would_belong_to_nobody(self):
-        """Both hosts share the disks, and map other users."""
+        """Both hosts share the disks, and neither maps all users."""
         plain = self.create(self.plain_flavor(), host=self.source)
         self.die(self.source)
-        with self.map_fewer():
+        with self.owners_of_others():
             for server in (self.server, plain):
                 server = self.evacuate(server, 'failed', 'ACTIVE')
                 self.assert_kept(server)
@@ -161,7 +151,7 @@ class EvacuationTest(moves.MovesTestBase):
         self.die(self.source)
         virt = self.computes[self.target].driver
         with (
-            self.map_fewer(),
+            self.owners_of_others(),
             fixtures.MockPatchObject(
                 virt, 'instance_on_disk', lambda instance: False
             ),

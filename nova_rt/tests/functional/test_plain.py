@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers of ordinary flavors: as under nova-compute, beside RT servers."""
 
+import errno
+
 import fixtures
 from lxml import etree
 from nova import service
@@ -96,3 +98,89 @@ class PlainServerTest(base.RTServersTestBase):
         server = self.create(self.flavor)
         self.api.post_server_action(server['id'], {'suspend': None})
         self._wait_for_state_change(server, 'SUSPENDED')
+
+
+class GroupsTest(base.RTServersTestBase):
+    """On cgroup v2, libvirt gives a container's groups to its root."""
+
+    def setUp(self):
+        super().setUp()
+        self.start_compute()
+        self.server = self.create(self._create_flavor(memory_mb=64))
+
+    @property
+    def group(self):
+        pid = self.guest(self.server).id
+        return self.kernels['compute1'].group_of(pid)
+
+    def owners(self):
+        """Users whose the files of its group are."""
+        group = self.group
+        owner_of = self.kernels['compute1'].owner_of
+        return {owner_of(path)[0] for path in (group, *group.iterdir())}
+
+    def give(self):
+        """Give it to its root, as a start by an earlier release did."""
+        for path in (self.group, *self.group.iterdir()):
+            self.kernels['compute1'].own(path, 100_000)
+
+    def refuse(self, number):
+        """From now on, nothing can be taken."""
+
+        def refuse(files, group):
+            raise OSError(number, 'no')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.host.files.Files.take_files', refuse)
+        )
+
+    def verify(self):
+        self.computes['compute1'].driver.running.verify_all()
+
+    def test_taken_at_every_start(self):
+        """Or it would widen its CPUs onto those of others."""
+        self.assertEqual({0}, self.owners())
+        self._reboot_server(self.server, hard=True)
+        self.assertEqual({0}, self.owners())
+
+    def test_taken_from_what_runs(self):
+        self.give()
+        self.assertEqual({100_000}, self.owners())
+        self.restart_compute_service('compute1')
+        self.assertEqual({0}, self.owners())
+        self.give()
+        self.verify()
+        self.assertEqual({0}, self.owners())
+
+    def test_cannot_be_taken_at_a_start(self):
+        self.refuse(errno.EPERM)
+        server = self.create(self._create_flavor(memory_mb=64), state='ERROR')
+        self.assertIn('cannot take its groups from its root: no (EPERM)',
+                      self.stdlog.logger.output)  # fmt: skip
+        self.assert_nothing_left(of=[server])
+
+    def test_cannot_be_taken_later(self):
+        """Reported once; it runs on."""
+        self.give()
+        self.refuse(errno.EMFILE)
+        for _ in range(3):
+            self.verify()
+        self.assertTrue(self.guest(self.server).is_active())
+        log = self.stdlog.logger.output
+        self.assertEqual(1, log.count('Could not take the control groups'))
+        self.assertIn('no (EMFILE)', log)
+
+    def test_one_that_ends_at_once(self):
+        """It is left to Nova, as ever."""
+
+        def end(files, group):
+            self.guest(server).poweroff()
+            raise OSError(errno.ENOENT, 'no')
+
+        server = self.server
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.host.files.Files.take_files', end)
+        )
+        self._stop_server(server)
+        self._start_server(server)
+        self.assertFalse(self.guest(server).is_active())

@@ -4,7 +4,6 @@
 import fixtures
 
 from nova_rt import events, exception, record
-from nova_rt.host import idmaps
 from nova_rt.tests.functional import base
 
 
@@ -258,14 +257,10 @@ class UnshelveTest(ShelveTestBase):
         self.assert_held(self.server)
 
     def test_files_would_belong_to_nobody(self):
-        """The snapshot has the disk of a host that maps more users."""
-        maps = ((0, 3000000000, 1000),)
-        virt = self.computes['compute1'].driver
-        with fixtures.MockPatchObject(
-            virt, '_rt_idmaps', idmaps.IDMaps(maps, maps)
-        ):
+        """The snapshot has the disk of a host that mapped more users."""
+        with self.owners_of_others():
             self.assert_unshelving_fails(
-                self.server, 'compute_unshelve_instance', '0-65535', '0-999'
+                self.server, 'compute_unshelve_instance', '0-99999', '0-65535'
             )
         self.assert_left()
         self.unshelve(self.server)

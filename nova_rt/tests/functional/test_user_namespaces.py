@@ -1,54 +1,151 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container's root is nobody on the host, or nothing starts."""
+"""A container's root is nobody on the host and in no other container."""
 
 import errno
 
 import fixtures
 from lxml import etree
 
+from nova_rt import exception, id_pool
 from nova_rt.tests.fixtures import kernel
-from nova_rt.tests.functional import base
+from nova_rt.tests.functional import base, moves
+from nova_rt.virt.libvirt import id_ranges
 
-_MAPS = ((0, 3000000000, 65536),)
+_FIRST = 3000041472
 
 
-class UserNamespacesTest(base.RTServersTestBase):
+class RangesMixin:
+    def id_maps(self, server, hostname='compute1'):
+        xml = self.guest(server, hostname).get_xml_desc()
+        return [
+            (each.tag, dict(each.attrib))
+            for each in etree.fromstring(xml).findall('idmap/*')
+        ]
+
+    def range_of(self, server, hostname='compute1'):
+        """What its domain has, its mount has and was kept with it."""
+        maps = self.id_maps(server, hostname)
+        first = int(maps[0][1]['target'])
+        values = {'start': '0', 'target': str(first), 'count': '65536'}
+        self.assertEqual([('uid', values), ('gid', values)], maps)
+        mapped = [each for uuid, each in self.mapped if uuid == server['id']]
+        self.assertEqual(first, mapped[-1])
+        kept = self.instance(server).system_metadata[id_ranges.KEY]
+        self.assertEqual(str(first), kept)
+        return first
+
+    def number(self, server, hostname='compute1'):
+        """Which range of the pool that is, from 0."""
+        pool = id_pool.IDPool.parse(base.base.CONF.nova_rt.id_pool)
+        return pool.ranges.index(self.range_of(server, hostname))
+
+    def plain_flavor(self):
+        return self._create_flavor(memory_mb=64)
+
+
+class UserNamespacesTest(RangesMixin, base.RTServersTestBase):
     CAST_AS_CALL = False
 
     def setUp(self):
         super().setUp()
         self.start_compute()
 
-    def id_maps(self, server):
-        tree = etree.fromstring(self.guest(server).get_xml_desc())
-        return [
-            (each.tag, dict(each.attrib)) for each in tree.findall('idmap/*')
-        ]
-
-    def assert_mapped(self, server, times):
-        values = {'start': '0', 'target': '3000000000', 'count': '65536'}
-        self.assertEqual(
-            [('uid', values), ('gid', values)], self.id_maps(server)
-        )
-        paths = [
-            path for path, _, _ in self.mapped if f'/{server["id"]}/' in path
-        ]
-        self.assertEqual(times, len(paths))
-        self.assertTrue(
-            all(maps == [_MAPS] * 2 for _, *maps in self.mapped), self.mapped
-        )
+    def test_each_server_has_its_own(self):
+        """Plain ones, which live on the same host, too."""
+        rt, plain = self.rt_flavor(), self.plain_flavor()
+        servers = [self.create(each) for each in (rt, plain, rt, plain)]
+        found = [self.number(each) for each in servers]
+        self.assertEqual([0, 1, 2, 3], found)
         self.assertEqual(set(), self.mounted)
 
     def test_every_start(self):
-        server = self.create(self.rt_flavor())
-        self.assert_mapped(server, 1)
-        self._reboot_server(server, hard=True)
-        self.assert_mapped(server, 2)
+        for flavor in (self.rt_flavor(), self.plain_flavor()):
+            self.create(flavor)
+            server = self.create(flavor)
+            first = self.range_of(server)
+            before = len(self.mapped)
+            self._reboot_server(server, hard=True)
+            self.assertEqual(first, self.range_of(server))
+            self._stop_server(server)
+            self._start_server(server)
+            self.assertEqual(first, self.range_of(server))
+            self.assertEqual(before + 2, len(self.mapped))
+        self.assertEqual(set(), self.mounted)
 
-    def test_plain_servers(self):
-        """They live on the same host."""
-        server = self.create(self._create_flavor(memory_mb=64))
-        self.assert_mapped(server, 1)
+    def test_free_again_when_a_server_is_deleted(self):
+        flavor = self.plain_flavor()
+        first, second = self.create(flavor), self.create(flavor)
+        self._delete_server(first)
+        self.assertEqual([0, 1], [
+            self.number(self.create(flavor)), self.number(second)
+        ])  # fmt: skip
+
+    def test_stopped_servers_keep_theirs(self):
+        flavor = self.plain_flavor()
+        first = self.create(flavor)
+        self._stop_server(first)
+        second = self.create(flavor)
+        self._start_server(first)
+        self.assertEqual([0, 1], [self.number(first), self.number(second)])
+
+    def test_restart_loses_nothing(self):
+        flavor = self.plain_flavor()
+        first, second = self.create(flavor), self.create(self.rt_flavor())
+        self.restart_compute_service('compute1')
+        third = self.create(flavor)
+        found = [self.number(each) for each in (first, second, third)]
+        self.assertEqual([0, 1, 2], found)
+
+    def exhaust(self):
+        self.flags_of_ours(id_pool=f'{_FIRST}:65536')
+        self.restart_compute_service('compute1')
+
+    def test_exhausted(self):
+        """Refused with the numbers; nothing is left and nobody is hurt."""
+        self.exhaust()
+        first = self.create(self.rt_flavor())
+        server = self.create(self.rt_flavor('100/1000'), state='ERROR')
+        fault = base.fault_of(server)
+        self.assertIn('asked for 65536 user IDs, free 0 of 1 range', fault)
+        self.assertIn(f'id_pool = {_FIRST}:65536', fault)
+        self.assert_nothing_left(of=[server])
+        # Nova tells the user of a plain server less than the log.
+        plain = self.create(self.plain_flavor(), state='ERROR')
+        self.assertIn(
+            f'{plain["id"]} was re-scheduled: asked for 65536 user '
+            'IDs, free 0 of 1',
+            self.stdlog.logger.output,
+        )
+        self.assert_nothing_left(of=[plain])
+        self.assert_held(first)
+        self._reboot_server(first, hard=True)
+        self.assertEqual(0, self.number(first))
+        self._delete_server(first)
+        self.assertEqual(0, self.number(self.create(self.rt_flavor())))
+
+    def test_what_was_kept_is_no_more_than_a_wish(self):
+        """Of another host, of another server, or of nobody who means well."""
+        flavor = self.plain_flavor()
+        other, server = self.create(flavor), self.create(flavor)
+        for text in (
+            str(self.range_of(other)), '0', '100000', str(_FIRST + 1),
+            str(_FIRST - 65536), '-1', '1e9', 'x' * 255, '\u0663', '',
+        ):  # fmt: skip
+            instance = self.instance(server)
+            instance.system_metadata[id_ranges.KEY] = text
+            instance.save()
+            self._reboot_server(server, hard=True)
+            self.assertEqual(1, self.number(server), text)
+
+    def test_maps_of_an_earlier_release(self):
+        """Other servers share them until their next start."""
+        old, server = (self.create(self.plain_flavor()) for _ in range(2))
+        domain = self.guest(old)._domain
+        domain.raw_xml = domain.raw_xml.replace(str(_FIRST), '100000')
+        self._reboot_server(server, hard=True)
+        self.assertEqual(1, self.number(server))
+        self._reboot_server(old, hard=True)
+        self.assertEqual(0, self.number(old))
 
     def test_tasks_that_could_never_be_real_time(self):
         server = self.create(self.rt_flavor(policy='other'), state='ERROR')
@@ -57,7 +154,7 @@ class UserNamespacesTest(base.RTServersTestBase):
         self.assert_nothing_left(of=[server])
 
     def refuse_maps(self, number):
-        def refuse(files, path, uids, gids):
+        def refuse(files, server, first_id):
             raise OSError(number, 'no')
 
         self.useFixture(
@@ -80,24 +177,73 @@ class UserNamespacesTest(base.RTServersTestBase):
         self.assertEqual(set(), self.mounted)
 
 
-class StartWithoutTest(base.RTServersTestBase):
-    """What nova-rt-compute says of maps that do not protect the host."""
+class MovesTest(RangesMixin, moves.MovesTestBase):
+    """Servers come with the range of another host, which means nothing."""
 
-    def test_no_maps(self):
-        self.flags(uid_maps=[], gid_maps=[], group='libvirt')
+    def test_resize_on_the_same_host(self):
+        for flavors in (
+            (self.rt_flavor('100/1000'), self.rt_flavor('200/1000')),
+            (self.plain_flavor(), self.plain_flavor()),
+        ):
+            server = self.create(flavors[0])
+            host = self.host_of(server)
+            self.stay(host)
+            before = self.range_of(server, host)
+            server = self.resize(server, flavors[1])
+            self.assertEqual(before, self.range_of(server, host))
+            server = self.revert(server)
+            self.assertEqual(before, self.range_of(server, host))
+            self.confirm(self.resize(server, flavors[1]))
+            self.assertEqual(before, self.range_of(server, host))
+            self.enable(self.other(host))
+
+    def test_other_host(self):
+        here, there = moves.HOSTS
+        server = self.create(self.plain_flavor(), host=here)
+        for _ in range(2):
+            self.create(self.plain_flavor(), host=there)
+        moved = self.create(self.plain_flavor(), host=here)
+        self.assertEqual(1, self.number(moved, here))
+        moved = self.migrate(moved, there)
+        self.assertEqual(2, self.number(moved, there))
+        moved = self.confirm(moved)
+        self.assertEqual(0, self.number(server, here))
+        self.assertEqual(
+            1, self.number(self.create(self.plain_flavor(), host=here), here)
+        )
+
+
+class StartWithoutTest(base.RTServersTestBase):
+    """What nova-rt-compute says of IDs that do not protect the host."""
+
+    def test_no_pool(self):
+        self.flags_of_ours(id_pool='')
         self.assert_not_started('root of this host', 'allow_host_root')
 
-    def test_one_of_them(self):
-        self.flags(gid_maps=[], group='libvirt')
-        self.assert_not_started('[libvirt] gid_maps')
+    def test_maps_that_all_containers_would_share(self):
+        for maps in (
+            {'uid_maps': ['0:100000:65536'], 'gid_maps': ['0:100000:65536']},
+            {'uid_maps': ['0:100000:65536']},
+            {'gid_maps': ['x']},
+        ):
+            self.flags(**maps, group='libvirt')
+            self.assert_not_started('[libvirt] uid_maps', '[nova_rt] id_pool')
+            self.flags(uid_maps=[], gid_maps=[], group='libvirt')
 
     def test_root_is_root(self):
-        self.flags(uid_maps=['0:0:65536'], group='libvirt')
-        self.assert_not_started('root (0)')
+        self.flags_of_ours(id_pool='0:65536')
+        self.assert_not_started('id_pool = 0:65536')
 
-    def test_what_nova_would_have_dropped(self):
-        self.flags(uid_maps=['0:100000'], group='libvirt')
-        self.assert_not_started('0:100000', 'a map is')
+    def test_helper_with_another_configuration(self):
+        def check(files, pool, instances_path):
+            raise exception.HostNotPrepared('pools differ')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.check_mount_helper', check
+            )
+        )
+        self.assert_not_started('pools differ')
 
     def give_away(self):
         """A host without systemd, and systemd's hierarchy is mounted."""
@@ -113,13 +259,11 @@ class StartWithoutTest(base.RTServersTestBase):
 
     def test_without_maps_libvirt_gives_nothing_away(self):
         self.give_away()
-        self.flags(uid_maps=[], gid_maps=[], group='libvirt')
-        self.flags_of_ours(allow_host_root=True)
+        self.flags_of_ours(id_pool='', allow_host_root=True)
         self.start_compute()
 
     def test_operator_insists(self):
-        self.flags(uid_maps=[], gid_maps=[], group='libvirt')
-        self.flags_of_ours(allow_host_root=True)
+        self.flags_of_ours(id_pool='', allow_host_root=True)
         self.start_compute()
         server = self.create(self.rt_flavor(policy='other'))
         self.assert_held(server)

@@ -12,39 +12,30 @@ import os
 import shutil
 from typing import Any
 
-from nova import block_device
 from nova import exception as nova_exception
 from nova.compute import task_states
-from nova.virt import driver as nova_driver
 from nova.virt.disk import api as disk_api
-from nova.virt.image import model as imgmodel
 from nova.virt.libvirt import driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 from oslo_serialization import jsonutils
-from oslo_utils import excutils, fileutils
 
-from nova_rt import exception
-from nova_rt.host import blockdevs, idmaps
-from nova_rt.virt.libvirt import disk_owners, disks, faults
+from nova_rt.host import blockdevs
+from nova_rt.virt.libvirt import disks, user_namespaces
 
 CONF = driver.CONF
 LOG = logging.getLogger(__name__)
-
-#: What Nova calls the device of the root disk in system_metadata.
-_DEVICE = 'rootfs_device_name'
 
 #: How long the mounts of a container may take to go after its last process,
 #: which is as long as it takes to write what they hold.
 _SETTLE_S = 60
 
 
-class ContainerDriver(driver.LibvirtDriver):
+class ContainerDriver(user_namespaces.UserNamespaceDriver):
     """LibvirtDriver whose containers keep their root disks."""
 
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)
-        self._rt_idmaps: idmaps.IDMaps | None = None
         self._rt_devices = blockdevs.BlockDevices()
 
     def init_host(self, host):
@@ -58,52 +49,7 @@ class ContainerDriver(driver.LibvirtDriver):
             CONF.set_default('snapshot_image_format', found, group='libvirt')
         super().init_host(host)
 
-    # Mounting the root file system
-
-    def _create_domain_setup_lxc(
-        self, context, instance, image_meta, block_device_info
-    ):  # fmt: skip
-        """Mount the root file system, its owners mapped.
-
-        As Nova's, which changes the owners of every file on the disk, or would
-        if Nova 34 could: see :mod:`nova_rt.host.idmaps`.
-        """
-        disk_owners.note(instance, self._rt_idmaps)
-        if self._rt_idmaps is None:
-            super()._create_domain_setup_lxc(
-                context, instance, image_meta, block_device_info
-            )
-            return
-        volume = block_device.get_root_bdm(
-            nova_driver.block_device_info_get_mapping(block_device_info)
-        )
-        if volume:
-            self._connect_volume(context, volume['connection_info'], instance)
-            image = imgmodel.LocalBlockImage(
-                volume['connection_info']['data']['device_path']
-            )
-        else:
-            disk = self.image_backend.by_name(instance, 'disk')
-            image = disk.get_model(self._conn)
-        path = os.path.join(
-            libvirt_utils.get_instance_path(instance), disks.ROOTFS
-        )
-        fileutils.ensure_tree(path)
-        device = disk_api.setup_container(image, container_dir=path)
-        try:
-            if device:
-                instance.system_metadata[_DEVICE] = device
-            self._rt_map_owners(path)
-        except Exception:
-            with excutils.save_and_reraise_exception():
-                self._create_domain_cleanup_lxc(instance)
-
-    def _rt_map_owners(self, path: str) -> None:
-        assert self._rt_idmaps is not None
-        try:
-            self._rt_idmaps.put_on(path)
-        except exception.HostError as err:
-            raise faults.ReservationNotHeld(reason=faults.tell(err)) from err
+    # Unmounting the root file system
 
     def _teardown_container(self, instance):
         """Unmount the root of a stopped container, detach what shows its disk.
@@ -116,7 +62,7 @@ class ContainerDriver(driver.LibvirtDriver):
         path = libvirt_utils.get_instance_path(instance)
         rootfs = os.path.join(path, disks.ROOTFS)
         disk_api.clean_lxc_namespace(container_dir=rootfs)
-        noted = instance.system_metadata.pop(_DEVICE, None)
+        noted = instance.system_metadata.pop(user_namespaces.DEVICE, None)
         found = self._rt_devices.find(os.path.join(path, 'disk'))
         if noted and not blockdevs.shows_file(noted):
             # A volume, which Nova disconnects next.
@@ -310,32 +256,6 @@ class ContainerDriver(driver.LibvirtDriver):
             LOG.error('Did not remove its files: %s', err, instance=instance)
             return False
         return super().delete_instance_files(instance)
-
-
-def check_owners(virt: nova_driver.ComputeDriver, instance: Any) -> None:
-    """See that the files of a server would have owners on this host.
-
-    :param virt: what is to run it; a driver of others makes no containers
-    :raises ComputeResourcesUnavailable: as :func:`.disk_owners.check`
-    """
-    if isinstance(virt, ContainerDriver):
-        disk_owners.check(instance, virt._rt_idmaps)
-
-
-def check_owners_after_death(
-    virt: nova_driver.ComputeDriver, instance: Any
-) -> None:
-    """The same for a server whose host has died, unless its disk is lost.
-
-    Nova then makes a new one from the image.
-
-    :param virt: what is to run it
-    :raises ComputeResourcesUnavailable: as :func:`.disk_owners.check`
-    """
-    if isinstance(virt, ContainerDriver) and (
-        not instance.image_ref or virt.instance_on_disk(instance)
-    ):
-        check_owners(virt, instance)
 
 
 def _is_deleted(instance: Any) -> bool:

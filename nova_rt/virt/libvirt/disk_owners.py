@@ -7,37 +7,37 @@ from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from nova_rt import exception
-from nova_rt.host import idmaps, owners
+from nova_rt.host import owners
 from nova_rt.virt.libvirt import faults
 
 LOG = logging.getLogger(__name__)
 
 
-def note(instance: Any, maps: idmaps.IDMaps | None) -> None:
+def note(instance: Any, mapped: bool) -> None:
     """Note whose files the disk may have from now on.
 
-    :param maps: those of the host that starts the server
+    :param mapped: whether the host that starts the server maps owners
     """
-    here = owners.Owners.of(maps)
+    here = owners.Owners.of(mapped)
     before = _read(instance)
     noted = (here if before is None else here.joined(before)).render()
     if instance.system_metadata.get(owners.KEY) != noted:
         instance.system_metadata[owners.KEY] = noted
 
 
-def check(instance: Any, maps: idmaps.IDMaps | None) -> None:
+def check(instance: Any, mapped: bool) -> None:
     """See that the files of a server would have owners on a host.
 
-    :param maps: those of the host that is to run it
+    :param mapped: whether the host that is to run it maps owners
     :raises ComputeResourcesUnavailable: if some would belong to nobody
     """
-    here = owners.Owners.of(maps)
+    here = owners.Owners.of(mapped)
     had = _read(instance)
     if had is not None and not here.includes(had):
         err = exception.HostNotPrepared(
-            f'its files may belong to {had.render()} (users;groups), and '
-            f'containers of this host have {here.render()}: make '
-            '[libvirt] uid_maps and gid_maps the same on all hosts'
+            f'its files may belong to {had.render()} (users;groups), since '
+            'it ran without a user namespace or with one of more IDs, and '
+            f'containers of this host have {here.render()}'
         )
         raise nova_exception.ComputeResourcesUnavailable(
             reason=faults.tell(err)

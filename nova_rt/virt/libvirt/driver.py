@@ -23,6 +23,7 @@ from nova_rt.host import idmaps
 from nova_rt.virt.libvirt import (
     containers,
     faults,
+    id_ranges,
     metadata,
     reservations,
     running,
@@ -73,22 +74,46 @@ class RTLibvirtDriver(containers.ContainerDriver):
                 f'virt_type = lxc, not {CONF.libvirt.virt_type}'
             )
         try:
-            self._rt_idmaps = idmaps.IDMaps.from_options(CONF.libvirt)
-            if self._rt_idmaps is not None:
+            if self._rt_wants_user_namespaces():
+                pool = idmaps.read_pool(CONF.nova_rt.id_pool)
+                self._rt_ids = id_ranges.IDRanges(pool, self._host)
                 self._rt_host.check_delegation()
+                idmaps.check_helper(pool, CONF.instances_path)
             self._rt_host.start()
         except exception.HostError as err:
             raise nova_exception.InvalidConfiguration(str(err)) from err
-        if self._rt_idmaps is None and not CONF.nova_rt.allow_host_root:
-            raise nova_exception.InvalidConfiguration(
-                'without user namespaces, the root of a container is root of '
-                'this host: set [libvirt] uid_maps and gid_maps, for example '
-                '0:100000:65536, or [nova_rt] allow_host_root if all users of '
-                'this cloud may be root here'
-            )
-        self.reservations.in_user_namespaces = self._rt_idmaps is not None
+        self.reservations.in_user_namespaces = self._rt_ids is not None
         self._rt_name = host
         super().init_host(host)
+        if self._rt_ids is not None:
+            LOG.info(
+                'Each container has a user namespace and one of %s ranges of '
+                'IDs of its own, whatever the warning above says',
+                len(self._rt_ids.pool.ranges),
+            )
+
+    @staticmethod
+    def _rt_wants_user_namespaces() -> bool:
+        """Look whether containers are to have user namespaces.
+
+        :returns: whether they are
+        :raises InvalidConfiguration: if nobody could mean what is set
+        """
+        if CONF.libvirt.uid_maps or CONF.libvirt.gid_maps:
+            raise nova_exception.InvalidConfiguration(
+                '[libvirt] uid_maps and gid_maps give all containers the same '
+                'IDs, and their roots could reach each other: remove both. '
+                '[nova_rt] id_pool, by default '
+                f'{CONF.nova_rt.id_pool}, gives each server a range of its '
+                'own, from its next start on'
+            )
+        if not CONF.nova_rt.id_pool and not CONF.nova_rt.allow_host_root:
+            raise nova_exception.InvalidConfiguration(
+                'without user namespaces, the root of a container is root of '
+                'this host: set [nova_rt] id_pool, or [nova_rt] '
+                'allow_host_root if all users of this cloud may be root here'
+            )
+        return bool(CONF.nova_rt.id_pool)
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         """Add the bandwidth and what the kernel does for it."""
@@ -169,13 +194,16 @@ class RTLibvirtDriver(containers.ContainerDriver):
             )
 
         rec = self._rt_record(instance)
-        if rec is None or not (power_on or pause):
+        if not (power_on or pause):
             return create()
         stop = functools.partial(self._rt_stop_started, instance)
         with self.running.starting(instance.uuid):
             guest = create()
             try:
-                self.running.apply(guest, rec, stop)
+                if rec is None:
+                    self.running.protect(instance.uuid, stop)
+                else:
+                    self.running.apply(guest, rec, stop)
             except exception.HostError as err:
                 raise faults.ReservationNotHeld(
                     reason=faults.tell(err)
@@ -214,10 +242,9 @@ class RTLibvirtDriver(containers.ContainerDriver):
         self._rt_refuse_outside()
         self.running.left.reclaim()
         for instance in instances:
-            if servers.is_rt(instance):
-                # Each by itself: what is wrong with one of them, an error of
-                # libvirt say, must not leave the others without a service.
-                self.running.verify(instance.uuid)
+            # Each by itself: what is wrong with one of them, an error of
+            # libvirt say, must not leave the others without a service.
+            self.running.verify(instance.uuid)
         return super().process_instances_at_startup(context, instances)
 
     def _rt_refuse_outside(self) -> None:

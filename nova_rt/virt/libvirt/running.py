@@ -96,6 +96,27 @@ class RunningContainers:
             raise
         self._seam.emit(events.Applied(guest.uuid, rec))
 
+    def protect(self, uuid: str, stop: Callable[[], None]) -> None:
+        """Take the groups of a container that was just started from its root.
+
+        For one without a reservation: its root could widen its CPUs, onto
+        those of others.
+
+        :param stop: stops the container; called if that cannot be done
+        :raises HostNotPrepared: if so
+        """
+        try:
+            started = self._running(uuid)
+            if started is not None:
+                self._host.take_groups(started.id)
+        except (OSError, libvirt.libvirtError) as err:
+            if isinstance(err, OSError) and self._running(uuid) is None:
+                return  # It has ended by itself.
+            stop()
+            raise exception.HostNotPrepared(
+                f'cannot take its groups from its root: {_describe(err)}'
+            ) from err
+
     def find_outside(self) -> dict[str, str]:
         """Look which running containers are not in the partition.
 
@@ -180,6 +201,7 @@ class RunningContainers:
         pid = guest.id
         rec = self._reservations.get_record(uuid)
         if rec is None:
+            self._protect_running(uuid, pid)
             self._warn_of_unknown(guest)
             return
         try:
@@ -208,6 +230,20 @@ class RunningContainers:
                 instance_uuid=uuid,
             )  # fmt: skip
         self._seam.emit(events.Unverified(uuid, reason, again=not news))
+
+    def _protect_running(self, uuid: str, pid: int) -> None:
+        """Do the same later, and stop nothing: the next check tries again."""
+        try:
+            self._host.take_groups(pid)
+        except OSError as err:
+            reason = _describe(err)
+            if self._runs(uuid, pid) and self._verdicts.is_news(
+                uuid, 'unprotected', reason
+            ):
+                LOG.error(
+                    'Could not take the control groups of this container from '
+                    'its root: %s', reason, instance_uuid=uuid,
+                )  # fmt: skip
 
     def _warn_of_unknown(self, guest: libvirt_guest.Guest) -> None:
         """Report a container whose reservation nobody claims.

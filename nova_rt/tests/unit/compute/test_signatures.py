@@ -22,7 +22,7 @@ from nova_rt.compute import (
     resource_tracker,
 )
 from nova_rt.scheduler import manager as scheduler_manager
-from nova_rt.virt.libvirt import containers, driver
+from nova_rt.virt.libvirt import containers, driver, user_namespaces
 
 
 class ManagerSignatureTest(test.SubclassSignatureTestCase):
@@ -88,6 +88,11 @@ class ExtensionsTest(base.BaseTestCase):
             (
                 nova_fit.CONTAINERS,
                 containers.ContainerDriver,
+                nova_driver.LibvirtDriver,
+            ),
+            (
+                nova_fit.NAMESPACES,
+                user_namespaces.UserNamespaceDriver,
                 nova_driver.LibvirtDriver,
             ),
         ):

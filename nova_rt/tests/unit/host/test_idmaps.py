@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.host.idmaps: which maps are safe."""
+"""Tests of nova_rt.host.idmaps: whose the IDs of a pool are."""
 
+import errno
+import logging
+import os
 import pathlib
 import types
 
@@ -10,109 +13,139 @@ from oslotest import base
 from nova_rt import exception
 from nova_rt.host import files, idmaps
 
-ACCOUNTS = {0: 'root', 64060: 'nova', 65534: 'nobody'}
+#: Two ranges from 2000224256 on.
+POOL = '2000224256:131072'
 
 
-class ParseTest(base.BaseTestCase):
-    def test_maps(self):
-        self.assertEqual(
-            ((0, 100000, 65536),),
-            idmaps.parse('uid_maps', ['0:100000:65536'], ACCOUNTS),
-        )
-        self.assertEqual(
-            ((1, 200000, 5), (0, 100000, 1)),
-            idmaps.parse('uid_maps', ['1:200000:5', ' 0:100000:1'], ACCOUNTS),
-        )
+class ReadPoolTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
+        self.etc = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.accounts(users={0: 'root', 65534: 'nobody', 64060: 'nova'})
 
-    def assert_refused(self, texts, reason):
-        refusal = self.assertRaises(
-            exception.HostNotPrepared,
-            idmaps.parse,
-            'gid_maps',
-            texts,
-            ACCOUNTS,
-        )
-        self.assertIn('[libvirt] gid_maps = ', str(refusal))
-        self.assertIn(reason, str(refusal))
-
-    def test_not_maps(self):
-        for text in (
-            '', '0', '0:1', 'a:b:c', '0:100000:-1', '0:100000:65536:1',
-            '0:0x10:5', '\u0660:100000:65536',
+    def accounts(self, users=None, groups=None):
+        for name, found in (
+            ('pwd.getpwall', [
+                types.SimpleNamespace(pw_uid=number, pw_name=each)
+                for number, each in (users or {}).items()
+            ]),
+            ('grp.getgrall', [
+                types.SimpleNamespace(gr_gid=number, gr_name=each)
+                for number, each in (groups or {}).items()
+            ]),
         ):  # fmt: skip
-            with self.subTest(text):
-                self.assert_refused([text], 'a map is')
+            self.useFixture(
+                fixtures.MonkeyPatch(name, lambda found=found: found)
+            )
 
-    def test_number_of_maps(self):
-        self.assert_refused([], '1 to 5 maps')
-        self.assert_refused(
-            [f'{n}:{100000 + n}:1' for n in range(6)], '1 to 5 maps'
+    def read(self, text=POOL):
+        return idmaps.read_pool(text, str(self.etc))
+
+    def assert_refused(self, *reasons, text=POOL):
+        refusal = self.assertRaises(exception.HostNotPrepared, self.read, text)
+        for each in (f'[nova_rt] id_pool = {text}', *reasons):
+            self.assertIn(each, str(refusal))
+
+    def test_free(self):
+        self.assertEqual(POOL, str(self.read()))
+        self.assertEqual('', self.log.output)
+
+    def test_no_pool(self):
+        self.assert_refused('a multiple of 65536', text='100000:65536')
+
+    def test_user_of_the_host(self):
+        self.accounts(users={2000355327: 'ann'})
+        self.assert_refused('user ann', '2000355327')
+
+    def test_group_of_the_host(self):
+        """A setgid file of an image would belong to it."""
+        self.accounts(groups={6: 'disk', 2000224256: 'storage'})
+        self.assert_refused('group storage', '2000224256')
+
+    def test_beside_accounts(self):
+        self.accounts({2000224255: 'a', 2000355328: 'b'}, {2000224255: 'c'})
+        self.read()
+
+    def test_subordinate_ids_of_others(self):
+        for name in ('subuid', 'subgid'):
+            path = self.etc / name
+            path.write_text('ann:100000:65536\nbob:2000355327:1\n')
+            self.assert_refused(f'line 2 of {path}', 'bob:2000355327:1')
+            path.unlink()
+
+    def test_what_debian_gives_its_first_user(self):
+        (self.etc / 'subuid').write_text('ann:100000:65536\n')
+        self.read()
+        self.assert_refused('ann', text='131072:65536')
+
+    def test_subordinate_ids_of_root(self):
+        """The way to keep useradd off them."""
+        text = f'root:{POOL}\n0:{POOL}\n'
+        for name in ('subuid', 'subgid'):
+            (self.etc / name).write_text(text)
+        self.read()
+
+    def test_lines_that_say_nothing(self):
+        (self.etc / 'subuid').write_bytes(
+            b'\n#\nann\nann:1\nann:x:5\nann:2000224256:0\nann:-1:4294967295\n'
+            b'ann:2000224256:65536:more\n\xff\xfe:100000:65536\n'
         )
+        self.read()
 
-    def test_root_is_not_mapped(self):
-        """Then nothing in the container would be root of it."""
-        self.assert_refused(['1:100000:65536'], '0, the root')
-        self.assert_refused(['0:100000:0'], '0, the root')
+    def test_name_that_is_no_text(self):
+        (self.etc / 'subuid').write_bytes(b'\xff:2000224256:65536\n')
+        self.assert_refused('line 1')
 
-    def test_root_would_be_root(self):
-        self.assert_refused(['0:0:65536'], 'root (0)')
-        self.assert_refused(['0:100000:65536', '70000:0:1'], 'root (0)')
+    def test_file_that_cannot_be_read(self):
+        """It may give away anything."""
+        (self.etc / 'subgid').mkdir()
+        self.assert_refused('cannot read', 'subgid', 'Is a directory')
 
-    def test_a_user_would_have_an_account(self):
-        self.assert_refused(['0:60000:65536'], 'nova (64060)')
-        self.assert_refused(['0:64060:1'], 'nova (64060)')
-
-    def test_root_counts_where_nobody_lists_it(self):
-        self.assertRaises(
-            exception.HostNotPrepared,
-            idmaps.parse, 'uid_maps', ['0:0:1'], {},
-        )  # fmt: skip
+    def test_ranges_that_systemd_chooses_from(self):
+        for text in ('1000013824:65536', '2147352576:65536'):
+            self.assertEqual(text, str(self.read(text)))
+            self.assertIn(text, self.log.output)
+            self.assertIn('systemd', self.log.output)
 
 
-class OptionsTest(base.BaseTestCase):
-    def read(self, uids, gids):
-        return idmaps.IDMaps.from_options(
-            types.SimpleNamespace(uid_maps=uids, gid_maps=gids)
-        )
+class HelperTest(base.BaseTestCase):
+    """What the privileged helper is asked for."""
 
-    def test_none(self):
-        self.assertIsNone(self.read([], []))
+    def setUp(self):
+        super().setUp()
+        self.asked = []
+        self.error = None
 
-    def test_both(self):
-        maps = ['0:3000000000:65536']
-        found = self.read(maps, maps)
-        self.assertEqual(((0, 3000000000, 65536),), found.uids)
-        self.assertEqual(found.uids, found.gids)
-
-    def test_one_of_them_is_no_protection(self):
-        maps = ['0:3000000000:65536']
-        for uids, gids in ((maps, []), ([], maps)):
-            self.assertRaises(exception.HostNotPrepared, self.read, uids, gids)
-
-    def test_this_host_has_accounts(self):
-        self.assertRaises(
-            exception.HostNotPrepared,
-            self.read, ['0:1:65536'], ['0:100000:65536'],
-        )  # fmt: skip
-
-
-class PutOnTest(base.BaseTestCase):
-    """Where the privileged helper, which follows no links, is sent."""
-
-    def test_directory_of_servers_is_a_link(self):
-        top = pathlib.Path(self.useFixture(fixtures.TempDir()).path).resolve()
-        (top / 'disk2' / 'server' / 'rootfs').mkdir(parents=True)
-        (top / 'instances').symlink_to(top / 'disk2')
-        asked = []
+    def files(self):
+        this = self
 
         class Recorder(files.Files):
-            def map_owners(self, path, uids, gids):
-                asked.append((path, uids, gids))
+            def map_owners(self, server, first_id):
+                this.asked.append((server, first_id))
+                if this.error:
+                    raise OSError(this.error, os.strerror(this.error))
 
-        maps = ((0, 3000000000, 65536),)
-        idmaps.IDMaps(maps, maps).put_on(
-            str(top / 'instances' / 'server' / 'rootfs'), Recorder()
-        )
-        self.assertEqual(
-            [(str(top / 'disk2' / 'server' / 'rootfs'), maps, maps)], asked
-        )
+            def check_mount_helper(self, id_pool, instances_path):
+                this.asked.append((id_pool, instances_path))
+
+        return Recorder()
+
+    def test_a_server_and_a_range(self):
+        idmaps.put_on('a-uuid', 2000224256, self.files())
+        self.assertEqual([('a-uuid', 2000224256)], self.asked)
+
+    def test_refused(self):
+        for number, hint in ((errno.EINVAL, True), (errno.EACCES, False)):
+            self.error = number
+            refusal = self.assertRaises(
+                exception.HostNotPrepared,
+                idmaps.put_on, 'a-uuid', 2000224256, self.files(),
+            )  # fmt: skip
+            self.assertIn(os.strerror(number), str(refusal))
+            self.assertEqual(hint, 'Linux 5.12' in str(refusal))
+
+    def test_configuration(self):
+        pool = idmaps.IDPool.parse(POOL)
+        idmaps.check_helper(pool, '/srv/instances', self.files())
+        self.assertEqual([(POOL, '/srv/instances')], self.asked)

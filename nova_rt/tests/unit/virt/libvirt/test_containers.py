@@ -22,9 +22,14 @@ from nova.virt.libvirt import blockinfo
 from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import driver as nova_driver
 
-from nova_rt.host import idmaps
+from nova_rt import id_pool
 from nova_rt.tests.fixtures import disks as real
-from nova_rt.virt.libvirt import containers, disks
+from nova_rt.virt.libvirt import (
+    containers,
+    disks,
+    id_ranges,
+    user_namespaces,
+)
 
 #: What flavors count root disks in: small ones will do.
 _GIB = 32 << 20
@@ -685,23 +690,23 @@ class DevicesTest(Machine):
 class OwnersTest(Machine):
     """A host knows whose files it can run."""
 
-    def map(self, count):
-        maps = ((0, 100000, count),)
-        self.driver._rt_idmaps = idmaps.IDMaps(maps, maps)
-
     def test_start_notes_and_move_checks(self):
-        self.map(65536)
-        with mock.patch.object(containers.disk_api, 'setup_container') as put:
+        """Of a host that maps nothing, to one that maps a range."""
+        with mock.patch.object(
+            user_namespaces.disk_api, 'setup_container'
+        ) as put:
             put.side_effect = exception.NovaException('enough')
             self.assertRaises(
                 exception.NovaException,
                 self.driver._create_domain_setup_lxc,
-                None, self.instance, None, None,
+                None, self.instance, self.instance.image_meta, {},
             )  # fmt: skip
-        containers.check_owners(self.driver, self.instance)
-        self.map(65535)
+        user_namespaces.check_owners(self.driver, self.instance)
+        self.driver._rt_ids = id_ranges.IDRanges(
+            id_pool.IDPool(id_pool.SIZE, id_pool.SIZE), self.driver._host
+        )
         self.assertRaises(
             exception.ComputeResourcesUnavailable,
-            containers.check_owners, self.driver, self.instance,
+            user_namespaces.check_owners, self.driver, self.instance,
         )  # fmt: skip
-        containers.check_owners(fake.FakeDriver(None), self.instance)
+        user_namespaces.check_owners(fake.FakeDriver(None), self.instance)
