@@ -86,9 +86,13 @@ host = {host}
 my_ip = {address}
 [nova_rt]
 cpu_set = {cpus}
+id_pool = {ids}
 [nova_rt_exporter]
 listen_address = {listen}
 """
+
+# The hosts are one machine, whose users have an ID once.
+_ID_POOLS = ('2000224256:65536000', '2065760256:65536000')
 
 _WRAPPER = """#!/bin/sh
 # Run the OpenStack client inside the lab, from anywhere. Written by the lab.
@@ -188,18 +192,23 @@ def _write_second() -> None:
         put(second.ETC / 'libvirt' / name, text, 0o600)
     hosts = (namespace.HOST_NAME, second.HOST)
     cpu_sets = second.cpu_sets(second.online())
-    for directory, host, address, cpus, listen in zip(
+    for directory, host, address, cpus, listen, ids in zip(
         (own, second.ETC / 'nova'),
         hosts,
         second.ADDRESSES,
         cpu_sets,
         ('127.0.0.1', second.ADDRESSES[1]),
+        _ID_POOLS,
         strict=True,
     ):
         for name in ('nova-compute.conf', 'nova-compute-stock.conf'):
             text = (paths.TEMPLATES / name).read_text()
             text += _COMPUTE.format(
-                host=host, address=address, cpus=cpus, listen=listen
+                host=host,
+                address=address,
+                cpus=cpus,
+                listen=listen,
+                ids=ids,
             )
             put(directory / name, text, 0o640)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The root of a container is nobody on the host; its disk knows nothing."""
+"""A container's root is nobody on the host; its disk knows nothing."""
 
 import pathlib
 import subprocess
@@ -7,7 +7,8 @@ import subprocess
 from lab import world
 from lab.tests import base
 
-_FIRST = 100000
+#: IDs of a server.
+_SIZE = 65536
 
 
 class UserNamespacesTest(base.LabTestCase):
@@ -50,20 +51,37 @@ class UserNamespacesTest(base.LabTestCase):
             int(words[words.index(key) + 1]) for key in ('User:', 'Group:')
         )
 
+    def first(self, server):
+        """Return the first ID of a server's range, which its root has."""
+        ((user, group),) = self.users(server)
+        self.assertEqual(user, group)
+        self.assertEqual(0, user % _SIZE)
+        self.assertGreater(user, 0)
+        return user
+
     def assert_mapped(self, server):
-        self.assertEqual({(_FIRST, _FIRST)}, self.users(server))
+        first = self.first(server)
         for path in ('', 'bin/busybox', 'root'):
             stat = (self.root(server) / path).stat()
-            self.assertEqual((_FIRST, _FIRST), (stat.st_uid, stat.st_gid))
+            self.assertEqual((first, first), (stat.st_uid, stat.st_gid))
+        return first
+
+    def test_each_server_has_its_own(self):
+        servers = [
+            self.create(flavor)
+            for flavor in ('rt.tiny', base.PLAIN, 'rt.tiny', base.PLAIN)
+        ]
+        found = {self.assert_mapped(each) for each in servers}
+        self.assertEqual(4, len(found))
 
     def test_every_start_of_every_server(self):
         for flavor in ('rt.tiny', base.PLAIN):
             with self.subTest(flavor):
                 server = self.create(flavor)
-                self.assert_mapped(server)
+                first = self.assert_mapped(server)
                 self.cloud.compute.reboot_server(server, 'HARD')
                 self.reach(server, 'ACTIVE')
-                self.assert_mapped(server)
+                self.assertEqual(first, self.assert_mapped(server))
                 self.cloud.compute.stop_server(server)
                 stopped = self.reach(server, 'SHUTOFF')
                 for path in ('/', '/bin/busybox', '/root'):
@@ -81,7 +99,7 @@ class UserNamespacesTest(base.LabTestCase):
             ),
             check=True,
         )  # fmt: skip
-        self.assertEqual(_FIRST, made.stat().st_uid)
+        self.assertEqual(self.first(server), made.stat().st_uid)
         image = self.cloud.compute.create_server_image(
             server.id, 'e2e-snapshot', wait=True
         )

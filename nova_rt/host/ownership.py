@@ -5,9 +5,16 @@ They are the host's root's, and nobody else writes to them. libvirt leaves
 them so on cgroup v1. On cgroup v2 it gives the container's group with all its
 files to the container's root (src/util/vircgroupv2.c, virCgroupV2SetOwner()),
 and the kernel then lets that root change its CPUs, or give up its
-reservation. The roots of all containers are the same user of the host: each
-could also do it to the others, and stop all their tasks (``cgroup.freeze``,
-``cgroup.kill``, ``cpu.max``).
+reservation.
+
+They are taken back right after each start, which leaves some milliseconds:
+the controller gives the group away before it lets the container's first
+process go on (src/lxc/lxc_controller.c, virLXCControllerRun(): cgroup limits,
+user namespace, lxcContainerSendContinue()), and libvirt runs no hook between
+the two and cannot start a container paused. A file that this process opens
+meanwhile stays open for writing, since kernfs looks at permissions in open()
+alone. It is one of its own groups: the roots of other containers are other
+users of the host (:mod:`nova_rt.id_pool`), and open nothing at any time.
 """
 
 import os

@@ -82,8 +82,8 @@ _CLOUD = [
     cfg.BoolOpt(
         'user_namespaces',
         default=True,
-        help='Whether containers have user namespaces (``[libvirt] '
-        'uid_maps``).',
+        help='Whether containers have user namespaces (``[nova_rt] '
+        'id_pool``).',
     ),
 ]
 

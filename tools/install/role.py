@@ -74,7 +74,7 @@ _REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     'compute': [
         ({'nova_rt_cpu_set': ''}, 'share no CPU'),
         ({'nova_rt_cpu_set': '0-1'}, 'share no CPU'),
-        ({'nova_rt_uid_maps': '0:100000'}, 'start:target:count'),
+        ({'nova_rt_id_pool': '100000:65536'}, 'multiples of 65536'),
     ],
 }
 #: For each part a change, and the services that have to be started anew.

@@ -227,8 +227,7 @@ class SingleNodeTest(Case):
     def test_compute(self):
         for section, name, value in (
             ('DEFAULT', 'compute_driver', 'nova_rt.RTLibvirtDriver'),
-            ('libvirt', 'uid_maps', '0:1900000000:65536'),
-            ('libvirt', 'gid_maps', '0:1900000000:65536'),
+            ('nova_rt', 'id_pool', '2000224256:65536000'),
             ('nova_rt', 'partition', 'machine'),
             ('nova_rt', 'report', 'True'),
         ):

@@ -13,7 +13,7 @@ from nova_rt.tests.functional import base
 
 
 class PlainServerTest(base.RTServersTestBase):
-    """One thing differs: a network namespace of its own."""
+    """Two things differ: namespaces of its own for its network and users."""
 
     def setUp(self):
         super().setUp()
@@ -50,6 +50,9 @@ class PlainServerTest(base.RTServersTestBase):
         self.use_stock_compute()
         self._reboot_server(server, hard=True)
         stock = self.definition(server)
+        maps = ours.find('idmap')
+        self.assertEqual(2, len(maps))
+        ours.remove(maps)
         features = ours.find('features')
         privnet = features.find('privnet')
         self.assertIsNotNone(privnet)
@@ -169,18 +172,3 @@ class GroupsTest(base.RTServersTestBase):
         log = self.stdlog.logger.output
         self.assertEqual(1, log.count('Could not take the control groups'))
         self.assertIn('no (EMFILE)', log)
-
-    def test_one_that_ends_at_once(self):
-        """It is left to Nova, as ever."""
-
-        def end(files, group):
-            self.guest(server).poweroff()
-            raise OSError(errno.ENOENT, 'no')
-
-        server = self.server
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.files.Files.take_files', end)
-        )
-        self._stop_server(server)
-        self._start_server(server)
-        self.assertFalse(self.guest(server).is_active())

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of containers without a reservation: taken from their roots."""
+
+import errno
+
+import fixtures
+
+from nova_rt import exception
+from nova_rt.tests.unit.virt.libvirt import base, test_running
+from nova_rt.virt.libvirt import running, verdicts
+
+
+class ProtectTest(base.TestBase):
+    def setUp(self):
+        super().setUp()
+        self.hypervisor = test_running.Hypervisor(self.kernel)
+        self.running = running.RunningContainers(
+            self.host, self.hypervisor, self.reservations, verdicts.Verdicts(1)
+        )
+        self.reservations.adopt([])
+        self.guest = self.hypervisor.start('plain', 100, '<x/>')
+        self.group = self.kernel.group_of(100)
+        self.kernel.own(self.group, 100_000, 0o755)
+        self.stopped = []
+
+    def owner(self):
+        return self.kernel.owner_of(self.group)[0]
+
+    def protect(self):
+        self.running.protect('plain', lambda: self.stopped.append('plain'))
+
+    def refuse(self, number, end=False):
+        def refuse(files, group):
+            if end:
+                self.guest.poweroff()
+            raise OSError(number, 'no')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.host.files.Files.take_files', refuse)
+        )
+
+    def test_taken(self):
+        self.protect()
+        self.assertEqual(0, self.owner())
+        self.assertEqual([], self.stopped)
+
+    def test_cannot_be_taken(self):
+        """It does not run with them."""
+        self.refuse(errno.EPERM)
+        refusal = self.assertRaises(exception.HostNotPrepared, self.protect)
+        self.assertIn('no (EPERM)', str(refusal))
+        self.assertEqual(['plain'], self.stopped)
+
+    def test_it_has_ended_by_itself(self):
+        self.refuse(errno.ENOENT, end=True)
+        self.protect()
+        self.protect()
+        self.assertEqual([], self.stopped)
+
+    def test_libvirt_does_not_say(self):
+        self.hypervisor.broken.add('plain')
+        self.assertRaises(exception.HostNotPrepared, self.protect)
+        self.assertEqual(['plain'], self.stopped)
+
+    def test_check(self):
+        self.running.verify('plain')
+        self.assertEqual(0, self.owner())
+
+    def test_check_that_cannot(self):
+        """Reported once, and stopped never."""
+        self.refuse(errno.EMFILE)
+        for _ in range(3):
+            self.running.verify('plain')
+        self.assertTrue(self.guest.is_active())
+        self.assertEqual(1, self.log.output.count('Could not take'))
+        self.assertEqual([], self.events)
