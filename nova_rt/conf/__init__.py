@@ -20,6 +20,9 @@ GROUP = cfg.OptGroup(
     'service. Each option names the services that read it.',
 )
 
+#: Of a file of /proc/sys/user.
+_LARGEST = 2**31 - 1
+
 API_SCHEDULER_OPTS = [
     cfg.StrOpt(
         'hints',
@@ -197,6 +200,45 @@ host, keeps ``CAP_SYS_NICE`` and is kept from the rest by little.
 nova-rt-compute does not start like that unless this option is set. Set it only
 if you trust every user of the cloud as you trust root. Read by nova-rt-compute
 when it starts.
+""",
+    ),
+    cfg.IntOpt(
+        'max_inotify_instances',
+        default=64,
+        min=1,
+        max=_LARGEST,
+        help="""
+inotify instances, and fanotify groups, of one container.
+
+The kernel charges them to the root user of this host as well, of whom all
+containers together cannot have more than ``fs.inotify.max_user_instances``
+(128 by default): raise that to more than this option times the number of
+servers. Read by the privileged helper of nova-rt-compute when a container
+starts, and when nova-rt-compute starts.
+""",
+    ),
+    cfg.IntOpt(
+        'max_inotify_watches',
+        default=65536,
+        min=1,
+        max=_LARGEST,
+        help="""
+Watches of inotify, and marks of fanotify, of one container.
+
+See ``max_inotify_instances``; the host's limit is
+``fs.inotify.max_user_watches``.
+""",
+    ),
+    cfg.IntOpt(
+        'max_namespaces',
+        default=256,
+        min=0,
+        max=_LARGEST,
+        help="""
+Namespaces of each kind that one container can make; with 0, none.
+
+Containers and browsers inside a container need some. See
+``max_inotify_instances``.
 """,
     ),
     cfg.IntOpt(

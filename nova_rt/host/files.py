@@ -18,6 +18,7 @@ from nova_rt import exception
 import nova_rt.privsep
 import nova_rt.privsep.cgroup
 import nova_rt.privsep.idmap
+import nova_rt.privsep.limits
 
 _Context = priv_context.PrivContext
 
@@ -184,6 +185,15 @@ class Files:
         """
         _start(nova_rt.privsep.mount_pctxt)
         nova_rt.privsep.idmap.map_owners(server, first_id)
+
+    def limit(self, controller: int) -> None:
+        """Limit what a container may charge to the host's root.
+
+        :param controller: its libvirt_lxc process
+        :raises OSError: with the kernel's errno
+        """
+        _start(nova_rt.privsep.mount_pctxt)
+        nova_rt.privsep.limits.limit(controller)
 
     def _call(self, name: str, *args: object) -> None:
         """Call a function of the helper for control groups.

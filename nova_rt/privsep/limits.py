@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Privileged: limits of what a container's root takes from the host's root.
+
+The kernel charges some objects to a user in every user namespace above it, and
+above a container's that is the user who made the namespace: libvirt, so the
+host's root (Linux kernel/ucount.c, inc_ucount()). A namespace begins without
+limits of its own, so that 128 inotify instances of one container leave none to
+the host's root and to every other container.
+
+The limits are files of ``/proc/sys/user`` that show those of the namespace of
+whoever opens them. Here a process enters the namespace to write them; inside,
+only CAP_SYS_RESOURCE can raise them again, which containers are not given.
+
+Nothing here trusts its caller: the process must be in the partition and in a
+user namespace other than this one, and the numbers are those of this
+process's own configuration.
+"""
+
+from collections.abc import Mapping
+import errno
+import os
+import subprocess
+
+from oslo_config import cfg
+
+from nova_rt import conf
+import nova_rt.privsep
+from nova_rt.privsep import tasks
+from nova_rt.privsep.kernel import Kernel
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+#: Files of /proc/sys/user -> option of nova_rt.
+_OPTIONS = {
+    'max_inotify_instances': 'max_inotify_instances',
+    'max_fanotify_groups': 'max_inotify_instances',
+    'max_inotify_watches': 'max_inotify_watches',
+    'max_fanotify_marks': 'max_inotify_watches',
+    **{
+        f'max_{kind}_namespaces': 'max_namespaces'
+        for kind in (
+            'cgroup', 'ipc', 'mnt', 'net', 'pid', 'time', 'user', 'uts',
+        )
+    },
+}  # fmt: skip
+
+#: Writes pairs of a name and a number, and reads each back.
+_SCRIPT = """
+cd /proc/sys/user
+while [ $# -gt 0 ]; do
+    if [ -e "$1" ]; then
+        echo "$2" >"$1"
+        [ "$(cat "$1")" = "$2" ]
+    fi
+    shift 2
+done
+"""
+
+
+@nova_rt.privsep.mount_pctxt.entrypoint
+def limit(controller: int) -> None:
+    """Limit what the container of a process may charge to the host's root.
+
+    :param controller: the container's libvirt_lxc, the parent of its first
+        process
+    :raises OSError: EACCES if its first process is not in the partition, or
+        in no user namespace of its own; ESRCH if there is none; EIO if a
+        limit is not held
+    """
+    _limit(Kernel(), controller, _configured())
+
+
+def _configured() -> dict[str, int]:
+    conf.register_opts(cfg.CONF)
+    return {
+        name: cfg.CONF.nova_rt[option] for name, option in _OPTIONS.items()
+    }
+
+
+def _limit(kernel: Kernel, controller: int, limits: Mapping[str, int]) -> None:
+    process = _open_first(kernel, int(controller))
+    try:
+        _check_partition(kernel, process)
+        namespace = os.open(
+            'ns/user', os.O_RDONLY | os.O_CLOEXEC, dir_fd=process
+        )
+    finally:
+        os.close(process)
+    try:
+        if os.path.samestat(
+            os.fstat(namespace), os.stat(f'{kernel.proc}/self/ns/user')
+        ):
+            raise PermissionError(
+                errno.EACCES,
+                f'the container of process {controller} has no user namespace',
+            )
+        _write(namespace, limits)
+    finally:
+        os.close(namespace)
+
+
+def _open_first(kernel: Kernel, controller: int) -> int:
+    """Open the directory in proc of a controller's first child.
+
+    :raises OSError: ESRCH if there is none
+    """
+    path = f'{kernel.proc}/{controller}/task/{controller}/children'
+    try:
+        with open(path, encoding='ascii') as file:
+            children = file.read().split()
+        if children:
+            return os.open(f'{kernel.proc}/{children[0]}', _DIRECTORY)
+    except FileNotFoundError:
+        pass
+    raise ProcessLookupError(
+        errno.ESRCH, f'process {controller} is no container that runs'
+    )
+
+
+def _check_partition(kernel: Kernel, process: int) -> None:
+    # On cgroup v1 the cpu controller has a hierarchy of its own.
+    group = tasks.read_group(process, 'cpu') or tasks.read_group(process, '')
+    partition = kernel.partition.strip('/')
+    if not group.startswith(f'/{partition}/'):
+        raise PermissionError(
+            errno.EACCES, f'{group} is not in the partition {partition!r}'
+        )
+
+
+def _write(namespace: int, limits: Mapping[str, int]) -> None:
+    """Write limits in a user namespace.
+
+    :raises OSError: EIO if one is not held
+    """
+    pairs = [str(word) for pair in limits.items() for word in pair]
+    # A program of its own: a process with threads cannot enter one.
+    done = subprocess.run(
+        [
+            'nsenter', f'--user=/proc/self/fd/{namespace}',
+            'sh', '-euc', _SCRIPT, 'sh', *pairs,
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        pass_fds=(namespace,),
+    )  # fmt: skip
+    if done.returncode:
+        said = done.stderr.decode(errors='replace').strip()
+        raise OSError(errno.EIO, f'limits of a user namespace: {said}')

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements of a container's ``<features>`` that Nova does not know."""
+
+from typing import Any
+
+from nova.virt.libvirt import config
+
+
+class LibvirtConfigGuestFeatureCapabilities(config.LibvirtConfigGuestFeature):
+    """What a container's root may do within its own user namespace.
+
+    Without CAP_SYS_RESOURCE it cannot raise the limits of the namespace
+    (:mod:`nova_rt.privsep.limits`). Whatever else the capability is for, the
+    kernel wants it in the host's namespace.
+    """
+
+    def __init__(self) -> None:
+        super().__init__('capabilities')
+
+    def format_dom(self) -> Any:
+        """Make the element, as libvirt's formatdomain.html has it.
+
+        :returns: what belongs into the domain's XML
+        """
+        root = super().format_dom()
+        root.set('policy', 'default')
+        dropped = self._new_node('sys_resource')
+        dropped.set('state', 'off')
+        root.append(dropped)
+        return root
