@@ -21,6 +21,7 @@ _CAPABILITIES = {
     'CAP_SETGID': 6,
     'CAP_SETUID': 7,
     'CAP_NET_ADMIN': 12,
+    'CAP_SYS_PTRACE': 19,
     'CAP_SYS_ADMIN': 21,
     'CAP_SYS_NICE': 23,
     'CAP_SYS_RESOURCE': 24,

@@ -12,8 +12,9 @@
 
 ``mount_pctxt`` puts id-mapped mounts in place: CAP_SYS_ADMIN to mount,
 CAP_SETUID and CAP_SETGID to describe a user namespace, CAP_DAC_READ_SEARCH to
-reach a root file system. It is a helper of its own, so that the one that
-writes to control groups has none of these.
+reach a root file system, and CAP_SYS_PTRACE to enter the user namespace of a
+first process that has not executed its program yet. It is a helper of its own,
+so that the one that writes to control groups has none of these.
 """
 
 from oslo_privsep import capabilities, priv_context
@@ -38,5 +39,6 @@ mount_pctxt = priv_context.PrivContext(
         capabilities.CAP_SETGID,
         capabilities.CAP_SETUID,
         capabilities.CAP_SYS_ADMIN,
+        capabilities.CAP_SYS_PTRACE,
     ],
 )

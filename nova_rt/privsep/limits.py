@@ -81,6 +81,8 @@ def _limit(kernel: Kernel, controller: int, limits: Mapping[str, int]) -> None:
     process = _open_first(kernel, int(controller))
     try:
         _check_partition(kernel, process)
+        # It may have the memory of libvirt_lxc still, until it executes its
+        # program: only CAP_SYS_PTRACE in the host's namespace will do then.
         namespace = os.open(
             'ns/user', os.O_RDONLY | os.O_CLOEXEC, dir_fd=process
         )

@@ -91,6 +91,8 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         #: Servers whose root file systems had their owners mapped, in order,
         #: with the first ID of their range.
         self.mapped = []
+        #: Processes of the containers that were limited, in order.
+        self.limited = []
         self._fake_mounts()
         self._fake_hosts()
         self.flags(use_cow_images=False)
@@ -120,8 +122,12 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
             self.assertEqual(base.CONF.nova_rt.id_pool, pool)
             self.assertEqual(base.CONF.instances_path, instances_path)
 
+        def limit(files, controller):
+            self.limited.append(controller)
+
         for name, fake in (
             ('map_owners', map_owners), ('check_mount_helper', check),
+            ('limit', limit),
         ):  # fmt: skip
             self.useFixture(
                 fixtures.MonkeyPatch(f'nova_rt.host.files.Files.{name}', fake)

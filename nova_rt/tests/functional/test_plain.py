@@ -57,6 +57,9 @@ class PlainServerTest(base.RTServersTestBase):
         privnet = features.find('privnet')
         self.assertIsNotNone(privnet)
         features.remove(privnet)
+        dropped = features.find('capabilities')
+        self.assertEqual(['sys_resource'], [each.tag for each in dropped])
+        features.remove(dropped)
         if stock.find('features') is None:
             self.assertEqual(0, len(features))
             ours.remove(features)
@@ -162,6 +165,59 @@ class GroupsTest(base.RTServersTestBase):
                       self.stdlog.logger.output)  # fmt: skip
         self.assert_nothing_left(of=[server])
 
+    def refuse_limits(self, number):
+        """From now on, no user namespace can be given limits."""
+
+        def refuse(files, controller):
+            raise OSError(number, 'no')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.host.files.Files.limit', refuse)
+        )
+
+    def test_limited_at_every_start(self):
+        for server in (self.server, self.create(self.rt_flavor())):
+            self.assertEqual([self.guest(server).id], self.limited)
+            self.limited.clear()
+            self._reboot_server(server, hard=True)
+            self.verify()
+            self.assertEqual([self.guest(server).id], self.limited)
+            self.limited.clear()
+
+    def test_limits_of_what_runs(self):
+        """It was started by an earlier release."""
+        self.limited.clear()
+        self.restart_compute_service('compute1')
+        self.assertEqual([self.guest(self.server).id], self.limited)
+
+    def test_cannot_be_limited_at_a_start(self):
+        self.refuse_limits(errno.EIO)
+        for flavor in (self._create_flavor(memory_mb=64), self.rt_flavor()):
+            server = self.create(flavor, state='ERROR')
+            self.assertIn('takes from the root of this host: no (EIO)',
+                          self.stdlog.logger.output)  # fmt: skip
+            self._delete_server(server)
+
+    def test_cannot_be_limited_later(self):
+        """Reported; it runs on, and gets its limits at the next check."""
+        real_time = self.create(self.rt_flavor())
+        self.refuse_limits(errno.EMFILE)
+        self.restart_compute_service('compute1')
+        self.verify()
+        for server in (self.server, real_time):
+            self.assertTrue(self.guest(server).is_active())
+        self.assertIn('no (EMFILE)', self.stdlog.logger.output)
+        self.limited.clear()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.limit',
+                lambda files, controller: self.limited.append(controller),
+            )
+        )
+        self.verify()
+        pids = [self.guest(each).id for each in (self.server, real_time)]
+        self.assertCountEqual(pids, self.limited)
+
     def test_cannot_be_taken_later(self):
         """Reported once; it runs on."""
         self.give()
@@ -170,5 +226,5 @@ class GroupsTest(base.RTServersTestBase):
             self.verify()
         self.assertTrue(self.guest(self.server).is_active())
         log = self.stdlog.logger.output
-        self.assertEqual(1, log.count('Could not take the control groups'))
+        self.assertEqual(1, log.count('Could not protect the host from'))
         self.assertIn('no (EMFILE)', log)

@@ -82,7 +82,9 @@ class RTLibvirtDriver(containers.ContainerDriver):
             self._rt_host.start()
         except exception.HostError as err:
             raise nova_exception.InvalidConfiguration(str(err)) from err
-        self.reservations.in_user_namespaces = self._rt_ids is not None
+        in_namespaces = self._rt_ids is not None
+        self.reservations.in_user_namespaces = in_namespaces
+        self.running.protection.limits = in_namespaces
         self._rt_name = host
         super().init_host(host)
         if self._rt_ids is not None:
@@ -201,7 +203,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             guest = create()
             try:
                 if rec is None:
-                    self.running.protect(instance.uuid, stop)
+                    self.running.protection.protect(instance.uuid, stop)
                 else:
                     self.running.apply(guest, rec, stop)
             except exception.HostError as err:

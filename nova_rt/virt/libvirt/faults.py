@@ -7,6 +7,8 @@ exception_to_dict()). What Nova's exceptions say before the reason, the
 server's UUID among it, would push the numbers out.
 """
 
+import errno
+
 from nova import exception
 import nova.conf
 
@@ -49,6 +51,19 @@ def tell_failure(failure: exception.RescheduledException) -> str:
     ):
         return str(failure.kwargs['reason'])
     return type(error or failure).__name__
+
+
+def describe(error: Exception) -> str:
+    """Name an error in a log, with its errno or class.
+
+    :returns: one line
+    """
+    if isinstance(error, OSError):
+        name = errno.errorcode.get(error.errno or 0, type(error).__name__)
+        return f'{error.strerror or error} ({name})'
+    if isinstance(error, rt_exception.NovaRTError):
+        return str(error)
+    return f'{type(error).__name__}: {error}'
 
 
 class ActionRefused(exception.Invalid):

@@ -11,7 +11,6 @@ corrected like the kernel's side.
 
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
-import errno
 
 import libvirt
 from nova.virt.libvirt import guest as libvirt_guest
@@ -22,7 +21,7 @@ from oslo_log import log as logging
 from nova_rt import events, exception, record
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Usage
-from nova_rt.virt.libvirt import left, metadata
+from nova_rt.virt.libvirt import domains, faults, left, metadata, protection
 from nova_rt.virt.libvirt.reservations import Reservations
 from nova_rt.virt.libvirt.verdicts import Verdicts
 
@@ -45,9 +44,12 @@ class RunningContainers:
     ) -> None:
         self._verdicts = verdicts
         self._host = host
-        self._hypervisor = hypervisor
         self._reservations = reservations
         self._seam = reservations.seam
+        #: Containers by UUID, as libvirt has them.
+        self.domains = domains.Domains(hypervisor)
+        #: What keeps their roots from all that is not theirs.
+        self.protection = protection.Protection(host, self.domains, verdicts)
         #: What is not a running container's any more.
         self.left = left.LeftGroups(host, hypervisor)
 
@@ -58,7 +60,7 @@ class RunningContainers:
             count, or the server does not run
         :raises OSError: with the kernel's errno
         """
-        guest = self._running(uuid)
+        guest = self.domains.find_running(uuid)
         return None if guest is None else self._host.read_usage(guest.id)
 
     @contextlib.contextmanager
@@ -83,7 +85,7 @@ class RunningContainers:
             # Not guest.id: the object that started a container keeps the ID
             # of the stopped one, libvirt's LXC driver does not hand back the
             # new.
-            started = self._running(guest.uuid)
+            started = self.domains.find_running(guest.uuid)
             if started is None:
                 raise exception.ReservationNotApplied(
                     'the container has ended before it had its reservation; '
@@ -91,31 +93,11 @@ class RunningContainers:
                 )
             pid = started.id
             self.left.make_room(lambda: self._host.apply(pid, rec))
+            self.protection.limit(guest.uuid, pid)
         except Exception as err:
             self._stop(guest.uuid, str(err), stop, at_start=True)
             raise
         self._seam.emit(events.Applied(guest.uuid, rec))
-
-    def protect(self, uuid: str, stop: Callable[[], None]) -> None:
-        """Take the groups of a container that was just started from its root.
-
-        For one without a reservation: its root could widen its CPUs, onto
-        those of others.
-
-        :param stop: stops the container; called if that cannot be done
-        :raises HostNotPrepared: if so
-        """
-        try:
-            started = self._running(uuid)
-            if started is not None:
-                self._host.take_groups(started.id)
-        except (OSError, libvirt.libvirtError) as err:
-            if isinstance(err, OSError) and self._running(uuid) is None:
-                return  # It has ended by itself.
-            stop()
-            raise exception.HostNotPrepared(
-                f'cannot take its groups from its root: {_describe(err)}'
-            ) from err
 
     def find_outside(self) -> dict[str, str]:
         """Look which running containers are not in the partition.
@@ -127,7 +109,7 @@ class RunningContainers:
         outside = {}
         for uuid in self._reservations.list_servers():
             try:
-                guest = self._running(uuid)
+                guest = self.domains.find_running(uuid)
                 if guest is None:
                     continue
                 group = self._host.find_outside(guest.id)
@@ -147,15 +129,12 @@ class RunningContainers:
         :returns: their UUIDs
         :raises libvirtError: if libvirt does not say
         """
-        return {
-            guest.uuid
-            for guest in self._hypervisor.list_guests(only_running=True)
-        }
+        return {guest.uuid for guest in self.domains.list_running()}
 
     def verify_all(self) -> None:
         """Verify every running container, after what is left of others."""
         self.left.reclaim()
-        guests = self._hypervisor.list_guests(only_running=True)
+        guests = self.domains.list_running()
         self._verdicts.forget_all_but([guest.uuid for guest in guests])
         for guest in guests:
             self.verify(guest.uuid)
@@ -182,7 +161,7 @@ class RunningContainers:
         if not isinstance(event, events.Added | events.Dropped):
             return
         with lockutils.lock(f'nova_rt-container-{event.uuid}'):
-            guest = self._find_guest(event.uuid)
+            guest = self.domains.find(event.uuid)
             rec = self._reservations.get_record(event.uuid)
             # A domain that carries no record, or another, gets the right one
             # when its container is started, or verified.
@@ -194,14 +173,15 @@ class RunningContainers:
                 self._correct_copy(guest, rec)
 
     def _verify(self, uuid: str) -> None:
-        guest = self._running(uuid)
+        guest = self.domains.find_running(uuid)
         if guest is None:
             self._verdicts.forget(uuid)
+            self.protection.forget(uuid)
             return
         pid = guest.id
         rec = self._reservations.get_record(uuid)
         if rec is None:
-            self._protect_running(uuid, pid)
+            self.protection.protect_again(uuid, pid)
             self._warn_of_unknown(guest)
             return
         try:
@@ -214,14 +194,15 @@ class RunningContainers:
                 self._correct_copy(guest, rec)
             if not difference or self._repair(guest, pid, rec, difference):
                 self._verdicts.forget(uuid)
+            self.protection.limit(uuid, pid)
         except Exception:
-            if self._runs(uuid, pid):
+            if self.domains.runs(uuid, pid):
                 raise
             # A start has its own check.
 
     def _report(self, uuid: str, err: Exception) -> None:
         """Report what kept a check from its end, and leave the container."""
-        reason = _describe(err)
+        reason = faults.describe(err)
         news = self._verdicts.is_news(uuid, 'unverified', reason)
         if news and not isinstance(err, (OSError, exception.NovaRTError)):
             # It may be a bug, which nobody finds without a traceback.
@@ -230,20 +211,6 @@ class RunningContainers:
                 instance_uuid=uuid,
             )  # fmt: skip
         self._seam.emit(events.Unverified(uuid, reason, again=not news))
-
-    def _protect_running(self, uuid: str, pid: int) -> None:
-        """Do the same later, and stop nothing: the next check tries again."""
-        try:
-            self._host.take_groups(pid)
-        except OSError as err:
-            reason = _describe(err)
-            if self._runs(uuid, pid) and self._verdicts.is_news(
-                uuid, 'unprotected', reason
-            ):
-                LOG.error(
-                    'Could not take the control groups of this container from '
-                    'its root: %s', reason, instance_uuid=uuid,
-                )  # fmt: skip
 
     def _warn_of_unknown(self, guest: libvirt_guest.Guest) -> None:
         """Report a container whose reservation nobody claims.
@@ -301,33 +268,8 @@ class RunningContainers:
                 err, instance_uuid=guest.uuid,
             )  # fmt: skip
 
-    def _running(self, uuid: str) -> libvirt_guest.Guest | None:
-        guest = self._find_guest(uuid)
-        return guest if guest is not None and guest.is_active() else None
-
-    def _find_guest(self, uuid: str) -> libvirt_guest.Guest | None:
-        """The domain of a server, if it has one.
-
-        Not by Nova's Host.get_guest(): to report an error of libvirt, that
-        needs more of the server than its UUID, and fails without.
-
-        :raises libvirtError: if libvirt does not say
-        """
-        try:
-            domain = self._hypervisor.get_connection().lookupByUUIDString(uuid)
-        except libvirt.libvirtError as err:
-            if err.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-                return None
-            raise
-        return libvirt_guest.Guest(domain)
-
-    def _runs(self, uuid: str, pid: int) -> bool:
-        """Whether a container was not stopped or started anew meanwhile."""
-        guest = self._running(uuid)
-        return guest is not None and guest.id == pid
-
     def _stop_running(self, uuid: str, pid: int, reason: str) -> None:
-        guest = self._running(uuid)
+        guest = self.domains.find_running(uuid)
         if guest is None or guest.id != pid:
             return
         if not self._verdicts.take_stop():
@@ -355,13 +297,3 @@ class RunningContainers:
             )  # fmt: skip
             raise
         self._seam.emit(events.Stopped(uuid, reason, at_start))
-
-
-def _describe(err: Exception) -> str:
-    """Say what went wrong, with its errno or class."""
-    if isinstance(err, OSError):
-        name = errno.errorcode.get(err.errno or 0, type(err).__name__)
-        return f'{err.strerror or err} ({name})'
-    if isinstance(err, exception.NovaRTError):
-        return str(err)
-    return f'{type(err).__name__}: {err}'

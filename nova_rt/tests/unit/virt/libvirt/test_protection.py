@@ -27,7 +27,9 @@ class ProtectTest(base.TestBase):
         return self.kernel.owner_of(self.group)[0]
 
     def protect(self):
-        self.running.protect('plain', lambda: self.stopped.append('plain'))
+        self.running.protection.protect(
+            'plain', lambda: self.stopped.append('plain')
+        )
 
     def refuse(self, number, end=False):
         def refuse(files, group):
@@ -72,5 +74,59 @@ class ProtectTest(base.TestBase):
         for _ in range(3):
             self.running.verify('plain')
         self.assertTrue(self.guest.is_active())
-        self.assertEqual(1, self.log.output.count('Could not take'))
+        self.assertEqual(1, self.log.output.count('Could not protect'))
         self.assertEqual([], self.events)
+
+
+class LimitsTest(ProtectTest):
+    """The same, and limits of a user namespace."""
+
+    def setUp(self):
+        super().setUp()
+        self.running.protection.limits = True
+        self.limited = []
+        self.answer(0)
+
+    def answer(self, number):
+        def limit(files, controller):
+            if number:
+                raise OSError(number, 'no')
+            self.limited.append(controller)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.host.files.Files.limit', limit)
+        )
+
+    def test_once(self):
+        self.protect()
+        self.running.verify('plain')
+        self.assertEqual([100], self.limited)
+
+    def test_without_user_namespaces(self):
+        self.running.protection.limits = False
+        self.protect()
+        self.assertEqual([], self.limited)
+
+    def test_no_limits(self):
+        self.answer(errno.EIO)
+        refusal = self.assertRaises(exception.HostNotPrepared, self.protect)
+        self.assertIn('no (EIO)', str(refusal))
+        self.assertEqual(['plain'], self.stopped)
+
+    def test_no_limits_later(self):
+        self.answer(errno.EMFILE)
+        for _ in range(3):
+            self.running.verify('plain')
+        self.assertTrue(self.guest.is_active())
+        self.assertEqual(1, self.log.output.count('Could not protect'))
+        self.answer(0)
+        self.running.verify('plain')
+        self.assertEqual([100], self.limited)
+
+    def test_started_anew(self):
+        self.protect()
+        self.guest.poweroff()
+        self.running.verify('plain')
+        self.guest = self.hypervisor.start('plain', 100, '<x/>')
+        self.running.verify('plain')
+        self.assertEqual([100, 100], self.limited)

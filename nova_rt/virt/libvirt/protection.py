@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps the root of a container from what is the host's or others'.
+
+Its groups are made the host's root's, since it could widen its CPUs onto
+those of others, and its user namespace gets limits, since the kernel charges
+what it makes to the host's root. A container that cannot be protected is not
+started; one that runs is reported, and tried again at the next check.
+"""
+
+from collections.abc import Callable, Iterator
+import contextlib
+
+import libvirt
+from oslo_log import log as logging
+
+from nova_rt import exception
+from nova_rt.host import host as rt_host
+from nova_rt.host import limits
+from nova_rt.virt.libvirt import faults
+from nova_rt.virt.libvirt.domains import Domains
+from nova_rt.virt.libvirt.verdicts import Verdicts
+
+LOG = logging.getLogger(__name__)
+
+
+class Protection:
+    """Protects the containers of one host. Any thread may call any method.
+
+    :ivar limits: whether containers have user namespaces, with limits of
+        their own
+    """
+
+    def __init__(
+        self, host: rt_host.Host, domains: Domains, verdicts: Verdicts
+    ) -> None:
+        self.limits = False
+        self._host = host
+        self._domains = domains
+        self._verdicts = verdicts
+        #: UUID -> process of the container that has its limits.
+        self._limited: dict[str, int] = {}
+
+    def protect(self, uuid: str, stop: Callable[[], None]) -> None:
+        """Protect a container that was just started without a reservation.
+
+        :param stop: stops the container; called if that cannot be done
+        :raises HostNotPrepared: if so
+        """
+        try:
+            started = self._domains.find_running(uuid)
+            if started is not None:
+                with _naming('take its groups from its root'):
+                    self._host.take_groups(started.id)
+                self.limit(uuid, started.id)
+        except (exception.HostNotPrepared, libvirt.libvirtError) as err:
+            if (
+                isinstance(err, exception.HostNotPrepared)
+                and self._domains.find_running(uuid) is None
+            ):
+                return  # It has ended by itself.
+            stop()
+            if isinstance(err, exception.HostNotPrepared):
+                raise
+            raise exception.HostNotPrepared(
+                f'cannot protect it from its root: {faults.describe(err)}'
+            ) from err
+
+    def protect_again(self, uuid: str, pid: int) -> None:
+        """Do the same for one that runs, and stop nothing.
+
+        :param pid: its libvirt_lxc process
+        """
+        try:
+            with _naming('take its groups from its root'):
+                self._host.take_groups(pid)
+            self.limit(uuid, pid)
+        except exception.HostNotPrepared as err:
+            reason = str(err)
+            if self._domains.runs(uuid, pid) and self._verdicts.is_news(
+                uuid, 'unprotected', reason
+            ):
+                LOG.error(
+                    'Could not protect the host from this container: %s',
+                    reason, instance_uuid=uuid,
+                )  # fmt: skip
+
+    def limit(self, uuid: str, pid: int) -> None:
+        """Write the limits of a container's user namespace, once.
+
+        Its root cannot raise them again.
+
+        :param pid: its libvirt_lxc process
+        :raises HostNotPrepared: if they cannot be written
+        """
+        if not self.limits or self._limited.get(uuid) == pid:
+            return
+        with _naming('limit what it takes from the root of this host'):
+            limits.put_on(pid)
+        self._limited[uuid] = pid
+
+    def forget(self, uuid: str) -> None:
+        """Forget a container that has ended."""
+        self._limited.pop(uuid, None)
+
+
+@contextlib.contextmanager
+def _naming(what: str) -> Iterator[None]:
+    """Within, an error of the kernel becomes one of this host's set-up.
+
+    :raises HostNotPrepared: with what could not be done, and its errno
+    """
+    try:
+        yield
+    except OSError as err:
+        raise exception.HostNotPrepared(
+            f'cannot {what}: {faults.describe(err)}'
+        ) from err
