@@ -45,9 +45,24 @@ if [ "$(awk '{ print $1, $2, $3; exit }' /proc/self/uid_map)" \
     exit 99
 fi
 
-# The last line that a command says, without its own name and the path.
-said() {
-    tail -n 1 "$work/said" 2>/dev/null | sed 's/.*: //' | tr -d '\t'
+# What a command says goes to a file; these read it without a process more, since
+# there are thousands of attempts.
+heard() {
+    heard=
+    last=
+    while IFS= read -r line || [ -n "$line" ]; do
+        heard="$heard$line
+"
+        last=$line
+    done <"$work/said"
+    # Without the command's own name, the path, and tabs.
+    last=${last##*: }
+    while :; do
+        case $last in
+            *"$tab"*) last=${last%%"$tab"*}${last#*"$tab"} ;;
+            *) return ;;
+        esac
+    done
 }
 
 report() {
@@ -61,30 +76,32 @@ attempt() {
     tried=$((tried + 1))
     if "$@" >"$work/said" 2>&1; then
         breaches=$((breaches + 1))
-        report breach "$name" SUCCEEDED "$(said)"
+        heard
+        report breach "$name" SUCCEEDED "$last"
         return 0
     fi
+    heard
     return 1
 }
 
 # breach NAME COMMAND...: it must be refused.
 breach() {
     attempt "$@" && return
-    case $(cat "$work/said") in
+    case $heard in
         # The last is busybox's mount, of EPERM.
         *'Permission denied'* | *'Operation not permitted'* | \
             *'Read-only file system'* | *'are you root?'*)
-            report breach "$name" refused "$(said)"
+            report breach "$name" refused "$last"
             ;;
         *'No such file'* | *'No such process'* | *'nonexistent directory'*)
-            report breach "$name" unseen "$(said)"
+            report breach "$name" unseen "$last"
             ;;
         *'not found'* | *'does not support'*)
-            report breach "$name" absent "$(said)"
+            report breach "$name" absent "$last"
             ;;
         *)
             breaches=$((breaches + 1))
-            report breach "$name" UNCLEAR "$(said)"
+            report breach "$name" UNCLEAR "$last"
             ;;
     esac
     return 1
@@ -93,7 +110,7 @@ breach() {
 # look NAME COMMAND...: there must be nothing for it to find.
 look() {
     attempt "$@" && return
-    report breach "$name" unseen "$(said)"
+    report breach "$name" unseen "$last"
     return 1
 }
 
@@ -105,7 +122,8 @@ way() {
         report way "$name" 'done' ''
         return 0
     fi
-    report way "$name" refused "$(said)"
+    heard
+    report way "$name" refused "$last"
     return 1
 }
 
@@ -114,11 +132,13 @@ absent() {
     report breach "$1" absent "$2"
 }
 
-# Write to a file what it holds. The subshell: a redirection that fails ends
-# some shells. By echo: busybox's printf says nothing of a write that fails.
+# Write to a file what its first line holds. The subshell: a redirection that
+# fails ends some shells. By echo: busybox's printf says nothing of a write that
+# fails.
 rewrite() {
     (
-        text=$(cat "$1" 2>/dev/null)
+        text=
+        { IFS= read -r text <"$1"; } 2>/dev/null
         echo "${text:-0}" >"$1"
     )
 }
