@@ -206,7 +206,7 @@ class Conductor:
     """A conductor as a process."""
 
     def __init__(self, url: str, connection: str, workers: int) -> None:
-        self._port = rabbitmq.find_port()
+        (self._port,) = rabbitmq.find_ports(1)
         self._top = tempfile.TemporaryDirectory(prefix='nova-rt-bench-')
         path = pathlib.Path(self._top.name)
         (path / 'conf').write_text(

@@ -29,7 +29,7 @@ class RefusalTestCase(base.LabTestCase):
             now = dataclasses.replace(self.look(), servers=before.servers)
             return now == before
 
-        self.wait_for(gone, f'something is left of {server.id}', 30)
+        self.wait_for(gone, f'something is left of {server.id}')
         self.assertEqual({}, self.allocations(server))
 
     def settled(self, server):
