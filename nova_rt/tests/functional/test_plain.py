@@ -176,7 +176,9 @@ class GroupsTest(base.RTServersTestBase):
         )
 
     def test_limited_at_every_start(self):
-        for server in (self.server, self.create(self.rt_flavor())):
+        self.limited.clear()
+        for flavor in (self._create_flavor(memory_mb=64), self.rt_flavor()):
+            server = self.create(flavor)
             self.assertEqual([self.guest(server).id], self.limited)
             self.limited.clear()
             self._reboot_server(server, hard=True)
