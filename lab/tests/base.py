@@ -203,6 +203,13 @@ class LabTestCase(unittest.TestCase):
             found.update(provider['resources'])
         return found
 
+    def assert_nothing_allocated(self, server):
+        """Wait for it: Nova gives it up after it has deleted the server."""
+        self.wait_for(
+            lambda: not self.allocations(server),
+            lambda: f'still allocated: {self.allocations(server)}',
+        )
+
     def assert_agree(self, server, reservation, cpus=1):
         """Kernel, record, Placement and tracker hold the same.
 
@@ -254,7 +261,7 @@ class LabTestCase(unittest.TestCase):
         """The lab is as it was when the test began."""
         self.assertEqual({}, world.left(self.cloud, self.before))
 
-    def wait_for(self, condition, message, seconds=60):
+    def wait_for(self, condition, message, seconds=ACTIVE_S):
         """Wait until something is so.
 
         :param message: what is said if it is not; or what makes the text then

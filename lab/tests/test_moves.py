@@ -194,7 +194,7 @@ class ShelveTest(DiskTestBase):
         self.cloud.compute.shelve_server(server)
         self.reach(server, 'SHELVED_OFFLOADED')
         self.assert_stopped(server)
-        self.assertEqual({}, self.allocations(server))
+        self.assert_nothing_allocated(server)
         rec = self.record(server)
         self.assertEqual(((), asked), (rec.cpus, rec.request))
         self.wait_for(

@@ -30,7 +30,7 @@ class RefusalTestCase(base.LabTestCase):
             return now == before
 
         self.wait_for(gone, f'something is left of {server.id}')
-        self.assertEqual({}, self.allocations(server))
+        self.assert_nothing_allocated(server)
 
     def settled(self, server):
         """Wait until a server is ACTIVE or in ERROR."""

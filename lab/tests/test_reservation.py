@@ -29,7 +29,7 @@ class ReservationTest(base.LabTestCase):
 
         self.delete(server)
         self.wait_for(second.gone, 'control groups of a deleted server')
-        self.assertEqual({}, self.allocations(server))
+        self.assert_nothing_allocated(server)
         self.wait_for(
             lambda: self.stats() == self.before.hosts, 'a claim is left'
         )
