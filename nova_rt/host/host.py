@@ -33,6 +33,7 @@ class Host:
     :param cpu_set: CPUs that servers may use, a list of ranges; None for all
         that are online
     :param smt: whether all hardware threads of a core are offered
+    :param others: option that gives CPUs to other servers -> its value
     :param reserved_ppm: bandwidth to keep back, in ppm of a CPU: on each CPU,
         or once where the kernel sums over the host
     :param partition: group that libvirt puts containers in, below the root
@@ -40,10 +41,12 @@ class Host:
     :param placement: which CPUs a server gets, an :class:`admission.Placement`
     :param files: where the host's files are
 
-    :ivar capability: what the kernel offers, after :meth:`start`
+    :ivar capability: what the kernel offers, after :meth:`look`
+    :ivar offer: the CPUs that servers may use, after :meth:`look`
     """
 
     capability: Capability
+    offer: Offer
     _backend: Backend
 
     def __init__(
@@ -53,27 +56,32 @@ class Host:
         smt: bool,
         reserved_ppm: int,
         partition: str | None,
+        others: Mapping[str, str] | None = None,
         placement: str = admission.Placement.WORST_FIT,
         files: Files | None = None,
     ) -> None:
         self._partition = partition
         self._files = files or Files()
         self._choose_offer = functools.partial(
-            Offer.choose, self._files, cpu_set, smt, reserved_ppm, placement
-        )
+            Offer.choose, self._files, cpu_set, smt, others or {},
+            reserved_ppm, placement,
+        )  # fmt: skip
         self._lock = threading.Lock()
 
     @classmethod
-    def from_options(cls, group: Any, files: Files | None = None) -> Self:
+    def from_options(
+        cls, group: Any, others: Mapping[str, str], files: Files | None = None
+    ) -> Self:
         """Make it from the values of option group ``nova_rt``.
 
         :param group: anything with the options as attributes
+        :param others: from :func:`nova_rt.conf.nova.read_cpus`
         :returns: a host that has read nothing yet
         """
         return cls(
             cpu_set=group.cpu_set, smt=group.smt, placement=group.placement,
             reserved_ppm=group.reserved_ppm, partition=group.partition,
-            files=files,
+            others=others, files=files,
         )  # fmt: skip
 
     # What it offers
@@ -88,7 +96,7 @@ class Host:
             numbers
         """
         self._backend = probe.find_backend(self._files)
-        self._offer = self._choose_offer()
+        self.offer = self._choose_offer()
         name = self._partition or nova_rt.privsep.kernel.default_partition(
             str(self._files.cgroup)
         )
@@ -120,6 +128,8 @@ class Host:
         self.capability = found
         self.refresh()
         capacity = self.capacity()
+        if self.offer.left_out:
+            LOG.warning('CPUs not offered: %s', self.offer.left_out)
         LOG.info(
             'RT interface %s (%s, sum per %s): %s ppm on CPUs %s',
             found.name, found.enforcement, found.scope, capacity.total_ppm,
@@ -155,7 +165,7 @@ class Host:
         :returns: ppm of each CPU, and of the host where the kernel sums so,
             by the last :meth:`refresh`
         """
-        return self._offer.of(self.capability.ceiling)
+        return self.offer.of(self.capability.ceiling)
 
     def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
         """Tell what can still be promised beside these claims.
@@ -166,7 +176,7 @@ class Host:
         :returns: ppm of each CPU, and of the host where the kernel sums so,
             by the last :meth:`refresh`
         """
-        return self._offer.free(self.capability, claims)
+        return self.offer.free(self.capability, claims)
 
     def place(
         self, claims: Collection[admission.Claim], vcpus: int, ppm: int,
@@ -190,10 +200,10 @@ class Host:
             self.refresh()
             found = self.capability
             try:
-                free = self._offer.free(found, claims)
+                free = self.offer.free(found, claims)
                 return admission.place(free, vcpus, ppm, numa)
             except exception.InsufficientBandwidth:
-                if not self._offer.may_fit(found, claims, vcpus, ppm, numa):
+                if not self.offer.may_fit(found, claims, vcpus, ppm, numa):
                     raise
                 if deadline is None:
                     deadline = monotonic() + cgroup.PATIENCE_S
@@ -300,24 +310,13 @@ class Host:
         return None if inside else group
 
     def read_usage(self, pid: int) -> Mapping[int, Usage] | None:
-        """Read what a container did with its reservation.
-
-        :param pid: the container's libvirt_lxc process, the domain's ID
-        :returns: CPU -> usage, nothing for a container without a reservation;
-            None where the kernel does not count it
-        :raises OSError: with the kernel's errno
-        """
+        """See :meth:`.Backend.read_usage`, of a domain's ID."""
         return self._backend.read_usage(self._find(pid))
 
     def read_usages(
         self,
     ) -> list[tuple[str, Share, Mapping[int, Usage]]] | None:
-        """Read what is used of each reservation in the partition.
-
-        :returns: the name of a group in the partition, what it holds, and CPU
-            -> usage; None where the kernel does not count it
-        :raises OSError: with the kernel's errno
-        """
+        """See :meth:`.Backend.read_usages`, of the partition."""
         return self._backend.read_usages(self.capability.partition)
 
     def reclaim(self, running: Collection[int]) -> list[Left]:
