@@ -99,6 +99,13 @@ class HostCheckTest(HostTestCase):
         _, text = self._check('v1-throttle', nodes=[range(4)])
         self.assertNotIn('node', text)
 
+    def test_no_cpusets(self):
+        self.kernel = self.useFixture(kernel.make('v1-throttle'))
+        self.kernel.remove_cpusets()
+        code, text = self._check_again()
+        self.assertEqual(1, code)
+        self.assertIn('cgroup v1 has no cpuset', text)
+
     def test_no_interface(self):
         code, text = self._check('none')
         self.assertEqual(1, code)
