@@ -232,9 +232,12 @@ class Host:
                 wish = rec.request.reservation
                 self._backend.hold(self.capability, container, wish, rec.cpus)
                 ownership.take(self._backend.hierarchy, container)
-            tasks.give_policy(self._backend.set_policy, container, rec.request)
+            tasks.give_policy(self._backend, container, rec.request)
             unheld = self._find_unheld(container, rec)
-            differs = unheld or self._find_other(container, rec)
+            differs = unheld or self._find_other(container)
+            differs = differs or tasks.find_missing_policy(
+                self._backend, container, rec.request
+            )
         except OSError as err:
             raise self._not_applied(err, rec) from err
         if differs is not None:
@@ -248,7 +251,7 @@ class Host:
             ownership.take(self._backend.hierarchy, self._find(pid))
 
     def check(self, pid: int, rec: record.Record) -> str | None:
-        """Compare what the kernel holds with what it should.
+        """Compare what the kernel holds with what it should; no policies.
 
         :param pid: the container's libvirt_lxc process, the domain's ID
         :returns: None if it is the same, else what differs or cannot be read,
@@ -266,23 +269,24 @@ class Host:
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        return self._find_unheld(found, rec) or self._find_other(found, rec)
+        return self._find_unheld(found, rec) or self._find_other(found)
+
+    def give_missing_policy(self, pid: int, rec: record.Record) -> bool:
+        """See :func:`.tasks.give_missing_policy`, of a domain's ID."""
+        found = self._find(pid)
+        return tasks.give_missing_policy(self._backend, found, rec.request)
 
     def observe(
         self, pid: int, rec: record.Record
     ) -> tuple[str | None, Mapping[int, Usage] | None]:
         """Read what the kernel has for a container, and nothing else of it.
 
-        That costs the same whatever the container does. :meth:`check` also
-        looks at its tasks, of which it has as many as it likes.
-
         :param pid: the container's libvirt_lxc process, the domain's ID
         :returns: what differs, and :meth:`read_usage`
         :raises OSError: with the kernel's errno
         """
-        container = self._find(pid)
-        differs = self._find_unheld(container, rec)
-        return differs, self._backend.read_usage(container)
+        found = self._find(pid)
+        return self._find_unheld(found, rec), self._backend.read_usage(found)
 
     def read_held(self, pid: int) -> tuple[Share, tuple[int, ...]]:
         """Read what the kernel holds for a container.
@@ -333,12 +337,9 @@ class Host:
         wish = rec.request.reservation
         return self._backend.find_difference(found, wish, rec.cpus)
 
-    def _find_other(self, found: Container, rec: record.Record) -> str | None:
+    def _find_other(self, found: Container) -> str | None:
         """What differs beside the reservation."""
-        own = self._backend.read_tasks(found)
-        return ownership.find_difference(
-            self._backend.hierarchy, found
-        ) or tasks.find_missing_policy(self._files, found, own, rec.request)
+        return ownership.find_difference(self._backend.hierarchy, found)
 
     def _not_applied(
         self, err: OSError, rec: record.Record

@@ -7,6 +7,8 @@ exception_to_dict()). What Nova's exceptions say before the reason, the
 server's UUID among it, would push the numbers out.
 """
 
+import errno
+
 from nova import exception
 import nova.conf
 
@@ -49,6 +51,19 @@ def tell_failure(failure: exception.RescheduledException) -> str:
     ):
         return str(failure.kwargs['reason'])
     return type(error or failure).__name__
+
+
+def describe(err: Exception) -> str:
+    """Describe for operators what went wrong, with its errno or class.
+
+    :returns: half a sentence
+    """
+    if isinstance(err, OSError):
+        name = errno.errorcode.get(err.errno or 0, type(err).__name__)
+        return f'{err.strerror or err} ({name})'
+    if isinstance(err, rt_exception.NovaRTError):
+        return str(err)
+    return f'{type(err).__name__}: {err}'
 
 
 class ActionRefused(exception.Invalid):

@@ -11,7 +11,6 @@ corrected like the kernel's side.
 
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
-import errno
 
 import libvirt
 from nova.virt.libvirt import guest as libvirt_guest
@@ -22,7 +21,7 @@ from oslo_log import log as logging
 from nova_rt import events, exception, record
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Usage
-from nova_rt.virt.libvirt import left, metadata
+from nova_rt.virt.libvirt import faults, left, metadata, policies
 from nova_rt.virt.libvirt.reservations import Reservations
 from nova_rt.virt.libvirt.verdicts import Verdicts
 
@@ -48,6 +47,7 @@ class RunningContainers:
         self._hypervisor = hypervisor
         self._reservations = reservations
         self._seam = reservations.seam
+        self._policies = policies.Policies(host, self._seam)
         #: What is not a running container's any more.
         self.left = left.LeftGroups(host, hypervisor)
 
@@ -94,6 +94,7 @@ class RunningContainers:
         except Exception as err:
             self._stop(guest.uuid, str(err), stop, at_start=True)
             raise
+        self._policies.note(guest.uuid, pid)
         self._seam.emit(events.Applied(guest.uuid, rec))
 
     def protect(self, uuid: str, stop: Callable[[], None]) -> None:
@@ -114,7 +115,7 @@ class RunningContainers:
                 return  # It has ended by itself.
             stop()
             raise exception.HostNotPrepared(
-                f'cannot take its groups from its root: {_describe(err)}'
+                f'cannot take its groups from its root: {faults.describe(err)}'
             ) from err
 
     def find_outside(self) -> dict[str, str]:
@@ -156,7 +157,8 @@ class RunningContainers:
         """Verify every running container, after what is left of others."""
         self.left.reclaim()
         guests = self._hypervisor.list_guests(only_running=True)
-        self._verdicts.forget_all_but([guest.uuid for guest in guests])
+        for known in (self._verdicts, self._policies):
+            known.forget_all_but([guest.uuid for guest in guests])
         for guest in guests:
             self.verify(guest.uuid)
 
@@ -202,7 +204,9 @@ class RunningContainers:
         rec = self._reservations.get_record(uuid)
         if rec is None:
             self._protect_running(uuid, pid)
-            self._warn_of_unknown(guest)
+            # Unless this service is starting, and verifies all that run.
+            if self._reservations.adopted:
+                metadata.warn_of_unknown(guest)
             return
         try:
             found = (
@@ -211,6 +215,7 @@ class RunningContainers:
             )
             difference = '; '.join(each for each in found if each)
             if not difference:
+                self._policies.see_to(uuid, pid, rec)
                 self._correct_copy(guest, rec)
             if not difference or self._repair(guest, pid, rec, difference):
                 self._verdicts.forget(uuid)
@@ -221,7 +226,7 @@ class RunningContainers:
 
     def _report(self, uuid: str, err: Exception) -> None:
         """Report what kept a check from its end, and leave the container."""
-        reason = _describe(err)
+        reason = faults.describe(err)
         news = self._verdicts.is_news(uuid, 'unverified', reason)
         if news and not isinstance(err, (OSError, exception.NovaRTError)):
             # It may be a bug, which nobody finds without a traceback.
@@ -236,7 +241,7 @@ class RunningContainers:
         try:
             self._host.take_groups(pid)
         except OSError as err:
-            reason = _describe(err)
+            reason = faults.describe(err)
             if self._runs(uuid, pid) and self._verdicts.is_news(
                 uuid, 'unprotected', reason
             ):
@@ -244,26 +249,6 @@ class RunningContainers:
                     'Could not take the control groups of this container from '
                     'its root: %s', reason, instance_uuid=uuid,
                 )  # fmt: skip
-
-    def _warn_of_unknown(self, guest: libvirt_guest.Guest) -> None:
-        """Report a container whose reservation nobody claims.
-
-        It is left alone: what it should have cannot be known, and servers
-        that were deleted are removed by Nova.
-        """
-        if not self._reservations.adopted:
-            # This service is starting, and verifies all that run.
-            return
-        try:
-            rec = metadata.parse_record(guest)
-            carried = None if rec is None else rec.encode()
-        except exception.InvalidRecord as err:
-            carried = str(err)
-        if carried is not None:
-            LOG.warning(
-                'This container carries a reservation, but is no real-time '
-                'server of this host: %s', carried, instance_uuid=guest.uuid,
-            )  # fmt: skip
 
     def _repair(
         self,
@@ -276,6 +261,7 @@ class RunningContainers:
         uuid = guest.uuid
         news = self._verdicts.is_news(uuid, 'drifted', difference)
         self._seam.emit(events.Drifted(uuid, rec, difference, again=not news))
+        self._policies.forget(uuid)
         try:
             self.left.make_room(lambda: self._host.apply(pid, rec))
         except exception.ReservationNotApplied as err:
@@ -283,6 +269,7 @@ class RunningContainers:
                 raise
             self._stop_running(uuid, pid, str(err))
             return False
+        self._policies.note(uuid, pid)
         self._correct_copy(guest, rec)
         self._seam.emit(events.Repaired(uuid, rec, difference))
         return True
@@ -355,13 +342,3 @@ class RunningContainers:
             )  # fmt: skip
             raise
         self._seam.emit(events.Stopped(uuid, reason, at_start))
-
-
-def _describe(err: Exception) -> str:
-    """Say what went wrong, with its errno or class."""
-    if isinstance(err, OSError):
-        name = errno.errorcode.get(err.errno or 0, type(err).__name__)
-        return f'{err.strerror or err} ({name})'
-    if isinstance(err, exception.NovaRTError):
-        return str(err)
-    return f'{type(err).__name__}: {err}'
