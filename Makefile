@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The two commands of the README, and their parts. Everything that is made
-# lies under $NOVA_RT_LAB, nothing in the checkout.
+# The two commands of the README, and their parts. What they make lies under
+# $NOVA_RT_LAB. In the checkout, they change only what is to be committed:
+# a figure and tables of the manual (figures, operations, faults), and the note
+# of what has passed (kernel-tested).
 
 NOVA_RT_LAB ?= /var/lib/nova-rt-lab
 export NOVA_RT_LAB

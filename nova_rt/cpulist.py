@@ -58,6 +58,23 @@ def parse(text: str) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
+def parse_nova(text: str) -> tuple[int, ...]:
+    """Read a list as Nova has them in its options: also ``2-7, ^4``.
+
+    Like nova/virt/hardware.py, parse_cpu_spec(), for programs without Nova.
+
+    :returns: CPU numbers, ascending; none from ''
+    :raises ValueError: if it is spelt otherwise
+    """
+    cpus: set[int] = set()
+    excluded: set[int] = set()
+    for part in map(str.strip, text.split(',')):
+        bounds = part.removeprefix('^').split('-', 1)
+        found = parse('-'.join(bound.strip() for bound in bounds))
+        (excluded if part.startswith('^') else cpus).update(found)
+    return tuple(sorted(cpus - excluded))
+
+
 def pack(cpus: Iterable[int]) -> str:
     """Write CPU numbers in the packed format.
 

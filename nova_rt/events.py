@@ -62,7 +62,7 @@ class Event:
 
     @property
     def repeated(self) -> bool:
-        """Whether it only goes on: it is counted, but is no news."""
+        """Whether it is counted alone, and is no news, as what goes on."""
         return False
 
 
@@ -163,6 +163,21 @@ class Repaired(_WithDifference):
 
 
 @dataclasses.dataclass(frozen=True)
+class Promoted(Event):
+    """The tasks of a running container were given their policy by a check.
+
+    They had their reservation, and it was not known whether they had been
+    given their policy when the container started: none was real-time. That
+    is no drift, since tasks may also have left it by themselves.
+    """
+
+    @property
+    def repeated(self) -> bool:
+        """Always: nobody has to look at it."""
+        return True
+
+
+@dataclasses.dataclass(frozen=True)
 class Stopped(Event):
     """A container was stopped because it cannot have its reservation.
 
@@ -233,7 +248,7 @@ class Refused(Event):
 #: Every type of event.
 TYPES = (
     Claimed, Applied, Drifted, Repaired, Stopped, Released, Refused, Added,
-    Dropped, Unverified,
+    Dropped, Unverified, Promoted,
 )  # fmt: skip
 
 Listener = Callable[[Event], None]

@@ -16,6 +16,7 @@ from prometheus_client import core, process_collector, registry
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import options as cmd_options
 from nova_rt.conf import exporter as exporter_conf
+from nova_rt.conf import nova as nova_conf
 from nova_rt.exporter import families, server
 from nova_rt.exporter.domains import Domains
 from nova_rt.exporter.reading import Reader
@@ -116,7 +117,11 @@ def make_collector(
     snapshot = Snapshot(files or Files())
     return Collector(
         Reader(
-            Host.from_options(options.nova_rt, snapshot),
+            Host.from_options(
+                options.nova_rt,
+                nova_conf.read_cpus(options),
+                snapshot,
+            ),
             snapshot,
             Domains(group.libvirt_uri, group.libvirt_timeout),
             exporter_conf.find_counters(options),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 import dataclasses
 import importlib
 import inspect
+import operator
 from typing import Any
 
 #: Versions of Nova on which the whole of nova_rt has run, as a prefix of what
@@ -63,6 +64,7 @@ MANAGER = Extension(
         '_get_instance_block_device_info': 'self context instance '
         'refresh_conn_info bdms',
         '_get_scheduler_hints': 'filter_properties request_spec',
+        '_revert_allocation': 'self context instance migration',
         '_set_instance_obj_error_state': 'self instance clean_task_state',
     },
 )
@@ -197,6 +199,17 @@ EXTENSIONS = (
     SCHEDULER, MANAGER, MOVES, TRACKER, CLAIMS, DRIVER, CONTAINERS, NAMESPACES,
 )  # fmt: skip
 
+#: Names of Nova that we use beside those: module -> names in it.
+NAMES = {
+    'nova.policy': ('_ENFORCER',),
+    'nova.scheduler.manager': ('SchedulerManager._sentinel',),
+    'nova.scheduler.request_filter': ('ALL_REQUEST_FILTERS',),
+    'nova.virt.libvirt.config': (
+        'LibvirtConfigObject._new_node',
+        'LibvirtConfigObject._text_node',
+    ),
+}
+
 
 def describe(version: str) -> str | None:
     """Say whether this nova_rt has run with a version of Nova.
@@ -217,7 +230,25 @@ def find_misfits() -> list[str]:
 
     :returns: a sentence for everything that is missing or different
     """
-    return [text for each in EXTENSIONS for text in _compare(each)]
+    return [
+        *(text for each in EXTENSIONS for text in _compare(each)),
+        *(
+            f'{module} has no {name}'
+            for module, names in NAMES.items()
+            for name in names
+            if not _is_there(module, name)
+        ),
+    ]
+
+
+def _is_there(module: str, name: str) -> bool:
+    try:
+        operator.attrgetter(name)(importlib.import_module(module))
+    except ImportError as err:
+        return err.name == 'libvirt'
+    except AttributeError:
+        return False
+    return True
 
 
 def _compare(needed: Extension) -> Iterator[str]:

@@ -18,6 +18,7 @@ from nova_rt import cpulist, exception
 from nova_rt.admission import Scope
 from nova_rt.bounds import Bounds
 from nova_rt.cmd import flavors, nova_db, nova_fit
+from nova_rt.conf import nova as nova_conf
 from nova_rt.extra_specs import Enforcement
 from nova_rt.host import cpus
 from nova_rt.host.files import Files
@@ -168,7 +169,7 @@ def check_host(
     """
     files = files or Files()
     options = conf.nova_rt
-    host = Host.from_options(options, files)
+    host = Host.from_options(options, nova_conf.read_cpus(conf), files)
     try:
         found = host.look()
         if prepare or found.prepared:
@@ -188,6 +189,7 @@ def check_host(
         ('Other groups', ', '.join(others) or 'hold nothing'),
         ('CPUs online', cpulist.render(cpus.read_online(files))),
         ('CPUs offered', cpulist.render(capacity.cpus)),
+        ('CPUs left out', host.offer.left_out or 'none'),
         *(
             (f'CPUs of node {node}', cpulist.render(on_it))
             for node, on_it in capacity.nodes.items()
@@ -214,7 +216,7 @@ def show_usage(conf: cfg.ConfigOpts, files: Files | None = None) -> int:
 
     :returns: the exit code, 0 if the kernel says it
     """
-    host = Host.from_options(conf.nova_rt, files)
+    host = Host.from_options(conf.nova_rt, nova_conf.read_cpus(conf), files)
     try:
         found = host.look()
     except exception.HostError as err:

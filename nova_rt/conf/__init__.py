@@ -113,8 +113,11 @@ COMPUTE_OPTS = [
         help="""
 CPUs that real-time servers may use, as a list of ranges such as ``2-7,10``.
 
-If unset, all CPUs that are online. Keep plain servers off these CPUs with
-``[compute] cpu_shared_set``. Read by nova-rt-compute when it starts.
+If unset, all CPUs that are online, except those of ``[compute]
+cpu_shared_set`` and ``cpu_dedicated_set``, which are for other servers.
+nova-rt-compute does not start if ``cpu_set`` names a CPU that is in one of
+them. If neither is set, plain servers use every CPU. Read by nova-rt-compute
+when it starts.
 """,
     ),
     cfg.BoolOpt(
@@ -124,8 +127,9 @@ If unset, all CPUs that are online. Keep plain servers off these CPUs with
 Offer all hardware threads of a core.
 
 By default, one thread of each core is offered, because two threads slow each
-other down in a way that no reservation accounts for. Read by nova-rt-compute
-when it starts.
+other down in a way that no reservation accounts for. A core is left out as a
+whole if one of its threads is in ``[compute] cpu_shared_set`` or
+``cpu_dedicated_set``. Read by nova-rt-compute when it starts.
 """,
     ),
     cfg.StrOpt(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of Nova that a program without Nova reads: a privileged helper."""
+"""Options of Nova that programs without Nova read as well."""
 
 from oslo_config import cfg
 
@@ -8,6 +8,9 @@ _OPTS = (
     cfg.StrOpt('state_path', default='/var/lib/nova'),
     cfg.StrOpt('instances_path', default='$state_path/instances'),
 )
+
+_CPU_OPTS = (cfg.StrOpt('cpu_shared_set'), cfg.StrOpt('cpu_dedicated_set'))
+_POWER_OPT = cfg.BoolOpt('cpu_power_management', default=False)
 
 
 def read_instances_path(conf: cfg.ConfigOpts) -> str:
@@ -21,3 +24,25 @@ def read_instances_path(conf: cfg.ConfigOpts) -> str:
             conf.register_opt(opt)
     path: str = conf.instances_path
     return path
+
+
+def read_cpus(conf: cfg.ConfigOpts) -> dict[str, str]:
+    """Read which CPUs Nova gives to servers that are not real-time.
+
+    :param conf: where Nova's own options may be registered, or not
+    :returns: the option that gives them, for people to read -> the CPUs, as
+        Nova writes lists
+    """
+    for group, opts in (('compute', _CPU_OPTS), ('libvirt', (_POWER_OPT,))):
+        for opt in opts:
+            if group not in conf or opt.name not in conf[group]:
+                conf.register_opt(opt, group=group)
+    found = {}
+    if conf.compute.cpu_shared_set:
+        found['[compute] cpu_shared_set'] = conf.compute.cpu_shared_set
+    if conf.compute.cpu_dedicated_set:
+        name = '[compute] cpu_dedicated_set'
+        if conf.libvirt.cpu_power_management:
+            name += ', which [libvirt] cpu_power_management switches off'
+        found[name] = conf.compute.cpu_dedicated_set
+    return found

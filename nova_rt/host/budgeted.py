@@ -75,6 +75,7 @@ class Budgeted:
     def look(self, partition: pathlib.Path) -> Capability:
         """What is left for the partition in the group above."""
         try:
+            self.hierarchy.check_cpusets()
             online = host_cpus.read_online(self._files)
             above = self._read(partition.parent)
             others = self._read_inside(partition.parent)
@@ -174,8 +175,10 @@ class Budgeted:
         return None if held == wish else f'{wish} became {held} in {group}'
 
     def refresh(self, found: Capability) -> Capability:
-        """The same: the partition holds its share until it loses it."""
-        return found
+        """The same share of the partition, on the CPUs that are online."""
+        online = host_cpus.read_online(self._files)
+        ceiling = _capacity(online, found.ceiling.total_ppm)
+        return dataclasses.replace(found, ceiling=ceiling)
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """What the partition and the groups in it hold."""
@@ -206,10 +209,8 @@ class Budgeted:
         LOG.warning(
             'Partition %s holds %s, which is not the %s ppm it was given; '
             'giving it again. Something else writes to it.',
-            found.partition,
-            held,
-            found.ceiling.total_ppm,
-        )
+            found.partition, held, found.ceiling.total_ppm,
+        )  # fmt: skip
         try:
             self.prepare(found)
         except exception.HostError as err:

@@ -2,6 +2,7 @@
 """The CPUs of the host: which are online, which share a core or a node."""
 
 from collections.abc import Iterable, Mapping
+import dataclasses
 
 from nova_rt import cpulist, exception
 from nova_rt.host.files import Files
@@ -103,26 +104,101 @@ def read_fair_server(files: Files, cpu: int) -> int:
     return -(-runtime * PPM // max(1, period))
 
 
-def choose_offered(
-    files: Files, cpu_set: str | None, smt: bool
-) -> tuple[int, ...]:
-    """Choose the CPUs that servers may use.
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """The CPUs of a host that are chosen for real-time servers.
+
+    :ivar offered: CPUs that servers may use, ascending
+    :ivar beside: option that gives CPUs to other servers -> CPUs that share a
+        core with one of these, and are not offered for that reason
+    """
+
+    offered: tuple[int, ...]
+    beside: Mapping[str, tuple[int, ...]]
+
+    def describe_beside(self) -> str:
+        """Describe the CPUs that are left out because of their cores.
+
+        :returns: half a sentence; '' if there are none
+        """
+        return ', '.join(
+            f'{cpulist.render(left_out)} (on cores of CPUs in {name})'
+            for name, left_out in self.beside.items()
+        )
+
+
+def choose(
+    files: Files, cpu_set: str | None, smt: bool, others: Mapping[str, str]
+) -> Choice:
+    """Choose the CPUs that real-time servers may use.
 
     :param cpu_set: the operator's choice as a list of ranges; None for all
-    :param smt: whether to offer all threads of a core, or only the first
-        that the operator chose
-    :returns: CPU numbers, ascending
-    :raises HostNotPrepared: if the choice names CPUs that are not online
+        that are online and not given to others
+    :param smt: whether to offer all threads of a core; if not, only the first
+        that the operator chose, and none of a core of which others have one
+    :param others: option that gives CPUs to other servers -> its value, as
+        Nova writes lists
+    :returns: the choice
+    :raises HostNotPrepared: if the choice names CPUs that are not online or
+        are given to others, or if none is left
     """
     up = read_online(files)
+    taken = _parse_others(others)
+    if cpu_set is None:
+        chosen = tuple(cpu for cpu in up if not _find_owners([cpu], taken))
+    else:
+        chosen = _parse_set(cpu_set, up)
+        _refuse_overlap(cpu_set, chosen, taken)
+    if smt:
+        choice = Choice(chosen, {})
+    else:
+        choice = _choose_threads(files, chosen, taken)
+    if not choice.offered:
+        raise exception.HostNotPrepared(
+            f'no CPU is left for real-time servers: {cpulist.render(up)} are '
+            f'online, {_render_others(taken)}'
+            + (
+                f'; left out are {choice.describe_beside()}: give whole cores '
+                'to either, or set [nova_rt] smt = true'
+                if choice.beside
+                else ': take some out of there'
+            )
+        )
+    return choice
+
+
+def _choose_threads(
+    files: Files, chosen: Iterable[int], taken: Mapping[str, set[int]]
+) -> Choice:
+    """Choose one thread of each core on which no other servers run.
+
+    The siblings may be any CPUs of the host.
+    """
+    offered: list[int] = []
+    beside: dict[str, tuple[int, ...]] = {}
+    seen: set[int] = set()
+    for cpu in chosen:
+        if cpu in seen:
+            continue
+        threads = read_siblings(files, cpu)
+        owners = _find_owners(threads, taken)
+        for name in owners:
+            beside[name] = (*beside.get(name, ()), cpu)
+        if not owners:
+            offered.append(cpu)
+            seen.update(threads)
+    return Choice(tuple(offered), beside)
+
+
+def _parse_set(text: str, up: tuple[int, ...]) -> tuple[int, ...]:
     try:
-        chosen = up if cpu_set is None else cpulist.parse(cpu_set)
+        chosen = cpulist.parse(text)
     except ValueError as err:
         raise exception.HostNotPrepared(f'[nova_rt] cpu_set: {err}') from err
     missing = set(chosen) - set(up)
     if missing or not chosen:
         raise exception.HostNotPrepared(
-            f'[nova_rt] cpu_set = {cpu_set} '
+            f'[nova_rt] cpu_set = {text} '
             + (
                 f'names CPUs {cpulist.render(missing)} that are not online'
                 if missing
@@ -130,12 +206,44 @@ def choose_offered(
             )
             + f'; online are {cpulist.render(up)}'
         )
-    if smt:
-        return chosen
-    taken: set[int] = set()
-    first = []
-    for cpu in chosen:
-        if cpu not in taken:
-            first.append(cpu)
-            taken.update(read_siblings(files, cpu))
-    return tuple(first)
+    return chosen
+
+
+def _parse_others(others: Mapping[str, str]) -> dict[str, set[int]]:
+    taken = {}
+    for name, text in others.items():
+        try:
+            taken[name] = set(cpulist.parse_nova(text))
+        except ValueError as err:
+            raise exception.HostNotPrepared(f'{name}: {err}') from err
+    return taken
+
+
+def _find_owners(
+    cpus: Iterable[int], taken: Mapping[str, set[int]]
+) -> list[str]:
+    """Find the options that give any of these CPUs to others."""
+    cpus = set(cpus)
+    return [name for name, theirs in taken.items() if theirs & cpus]
+
+
+def _refuse_overlap(
+    text: str, chosen: Iterable[int], taken: Mapping[str, set[int]]
+) -> None:
+    both = {
+        name: common
+        for name, theirs in taken.items()
+        if (common := theirs.intersection(chosen))
+    }
+    if both:
+        raise exception.HostNotPrepared(
+            f'[nova_rt] cpu_set = {text} has CPUs that are given to other '
+            f'servers: {_render_others(both)}'
+        )
+
+
+def _render_others(taken: Mapping[str, set[int]]) -> str:
+    return ', '.join(
+        f'{cpulist.render(theirs)} are in {name}'
+        for name, theirs in taken.items()
+    )

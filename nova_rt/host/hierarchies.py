@@ -5,6 +5,7 @@ import errno
 import functools
 import pathlib
 
+from nova_rt import exception
 from nova_rt.host.cgroup import CPUS_FILE, Container, Hierarchy
 from nova_rt.host.cpus import read_possible
 from nova_rt.host.files import Files
@@ -18,6 +19,26 @@ class V1(Hierarchy):
 
     def __init__(self, files: Files) -> None:
         super().__init__(files, files.cgroup / 'cpu')
+
+    def check_cpusets(self) -> None:
+        """See that containers can be kept on their CPUs.
+
+        :raises HostNotPrepared: if there are no cpusets beside the cpu
+            controller
+        :raises OSError: with the kernel's errno
+        """
+        path = self._cpusets / CPUS_FILE
+        try:
+            self.read(path)
+        except (FileNotFoundError, NotADirectoryError) as err:
+            raise exception.HostNotPrepared(
+                'cgroup v1 has no cpuset controller beside its cpu '
+                f'controller ({path} is missing), so that no server could be '
+                f'kept on its CPUs: make the directory {self._cpusets} and '
+                f'run mount -t cgroup -o cpuset cpuset {self._cpusets}; if '
+                'the kernel refuses, boot it without cgroup_no_v1, or boot '
+                'one with CONFIG_CPUSETS_V1=y'
+            ) from err
 
     def find_group(self, pid: int) -> pathlib.Path:
         """See :meth:`Hierarchy.find_group`."""

@@ -33,6 +33,7 @@ class Host:
     :param cpu_set: CPUs that servers may use, a list of ranges; None for all
         that are online
     :param smt: whether all hardware threads of a core are offered
+    :param others: option that gives CPUs to other servers -> its value
     :param reserved_ppm: bandwidth to keep back, in ppm of a CPU: on each CPU,
         or once where the kernel sums over the host
     :param partition: group that libvirt puts containers in, below the root
@@ -40,10 +41,12 @@ class Host:
     :param placement: which CPUs a server gets, an :class:`admission.Placement`
     :param files: where the host's files are
 
-    :ivar capability: what the kernel offers, after :meth:`start`
+    :ivar capability: what the kernel offers, after :meth:`look`
+    :ivar offer: the CPUs that servers may use, after :meth:`look`
     """
 
     capability: Capability
+    offer: Offer
     _backend: Backend
 
     def __init__(
@@ -53,27 +56,32 @@ class Host:
         smt: bool,
         reserved_ppm: int,
         partition: str | None,
+        others: Mapping[str, str] | None = None,
         placement: str = admission.Placement.WORST_FIT,
         files: Files | None = None,
     ) -> None:
         self._partition = partition
         self._files = files or Files()
         self._choose_offer = functools.partial(
-            Offer.choose, self._files, cpu_set, smt, reserved_ppm, placement
-        )
+            Offer.choose, self._files, cpu_set, smt, others or {},
+            reserved_ppm, placement,
+        )  # fmt: skip
         self._lock = threading.Lock()
 
     @classmethod
-    def from_options(cls, group: Any, files: Files | None = None) -> Self:
+    def from_options(
+        cls, group: Any, others: Mapping[str, str], files: Files | None = None
+    ) -> Self:
         """Make it from the values of option group ``nova_rt``.
 
         :param group: anything with the options as attributes
+        :param others: from :func:`nova_rt.conf.nova.read_cpus`
         :returns: a host that has read nothing yet
         """
         return cls(
             cpu_set=group.cpu_set, smt=group.smt, placement=group.placement,
             reserved_ppm=group.reserved_ppm, partition=group.partition,
-            files=files,
+            others=others, files=files,
         )  # fmt: skip
 
     # What it offers
@@ -88,7 +96,7 @@ class Host:
             numbers
         """
         self._backend = probe.find_backend(self._files)
-        self._offer = self._choose_offer()
+        self.offer = self._choose_offer()
         name = self._partition or nova_rt.privsep.kernel.default_partition(
             str(self._files.cgroup)
         )
@@ -120,6 +128,8 @@ class Host:
         self.capability = found
         self.refresh()
         capacity = self.capacity()
+        if self.offer.left_out:
+            LOG.warning('CPUs not offered: %s', self.offer.left_out)
         LOG.info(
             'RT interface %s (%s, sum per %s): %s ppm on CPUs %s',
             found.name, found.enforcement, found.scope, capacity.total_ppm,
@@ -155,7 +165,7 @@ class Host:
         :returns: ppm of each CPU, and of the host where the kernel sums so,
             by the last :meth:`refresh`
         """
-        return self._offer.of(self.capability.ceiling)
+        return self.offer.of(self.capability.ceiling)
 
     def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
         """Tell what can still be promised beside these claims.
@@ -166,7 +176,7 @@ class Host:
         :returns: ppm of each CPU, and of the host where the kernel sums so,
             by the last :meth:`refresh`
         """
-        return self._offer.free(self.capability, claims)
+        return self.offer.free(self.capability, claims)
 
     def place(
         self, claims: Collection[admission.Claim], vcpus: int, ppm: int,
@@ -190,10 +200,10 @@ class Host:
             self.refresh()
             found = self.capability
             try:
-                free = self._offer.free(found, claims)
+                free = self.offer.free(found, claims)
                 return admission.place(free, vcpus, ppm, numa)
             except exception.InsufficientBandwidth:
-                if not self._offer.may_fit(found, claims, vcpus, ppm, numa):
+                if not self.offer.may_fit(found, claims, vcpus, ppm, numa):
                     raise
                 if deadline is None:
                     deadline = monotonic() + cgroup.PATIENCE_S
@@ -222,9 +232,12 @@ class Host:
                 wish = rec.request.reservation
                 self._backend.hold(self.capability, container, wish, rec.cpus)
                 ownership.take(self._backend.hierarchy, container)
-            tasks.give_policy(self._backend.set_policy, container, rec.request)
+            tasks.give_policy(self._backend, container, rec.request)
             unheld = self._find_unheld(container, rec)
-            differs = unheld or self._find_other(container, rec)
+            differs = unheld or self._find_other(container)
+            differs = differs or tasks.find_missing_policy(
+                self._backend, container, rec.request
+            )
         except OSError as err:
             raise self._not_applied(err, rec) from err
         if differs is not None:
@@ -238,7 +251,7 @@ class Host:
             ownership.take(self._backend.hierarchy, self._find(pid))
 
     def check(self, pid: int, rec: record.Record) -> str | None:
-        """Compare what the kernel holds with what it should.
+        """Compare what the kernel holds with what it should; no policies.
 
         :param pid: the container's libvirt_lxc process, the domain's ID
         :returns: None if it is the same, else what differs or cannot be read,
@@ -256,23 +269,24 @@ class Host:
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        return self._find_unheld(found, rec) or self._find_other(found, rec)
+        return self._find_unheld(found, rec) or self._find_other(found)
+
+    def give_missing_policy(self, pid: int, rec: record.Record) -> bool:
+        """See :func:`.tasks.give_missing_policy`, of a domain's ID."""
+        found = self._find(pid)
+        return tasks.give_missing_policy(self._backend, found, rec.request)
 
     def observe(
         self, pid: int, rec: record.Record
     ) -> tuple[str | None, Mapping[int, Usage] | None]:
         """Read what the kernel has for a container, and nothing else of it.
 
-        That costs the same whatever the container does. :meth:`check` also
-        looks at its tasks, of which it has as many as it likes.
-
         :param pid: the container's libvirt_lxc process, the domain's ID
         :returns: what differs, and :meth:`read_usage`
         :raises OSError: with the kernel's errno
         """
-        container = self._find(pid)
-        differs = self._find_unheld(container, rec)
-        return differs, self._backend.read_usage(container)
+        found = self._find(pid)
+        return self._find_unheld(found, rec), self._backend.read_usage(found)
 
     def read_held(self, pid: int) -> tuple[Share, tuple[int, ...]]:
         """Read what the kernel holds for a container.
@@ -300,24 +314,13 @@ class Host:
         return None if inside else group
 
     def read_usage(self, pid: int) -> Mapping[int, Usage] | None:
-        """Read what a container did with its reservation.
-
-        :param pid: the container's libvirt_lxc process, the domain's ID
-        :returns: CPU -> usage, nothing for a container without a reservation;
-            None where the kernel does not count it
-        :raises OSError: with the kernel's errno
-        """
+        """See :meth:`.Backend.read_usage`, of a domain's ID."""
         return self._backend.read_usage(self._find(pid))
 
     def read_usages(
         self,
     ) -> list[tuple[str, Share, Mapping[int, Usage]]] | None:
-        """Read what is used of each reservation in the partition.
-
-        :returns: the name of a group in the partition, what it holds, and CPU
-            -> usage; None where the kernel does not count it
-        :raises OSError: with the kernel's errno
-        """
+        """See :meth:`.Backend.read_usages`, of the partition."""
         return self._backend.read_usages(self.capability.partition)
 
     def reclaim(self, running: Collection[int]) -> list[Left]:
@@ -334,12 +337,9 @@ class Host:
         wish = rec.request.reservation
         return self._backend.find_difference(found, wish, rec.cpus)
 
-    def _find_other(self, found: Container, rec: record.Record) -> str | None:
+    def _find_other(self, found: Container) -> str | None:
         """What differs beside the reservation."""
-        own = self._backend.read_tasks(found)
-        return ownership.find_difference(
-            self._backend.hierarchy, found
-        ) or tasks.find_missing_policy(self._files, found, own, rec.request)
+        return ownership.find_difference(self._backend.hierarchy, found)
 
     def _not_applied(
         self, err: OSError, rec: record.Record

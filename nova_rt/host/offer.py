@@ -18,6 +18,8 @@ class Offer:
     """The operator's choice.
 
     :ivar cpus: that servers may use
+    :ivar left_out: which they may not use because of another thread of the
+        core, for people to read; '' if there are none
     :ivar reserved_ppm: bandwidth to keep back: on each CPU, or once where the
         kernel sums over the host
     :ivar placement: how CPUs are chosen
@@ -26,6 +28,7 @@ class Offer:
     """
 
     cpus: tuple[int, ...]
+    left_out: str
     reserved_ppm: int
     placement: Placement
     nodes: Mapping[int, tuple[int, ...]]
@@ -36,6 +39,7 @@ class Offer:
         files: Files,
         cpu_set: str | None,
         smt: bool,
+        others: Mapping[str, str],
         reserved_ppm: int,
         placement: str,
     ) -> Self:
@@ -43,12 +47,17 @@ class Offer:
 
         :param cpu_set: a list of ranges; None for all that are online
         :param smt: whether all hardware threads of a core are offered
+        :param others: see :func:`.cpus.choose`
         :returns: what is offered
         :raises HostNotPrepared: if the choice names CPUs that are not online
+            or are given to other servers, or if none is left
         """
-        offered = cpus.choose_offered(files, cpu_set, smt)
-        nodes = cpus.read_nodes(files, offered)
-        return cls(offered, reserved_ppm, Placement(placement), nodes)
+        choice = cpus.choose(files, cpu_set, smt, others)
+        nodes = cpus.read_nodes(files, choice.offered)
+        return cls(
+            choice.offered, choice.describe_beside(), reserved_ppm,
+            Placement(placement), nodes,
+        )  # fmt: skip
 
     def of(self, ceiling: Capacity) -> Capacity:
         """Tell what servers can have of a ceiling.

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduling policies of a container's tasks."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 import os
 
 from nova_rt.extra_specs import TaskPolicy
 from nova_rt.host.cgroup import Container, restate
 from nova_rt.host.files import Files
+from nova_rt.host.protocol import Backend
 from nova_rt.request import Request
 
 #: The kernel's numbers; ``other`` is not here: tasks start with it.
@@ -50,20 +51,22 @@ def any_real_time(files: Files, tids: Iterable[int]) -> bool:
 
 
 def find_missing_policy(
-    files: Files, container: Container, tids: set[int], request: Request
+    backend: Backend, container: Container, request: Request
 ) -> str | None:
     """Find out whether a container's tasks were never given their policy.
 
     A program may choose another policy for its tasks, so one task that has a
     real-time policy is enough.
 
-    :param tids: the tasks that live on its reservation
     :param request: says which policy
     :returns: None if they were, else a sentence
     :raises OSError: with the kernel's errno
     """
-    mine = tids - read_threads(files, container.pid)
-    if request.policy is TaskPolicy.OTHER or not mine:
+    if request.policy is TaskPolicy.OTHER:
+        return None
+    files = backend.hierarchy.files
+    mine = backend.read_tasks(container) - read_threads(files, container.pid)
+    if not mine:
         return None
     if any_real_time(files, mine):
         return None
@@ -74,20 +77,36 @@ def find_missing_policy(
     )
 
 
+def give_missing_policy(
+    backend: Backend, container: Container, request: Request
+) -> bool:
+    """Give a container's tasks their policy if none is real-time.
+
+    Only for tasks that may never have been given it: those that were may have
+    left it since, which is up to their programs.
+
+    :returns: whether none was
+    :raises OSError: with the kernel's errno
+    """
+    if find_missing_policy(backend, container, request) is None:
+        return False
+    give_policy(backend, container, request)
+    return True
+
+
 def give_policy(
-    set_policy: Callable[[Container, int, int], None],
-    container: Container,
-    request: Request,
+    backend: Backend, container: Container, request: Request
 ) -> None:
     """Give a container's tasks the policy that was asked for.
 
-    :param set_policy: does it, of the kernel's back end
     :raises OSError: with the kernel's errno
     """
     if request.policy is TaskPolicy.OTHER:
         return
     try:
-        set_policy(container, NUMBERS[request.policy], request.priority)
+        backend.set_policy(
+            container, NUMBERS[request.policy], request.priority
+        )
     except OSError as err:
         what = f'cannot give the tasks of {container.group} the policy '
         what += f'{request.policy} {request.priority}'

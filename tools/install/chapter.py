@@ -74,8 +74,8 @@ def adapted(release: str) -> dict[str, str]:
     return {
         'version=1.0.0': f'version={release}',
         # A small machine has two CPUs.
-        'cpu_shared_set = 0-1': 'cpu_shared_set = 0',
-        'cpu_set = 2-15': 'cpu_set = 1\nsmt = true',
+        'cpu_shared_set = 0-1,8-9': 'cpu_shared_set = 0',
+        'cpu_set = 2-7,10-15': 'cpu_set = 1\nsmt = true',
     }
 
 

@@ -75,8 +75,8 @@ def _ms(microseconds: int | None) -> int | None:
 class Show(base.Lister):
     """List what a server reserved and used, CPU by CPU and span by span.
 
-    What the kernel does not count is None: only a kernel that guarantees
-    reservations counts what is used of them.
+    What the kernel does not count is None: one that limits reservations counts
+    the CPU time alone, that of ordinary tasks included.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -64,6 +64,22 @@ class SharedSetTest(base.RTServersTestBase):
         self.assertEqual(0, self.vcpus_used())
 
 
+class OverlapTest(base.RTServersTestBase):
+    def test_power_management(self):
+        """Nova would switch the CPUs of reservations off."""
+        self.flags(cpu_dedicated_set='2-3', group='compute')
+        self.flags(cpu_power_management=True, group='libvirt')
+        self.flags_of_ours(cpu_set='1-2', smt=True)
+        self.assert_not_started(
+            'cpu_set = 1-2', '2 are in [compute] cpu_dedicated_set',
+            'cpu_power_management',
+        )  # fmt: skip
+
+    def test_everything_is_given_to_others(self):
+        self.flags(cpu_shared_set='0-3', group='compute')
+        self.assert_not_started('no CPU is left', '0-3 are in [compute]')
+
+
 class QuotaTest(base.RTServersTestBase):
     """What the quota of cores counts, as the manual says."""
 

@@ -22,7 +22,7 @@ from nova.virt.libvirt import driver as nova_driver
 from nova_rt import admission, extra_specs
 from nova_rt.compute import manager, resource_tracker
 from nova_rt.host import files, host, left
-from nova_rt.virt.libvirt import driver
+from nova_rt.virt.libvirt import driver, protection
 
 
 class Host(host.Host):
@@ -57,13 +57,14 @@ CLASSES = {
 
 
 def _agree(*args: object) -> None:
-    """Need no privileged helper."""
+    """Need no privileged helper, and no domain of libvirt."""
 
 
 def install() -> None:
     """Let an instance of one of Nova's classes be an instance of ours."""
     host.Host = Host
     files.Files.check_mount_helper = _agree
+    protection.Protection.protect = _agree
     for theirs in CLASSES:
         theirs.__new__ = staticmethod(_new)
 

@@ -18,7 +18,7 @@ class CountsTest(base.BaseTestCase):
         self.assertEqual(
             {
                 'added', 'applied', 'claimed', 'drifted', 'dropped',
-                'refused', 'released', 'repaired', 'stopped',
+                'promoted', 'refused', 'released', 'repaired', 'stopped',
                 'unverified',
             },
             set(counts.KINDS),

@@ -4,6 +4,8 @@
 import random
 
 import ddt
+from nova import exception
+from nova.virt import hardware
 from oslotest import base
 
 from nova_rt import cpulist
@@ -43,6 +45,24 @@ class CPUListTest(base.BaseTestCase):
     )
     def test_bad(self, text):
         self.assertRaises(ValueError, cpulist.parse, text)
+
+    @ddt.data(
+        ('', ()),
+        ('1-4', (1, 2, 3, 4)),
+        ('^3,1-4,6', (1, 2, 4, 6)),
+        (' 0 - 7 , ^ 2-3,,^9, ', (0, 1, 4, 5, 6, 7)),
+        ('1,^1', ()),
+    )
+    @ddt.unpack
+    def test_lists_of_nova(self, text, cpus):
+        self.assertEqual(cpus, cpulist.parse_nova(text))
+        if text:
+            self.assertEqual(set(cpus), hardware.parse_cpu_spec(text))
+
+    @ddt.data('x', '1-', '-1', '3-1', '1 2', '^^1', '0-^3', '1-2-3')
+    def test_bad_lists_of_nova(self, text):
+        self.assertRaises(ValueError, cpulist.parse_nova, text)
+        self.assertRaises(exception.Invalid, hardware.parse_cpu_spec, text)
 
 
 @ddt.ddt

@@ -18,6 +18,7 @@ from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
 from nova_rt import conf, events, exception, extra_specs, record
+from nova_rt.conf import nova as nova_conf
 from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps
 from nova_rt.virt.libvirt import (
@@ -53,7 +54,9 @@ class RTLibvirtDriver(containers.ContainerDriver):
 
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)
-        self._rt_host = rt_host.Host.from_options(CONF.nova_rt)
+        self._rt_host = rt_host.Host.from_options(
+            CONF.nova_rt, nova_conf.read_cpus(CONF)
+        )
         #: Name of this host, as instances have it.
         self._rt_name = ''
         self.reservations = reservations.Reservations(self._rt_host)

@@ -11,9 +11,12 @@ import libvirt
 from lxml import etree
 from nova.virt.libvirt import config
 from nova.virt.libvirt import guest as libvirt_guest
+from oslo_log import log as logging
 
 from nova_rt import exception, record
 from nova_rt.domain_record import NAME, NAMESPACE, PREFIX, parse_domain
+
+LOG = logging.getLogger(__name__)
 
 
 class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
@@ -88,3 +91,21 @@ def carries(guest: libvirt_guest.Guest, rec: record.Record) -> bool:
         return parse_record(guest) == rec
     except exception.InvalidRecord:
         return False
+
+
+def warn_of_unknown(guest: libvirt_guest.Guest) -> None:
+    """Report a container whose reservation nobody claims.
+
+    It is left alone: what it should have cannot be known, and servers that
+    were deleted are removed by Nova.
+    """
+    try:
+        rec = parse_record(guest)
+        carried = None if rec is None else rec.encode()
+    except exception.InvalidRecord as err:
+        carried = str(err)
+    if carried is not None:
+        LOG.warning(
+            'This container carries a reservation, but is no real-time server '
+            'of this host: %s', carried, instance_uuid=guest.uuid,
+        )  # fmt: skip

@@ -7,7 +7,7 @@ what it makes to the host's root. A container that cannot be protected is not
 started; one that runs is reported, and tried again at the next check.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 import contextlib
 
 import libvirt
@@ -101,6 +101,11 @@ class Protection:
     def forget(self, uuid: str) -> None:
         """Forget a container that has ended."""
         self._limited.pop(uuid, None)
+
+    def forget_all_but(self, uuids: Collection[str]) -> None:
+        """Forget the containers that have ended."""
+        for uuid in self._limited.keys() - set(uuids):
+            self.forget(uuid)
 
 
 @contextlib.contextmanager

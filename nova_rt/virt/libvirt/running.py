@@ -21,7 +21,14 @@ from oslo_log import log as logging
 from nova_rt import events, exception, record
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Usage
-from nova_rt.virt.libvirt import domains, faults, left, metadata, protection
+from nova_rt.virt.libvirt import (
+    domains,
+    faults,
+    left,
+    metadata,
+    policies,
+    protection,
+)
 from nova_rt.virt.libvirt.reservations import Reservations
 from nova_rt.virt.libvirt.verdicts import Verdicts
 
@@ -50,6 +57,7 @@ class RunningContainers:
         self.domains = domains.Domains(hypervisor)
         #: What keeps their roots from all that is not theirs.
         self.protection = protection.Protection(host, self.domains, verdicts)
+        self._policies = policies.Policies(host, self._seam)
         #: What is not a running container's any more.
         self.left = left.LeftGroups(host, hypervisor)
 
@@ -97,6 +105,7 @@ class RunningContainers:
         except Exception as err:
             self._stop(guest.uuid, str(err), stop, at_start=True)
             raise
+        self._policies.note(guest.uuid, pid)
         self._seam.emit(events.Applied(guest.uuid, rec))
 
     def find_outside(self) -> dict[str, str]:
@@ -135,7 +144,8 @@ class RunningContainers:
         """Verify every running container, after what is left of others."""
         self.left.reclaim()
         guests = self.domains.list_running()
-        self._verdicts.forget_all_but([guest.uuid for guest in guests])
+        for known in (self._verdicts, self._policies, self.protection):
+            known.forget_all_but([guest.uuid for guest in guests])
         for guest in guests:
             self.verify(guest.uuid)
 
@@ -182,7 +192,9 @@ class RunningContainers:
         rec = self._reservations.get_record(uuid)
         if rec is None:
             self.protection.protect_again(uuid, pid)
-            self._warn_of_unknown(guest)
+            # Unless this service is starting, and verifies all that run.
+            if self._reservations.adopted:
+                metadata.warn_of_unknown(guest)
             return
         try:
             found = (
@@ -191,6 +203,7 @@ class RunningContainers:
             )
             difference = '; '.join(each for each in found if each)
             if not difference:
+                self._policies.see_to(uuid, pid, rec)
                 self._correct_copy(guest, rec)
             if not difference or self._repair(guest, pid, rec, difference):
                 self._verdicts.forget(uuid)
@@ -212,26 +225,6 @@ class RunningContainers:
             )  # fmt: skip
         self._seam.emit(events.Unverified(uuid, reason, again=not news))
 
-    def _warn_of_unknown(self, guest: libvirt_guest.Guest) -> None:
-        """Report a container whose reservation nobody claims.
-
-        It is left alone: what it should have cannot be known, and servers
-        that were deleted are removed by Nova.
-        """
-        if not self._reservations.adopted:
-            # This service is starting, and verifies all that run.
-            return
-        try:
-            rec = metadata.parse_record(guest)
-            carried = None if rec is None else rec.encode()
-        except exception.InvalidRecord as err:
-            carried = str(err)
-        if carried is not None:
-            LOG.warning(
-                'This container carries a reservation, but is no real-time '
-                'server of this host: %s', carried, instance_uuid=guest.uuid,
-            )  # fmt: skip
-
     def _repair(
         self,
         guest: libvirt_guest.Guest,
@@ -243,6 +236,7 @@ class RunningContainers:
         uuid = guest.uuid
         news = self._verdicts.is_news(uuid, 'drifted', difference)
         self._seam.emit(events.Drifted(uuid, rec, difference, again=not news))
+        self._policies.forget(uuid)
         try:
             self.left.make_room(lambda: self._host.apply(pid, rec))
         except exception.ReservationNotApplied as err:
@@ -250,6 +244,7 @@ class RunningContainers:
                 raise
             self._stop_running(uuid, pid, str(err))
             return False
+        self._policies.note(uuid, pid)
         self._correct_copy(guest, rec)
         self._seam.emit(events.Repaired(uuid, rec, difference))
         return True

@@ -112,7 +112,7 @@ class UserNamespaceDriver(driver.LibvirtDriver):
             )
         else:
             disk = self.image_backend.by_name(instance, 'disk')
-            image = disk.get_model(self._conn)
+            image = disk.get_model(self._host.get_connection())
         path = os.path.join(
             libvirt_utils.get_instance_path(instance), disks.ROOTFS
         )

@@ -17,6 +17,7 @@ from oslotest import base
 from nova_rt.cmd import exporter
 from nova_rt.conf import exporter as exporter_conf
 from nova_rt.tests.fixtures import exporter as exporter_fixture
+from nova_rt.tests.fixtures import kernel
 
 
 @ddt.ddt
@@ -54,6 +55,26 @@ class ExporterTest(base.BaseTestCase):
             text = serving.page.get().decode()
         self.assertIn('nova_rt_up{kind="kernel"} 1.0\n', text)
         self.assertIn('process_cpu_seconds_total', text)
+
+    def test_cpus_of_other_servers(self):
+        """As nova-rt-compute chooses them, with options of Nova."""
+        machine = self.useFixture(kernel.make(cpus=16))
+        machine.number_by_core()
+        options = self.options(
+            'libvirt_uri = test:///default\n[nova_rt]\ncpu_set = 2-15\n'
+            '[compute]\ncpu_shared_set = 0-1\n'
+        )
+        metrics = {
+            metric.name: metric
+            for metric in exporter.make_collector(
+                options, machine.files
+            ).collect()
+        }
+        offered = metrics['nova_rt_host_cpu_capacity_ratio'].samples
+        self.assertEqual(
+            ['2', '3', '4', '5', '6', '7'],
+            [sample.labels['cpu'] for sample in offered],
+        )
 
     @ddt.data(
         'tls_key_file = /x', 'tls_client_ca_file = /x', 'tls_cert_file = /x',

@@ -36,6 +36,34 @@ class Ours(Theirs):
         """Ours."""
 
 
+class NamesTest(base.BaseTestCase):
+    """Names of Nova that no class of ours extends."""
+
+    def test_all_are_there(self):
+        self.assertEqual([], nova_fit.find_misfits())
+
+    def test_one_is_gone(self):
+        for module, names in nova_fit.NAMES.items():
+            for name in names:
+                gone = fixtures.MonkeyPatch.delete
+                with fixtures.MonkeyPatch(f'{module}.{name}', gone):
+                    self.assertEqual(
+                        [f'{module} has no {name}'],
+                        [
+                            misfit
+                            for misfit in nova_fit.find_misfits()
+                            if 'has no' in misfit
+                        ],
+                    )
+
+    def test_module_is_gone(self):
+        names = {'nova.nowhere': ('x',)}
+        with fixtures.MonkeyPatch('nova_rt.cmd.nova_fit.NAMES', names):
+            self.assertEqual(
+                ['nova.nowhere has no x'], nova_fit.find_misfits()
+            )
+
+
 class CompareTest(base.BaseTestCase):
     def _compare(self, theirs):
         return list(nova_fit.compare(NEEDED, Ours, theirs))
@@ -128,7 +156,8 @@ class FindMisfitsTest(base.BaseTestCase):
     def test_module_of_nova_is_gone(self):
         error = ModuleNotFoundError("No module named 'nova.x'", name='nova.x')
         self._without('nova.scheduler.manager', error)
-        (misfit,) = nova_fit.find_misfits()
+        misfit, name = nova_fit.find_misfits()
+        self.assertIn('nova.scheduler.manager has no Sched', name)
         self.assertIn('nova.scheduler.manager cannot be loaded', misfit)
 
     def test_module_of_ours_misses_something_of_nova(self):

@@ -71,11 +71,40 @@ class HostCheckTest(HostTestCase):
         self.assertRegex(text, r'CPUs offered +1\n')
         self.assertRegex(text, r'Capacity +900000 ppm')
 
+    def test_cpus_of_other_servers(self):
+        """CPUs 8 and 9 are threads of the cores of plain servers."""
+        self.flags(group='nova_rt', cpu_set='2-15')
+        self.give_others('cpu_shared_set', '0-1')
+        self.kernel = self.useFixture(kernel.make(cpus=16))
+        self.kernel.number_by_core()
+        code, text = self._check_again()
+        self.assertEqual(0, code)
+        self.assertRegex(text, r'CPUs offered +2-7\n')
+        self.assertRegex(text, r'CPUs left out +8-9 .*cpu_shared_set')
+
+    def give_others(self, name, cpus):
+        self.conf.register_opt(cfg.StrOpt(name), group='compute')
+        self.flags(group='compute', **{name: cpus})
+
+    def test_overlap(self):
+        self.flags(group='nova_rt', cpu_set='1-3')
+        self.give_others('cpu_dedicated_set', '3-5')
+        code, text = self._check('v2-rt-max-cpu')
+        self.assertEqual(1, code)
+        self.assertIn('3 are in [compute] cpu_dedicated_set', text)
+
     def test_nodes(self):
         _, text = self._check('v1-throttle', nodes=[(0, 1), (2, 3)])
         self.assertRegex(text, r'CPUs of node 0 +0-1\nCPUs of node 1 +2-3\n')
         _, text = self._check('v1-throttle', nodes=[range(4)])
         self.assertNotIn('node', text)
+
+    def test_no_cpusets(self):
+        self.kernel = self.useFixture(kernel.make('v1-throttle'))
+        self.kernel.remove_cpusets()
+        code, text = self._check_again()
+        self.assertEqual(1, code)
+        self.assertIn('cgroup v1 has no cpuset', text)
 
     def test_no_interface(self):
         code, text = self._check('none')

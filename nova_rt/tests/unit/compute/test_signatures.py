@@ -4,16 +4,25 @@
 Nova's own guard looks at public methods; half of ours are private.
 """
 
+import ast
+from collections.abc import Iterator
 import inspect
+import itertools
+import pathlib
 import re
 
+from nova import policy as nova_policy
 from nova import test
 from nova.compute import manager as nova_manager
 from nova.compute import resource_tracker as nova_tracker
 from nova.scheduler import manager as nova_scheduler
 from nova.virt.libvirt import driver as nova_driver
+from nova.virt.libvirt import guest as libvirt_guest
+from oslo_config import fixture as config
+from oslo_policy import policy
 from oslotest import base
 
+import nova_rt
 from nova_rt.cmd import nova_fit
 from nova_rt.compute import (
     claim_tracker,
@@ -142,7 +151,102 @@ class NovaInternalsTest(base.BaseTestCase):
             called,
         )  # fmt: skip
 
+    def test_reason_of_a_failed_build_is_its_context(self):
+        """What failed is being handled when Nova raises its own error."""
+        for module, error in (
+            (nova_manager, 'RescheduledException'),
+            (nova_scheduler, 'NoValidHost'),
+        ):
+            raised = [
+                (each, handled)
+                for each, handled in _find_raised(inspect.getsource(module))
+                if each.endswith(f'.{error}')
+            ]
+            self.assertNotEqual([], raised)
+            if module is nova_manager:
+                self.assertNotIn(None, [handled for _, handled in raised])
+        self.assertIn('exception.RequestFilterFailed', [
+            handled for _, handled in raised
+        ])  # fmt: skip
+
+    def test_enforcer_is_made_anew(self):
+        """It is not kept, and takes rules that Nova does not have."""
+        self.useFixture(config.Config(nova_policy.CONF))
+        nova_policy.CONF([], default_config_files=[])
+        self.addCleanup(nova_policy.reset)
+        seen = []
+        for _ in range(2):
+            nova_policy.reset()
+            self.assertIsNone(nova_policy._ENFORCER)
+            nova_policy.init()
+            self.assertIsInstance(nova_policy._ENFORCER, policy.Enforcer)
+            seen.append(nova_policy._ENFORCER)
+        self.assertIsNot(*seen)
+
+    def test_domain_of_a_guest(self):
+        domain = object()
+        self.assertIs(domain, libvirt_guest.Guest(domain)._domain)
+
+    def test_names_of_directories(self):
+        """A server's directory while it is moved, and while it is deleted."""
+        for method, suffix in (
+            (nova_driver.LibvirtDriver.migrate_disk_and_power_off, '_resize'),
+            (nova_driver.LibvirtDriver.delete_instance_files, '_resize'),
+            (nova_driver.LibvirtDriver.delete_instance_files, '_del'),
+        ):
+            self.assertRegex(
+                inspect.getsource(method), f"""\\+ ['"]{suffix}['"]\n"""
+            )
+
+    def test_nothing_private_is_forgotten(self):
+        """A private name that is not ours is Nova's, and is in a test."""
+        tested = {'_domain', *itertools.chain(
+            *(name.split('.') for names in nova_fit.NAMES.values()
+              for name in names),
+            *(needed.overridden | needed.handed_on.keys() |
+              needed.called.keys() for needed in nova_fit.EXTENSIONS),
+        )}  # fmt: skip
+        others = {'_ActionsContainer'}  # Of argparse, in nova-rt-model.
+        self.assertEqual(set(), _find_foreign_names() - tested - others)
+
     def test_every_launch_goes_through_create_guest(self):
         """But soft reboot and the end of a snapshot, which are not LXC's."""
         launches = inspect.getsource(nova_driver).count('guest.launch(')
         self.assertEqual(3, launches)
+
+
+def _find_raised(source: str) -> Iterator[tuple[str, str | None]]:
+    """Find the errors that are raised, and what is handled meanwhile."""
+
+    def look(node, handled):
+        if isinstance(node, ast.ExceptHandler):
+            handled = ast.unparse(node.type) if node.type else 'anything'
+        elif isinstance(node, ast.FunctionDef):
+            handled = None
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            if not node.cause:
+                yield ast.unparse(node.exc.func), handled
+        for child in ast.iter_child_nodes(node):
+            yield from look(child, handled)
+
+    yield from look(ast.parse(source), None)
+
+
+def _find_foreign_names() -> set[str]:
+    """Find the private attributes that we use and do not define."""
+    used, ours = set(), set()
+    for path in pathlib.Path(nova_rt.__file__).parent.rglob('*.py'):
+        if 'tests' in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                ours.add(node.name)
+            elif isinstance(node, ast.Name | ast.Attribute):
+                name = getattr(node, 'attr', getattr(node, 'id', ''))
+                stored = isinstance(node.ctx, ast.Store)
+                (ours if stored else used).add(name)
+    return {
+        name
+        for name in used - ours
+        if name.startswith('_') and not name.endswith('__') and name != '_'
+    }

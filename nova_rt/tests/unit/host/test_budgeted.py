@@ -9,10 +9,12 @@ import fixtures
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.admission import Capacity
+from nova_rt.admission import Capacity, Claim
 from nova_rt.host import budgeted, host
 from nova_rt.host.cgroup import Container
 from nova_rt.host.interface import Share, Usage
+from nova_rt.record import Record
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 
@@ -50,6 +52,14 @@ class BudgetedTestCase(base.BaseTestCase):
 class LookTest(BudgetedTestCase):
     def _nothing_is_left(self):
         return str(self.assertRaises(exception.HostNotPrepared, self._look))
+
+    def test_no_cpusets_beside_it(self):
+        """The cpuset controller is on cgroup v2, or nowhere."""
+        self._kernel()
+        self.kernel.remove_cpusets()
+        text = self._nothing_is_left()
+        self.assertIn(str(self.files.cgroup / 'cpuset'), text)
+        self.assertIn('mount -t cgroup -o cpuset', text)
 
     def test_host(self):
         self._kernel(cpus=2)
@@ -311,6 +321,63 @@ class HoldTest(BudgetedTestCase):
             self.kernel.writes.clear()
             self._refused(number, container, 5, 100)
             self.assertEqual(1, len(self.kernel.writes))
+
+
+class OnlineTest(BudgetedTestCase):
+    """CPUs that go off line while nova-rt-compute runs."""
+
+    CLAIMS = tuple(Claim((cpu,), 100_000) for cpu in (0, 1, 2))
+
+    def setUp(self):
+        super().setUp()
+        self._kernel()
+        self.host = host.Host(
+            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
+            files=self.kernel.files,
+        )  # fmt: skip
+        self.host.start()
+
+    def test_is_not_offered(self):
+        """It has nothing of anybody and would be the emptiest."""
+        self.kernel.take_off_line(3)
+        self.assertEqual((0,), self.host.place(self.CLAIMS, 1, 100_000))
+        self.assertEqual(0, self.host.capacity().cpus[3])
+        self.assertEqual(950_000, self.host.capacity().total_ppm)
+        err = self.assertRaises(
+            exception.InsufficientBandwidth, self.host.place, (), 4, 1
+        )
+        self.assertEqual(0, err.free_ppm[-1])
+
+    def test_is_offered_again(self):
+        self.kernel.take_off_line(3)
+        self.host.refresh()
+        self.kernel.bring_on_line(3)
+        self.assertEqual((3,), self.host.place(self.CLAIMS, 1, 100_000))
+
+    def test_what_is_claimed_there_stays_claimed(self):
+        self.kernel.take_off_line(3)
+        self.host.refresh()
+        free = self.host.free([*self.CLAIMS, Claim((3,), 200_000)])
+        self.assertEqual(0, free.cpus[3])
+        self.assertEqual(950_000 - 500_000, free.host_ppm)
+
+    def test_cpu_that_nobody_chose(self):
+        """It came after the service had started."""
+        self.kernel.take_off_line(3)
+        self.host.start()
+        self.kernel.bring_on_line(3)
+        self.host.refresh()
+        self.assertEqual({0, 1, 2}, set(self.host.capacity().cpus))
+
+    def test_partition_loses_its_bandwidth_meanwhile(self):
+        """It is given the same again, whatever CPUs there are."""
+        self.kernel.take_off_line(3)
+        self.host.refresh()
+        self.kernel.reset_partition()
+        self.kernel.add_container(7, 'web', (1,))
+        request = Request(Reservation(600, 1000), 1)
+        self.host.apply(7, Record(request, (1,)))
+        self.assertEqual(950_000, self.host.capacity().total_ppm)
 
 
 class UsageTest(BudgetedTestCase):

@@ -163,8 +163,26 @@ class EveryInterface:
         """nova-rt-compute was stopped between one and the other."""
         rec = self._start()
         self.host.apply(PID, _record(policy=TaskPolicy.OTHER))
-        self.assertIn('none of 2 is real-time', self.host.check(PID, rec))
+        self.assertIsNone(self.host.check(PID, rec))
+        self.assertTrue(self.host.give_missing_policy(PID, rec))
+        for tid in self.kernel.tasks_of(PID):
+            self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(tid))
+        self.assertFalse(self.host.give_missing_policy(PID, rec))
+
+    def test_policy_that_nobody_asked_for(self):
+        rec = self._start(_record(policy=TaskPolicy.OTHER))
         self.host.apply(PID, rec)
+        self.assertFalse(self.host.give_missing_policy(PID, rec))
+
+    def test_policies_that_tasks_chose(self):
+        """A check does not look at them, and one is enough."""
+        rec = self._start()
+        self.host.apply(PID, rec)
+        first, *others = self.kernel.tasks_of(PID)
+        for tid in others:
+            self.kernel.make_real_time(tid, os.SCHED_OTHER, 0)
+        self.assertFalse(self.host.give_missing_policy(PID, rec))
+        self.kernel.make_real_time(first, os.SCHED_OTHER, 0)
         self.assertIsNone(self.host.check(PID, rec))
 
     def test_drift(self):
@@ -242,8 +260,11 @@ class EveryInterface:
 
         files = self.kernel.files
         with fixtures.MockPatchObject(files, 'set_policy', refuse):
-            text = self._not_applied(rec, errno.EPERM)
-        self.assertIn('the policy rr 5', text)
+            err = self.assertRaises(
+                exception.ReservationNotApplied, self.host.apply, PID, rec
+            )
+        self.assertEqual(errno.EPERM, err.errno)
+        self.assertIn('the policy rr 5', str(err))
 
     def test_bandwidth_is_there_again_after_the_end(self):
         rec = self._start(_record('900/1000'))

@@ -4,6 +4,7 @@
 import copy
 import dataclasses
 import errno
+import os
 
 import fixtures
 import libvirt
@@ -224,6 +225,71 @@ class RunningContainersTest(base.TestBase):
         self.assertIn(RECORD.encode(), self.events[0].difference)
         self.running.verify('a')
         self.assertEqual(2, len(self.events))
+
+    def make_ordinary(self, pid):
+        for tid in self.kernel.tasks_of(pid):
+            self.kernel.make_real_time(tid, os.SCHED_OTHER, 0)
+
+    def policies(self, pid):
+        return {
+            self.kernel.policy_of(tid) for tid in self.kernel.tasks_of(pid)
+        }
+
+    def test_tasks_that_made_themselves_ordinary(self):
+        """A tenant may do that: there is nothing to repair or to report."""
+        self.running.apply(self.start('a', 100, SMALL, SMALL), SMALL, None)
+        self.start('b', 101, SMALL, SMALL)
+        self.running.verify_all()
+        self.events.clear()
+        before = self.log.output
+        for pid in (100, 101):
+            self.make_ordinary(pid)
+        for _ in range(2):
+            self.verify_again()
+            for pid in (100, 101):
+                self.assertEqual({(os.SCHED_OTHER, 0)}, self.policies(pid))
+        self.assertEqual([], self.events)
+        self.assertEqual(before, self.log.output)
+
+    def test_policy_that_was_not_given(self):
+        """This service has ended between the reservation and the policy."""
+        guest = self.start('a', 100)
+        self.host.apply(100, RECORD)
+        self.make_ordinary(100)
+        self.running.verify_all()
+        self.assert_held(guest)
+        self.assertEqual({(os.SCHED_RR, 1)}, self.policies(100))
+        self.assertEqual([events.Promoted('a')], self.events)
+        self.assertEqual('', self.log.output)
+        self.make_ordinary(100)
+        self.verify_again()
+        self.assertEqual(1, len(self.events))
+
+    def test_policy_that_cannot_be_given(self):
+        self.start('a', 100)
+        self.host.apply(100, RECORD)
+        self.make_ordinary(100)
+        with fixtures.MonkeyPatch(
+            'nova_rt.host.tasks.give_policy', self.fail_to_read
+        ):
+            self.verify_again()
+        self.assertEqual(['Unverified'], self.kinds())
+        self.verify_again()
+        self.assertEqual({(os.SCHED_RR, 1)}, self.policies(100))
+        self.assertEqual(['Unverified', 'Promoted'], self.kinds())
+
+    @staticmethod
+    def fail_to_read(*args):
+        raise OSError(errno.EMFILE, 'Too many open files')
+
+    def test_each_start_is_given_its_policy(self):
+        self.apply(self.start('a', 100))
+        self.hypervisor.guest('a').poweroff()
+        self.start('a', 102)
+        self.host.apply(102, RECORD)
+        self.make_ordinary(102)
+        self.verify_again()
+        self.assertEqual({(os.SCHED_RR, 1)}, self.policies(102))
 
     def test_only_the_copy_differs(self):
         name = metadata.NAMESPACE

@@ -32,11 +32,11 @@ class LocalTest(base.BaseTestCase):
         )
         self.flags = self.useFixture(config.Config(self.conf)).config
         self.kernel = self.useFixture(kernel.make('v2-rt-max-cpu', cpus=2))
-        Host.from_options(self.conf.nova_rt, self.kernel.files).start()
+        Host.from_options(self.conf.nova_rt, {}, self.kernel.files).start()
         self.kernel.writes.clear()
         self.patch(
             local.Host, 'from_options',
-            lambda group: Host(
+            lambda group, others: Host(
                 cpu_set=None, smt=False, reserved_ppm=0, partition=None,
                 files=self.kernel.files,
             ),
