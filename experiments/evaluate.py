@@ -75,7 +75,7 @@ class Result:
         reservation, or several CPUs
     :ivar excess_s: the most that a response was later than on the fluid CPU
         with the bandwidth less the overhead
-    :ivar gap_s: what it may be later: 2 (P - Q)
+    :ivar gap_s: what it may be later: P - Q, with Q less the overhead
     :ivar longest_s: the longest response
     :ivar guaranteed_s: what none may exceed, for constant CPU times; else 0
     :ivar trip_s: 2 delta, measured

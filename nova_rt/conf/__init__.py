@@ -69,9 +69,10 @@ nova-rt-compute.
         help="""
 Longest period that a reservation may have, in microseconds.
 
-A server can wait for up to twice the difference between period and runtime, so
-long periods mean long waits. Use the same value for nova-api, nova-scheduler
-and nova-rt-compute.
+An answer of a server can be later than on a CPU that is slow all the time by
+the difference between period and runtime, and a program that has just used its
+runtime can wait for twice that difference, so long periods mean long waits.
+Use the same value for nova-api, nova-scheduler and nova-rt-compute.
 """,
     ),
     cfg.StrOpt(

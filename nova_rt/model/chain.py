@@ -171,8 +171,10 @@ class Chain(ResponseTime):
         return log_tail_of_sum(self._rates(rate_per_s, bandwidth), time_s)
 
     def gap_s(self, period_s: float, bandwidth: float) -> float:
+        # A stage that gets its requests later, each by at most x, is done
+        # with each at most x later: the P - Q of its own come on top.
         return math.fsum(
-            2 * period_s * (1 - stage.share * bandwidth)
+            period_s * (1 - stage.share * bandwidth)
             for stage in self.stages
             if stage.share > 0
         )

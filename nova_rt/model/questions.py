@@ -2,8 +2,8 @@
 """What a reservation that is given can do: rates, deadlines, and for all.
 
 ``sizing`` goes from a deadline to a reservation; these go back. What they
-promise holds in every schedule of other reservations, by the same argument:
-a response takes at most 2 (P - Q) longer than on a CPU that is always there.
+promise holds beside any neighbours that are admitted, by the same argument:
+a response takes at most P - Q longer than on a CPU that is always there.
 """
 
 import math

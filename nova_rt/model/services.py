@@ -84,7 +84,7 @@ class Choice:
         :returns: sentences; none if nothing is known
         """
         found = []
-        if gap_s / 2 > mean_s / 10:
+        if gap_s > mean_s / 10:
             found.append(
                 'The period is long against the response times: the mean can '
                 'be off by more than 5 %, by about the shift.'
@@ -126,7 +126,8 @@ def choose(service: Service) -> Choice:
             f'M/M/{service.cpus}',
             f'Exact for {_POISSON} and exponential CPU times, on CPUs that '
             'are always there, with a worker on each. That the period adds '
-            'no more than the gap is not proven for several CPUs.',
+            'no more than the gap is not proved for several CPUs; it held in '
+            'simulation.',
         )
     if service.times is Times.CONSTANT:
         return Choice(

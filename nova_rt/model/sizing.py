@@ -75,7 +75,8 @@ class Sizing:
 
     :ivar reservation: for each CPU
     :ivar bandwidth: what of Q/P is left after the overhead, as a fraction
-    :ivar gap_s: what the period can add to each response time at most
+    :ivar gap_s: what the period can add to each response time at most: P - Q
+        of what is left after the overhead, for each reservation on the way
     :ivar shift_s: what it does to mean and percentiles, to first order: a
         container alone on its CPUs is faster by this, one that always comes
         last is slower by this, and one beside others is in between. It is
@@ -108,15 +109,16 @@ def size(
 ) -> Sizing:
     """Choose runtime and period for a deadline.
 
-    The supply of (Q, P) lags behind that of a CPU with bandwidth u = Q/P by
-    2 (P - Q) at most, in every schedule, so a percentile that holds for
-    D - 2 (P - Q) on the fluid CPU holds for D on the real one. With a shorter
-    period u can be smaller, but the overhead o of each period weighs more.
-    The period is the one with the smallest sum u + o/P; then
-    Q = ceil(u P + o).
+    No response of (Q, P) is later than on a CPU with bandwidth u = Q/P by
+    more than P - Q (see :meth:`nova_rt.model.response.ResponseTime.gap_s`),
+    so a percentile that holds for D - (P - Q) on the fluid CPU holds for D on
+    the real one. With a shorter period u can be smaller, but the overhead o
+    of each period weighs more. The period is the one with the smallest sum
+    u + o/P; then Q = ceil(u P + o).
 
-    This is exact for models of one CPU and safe for chains. For several CPUs
-    (:class:`nova_rt.model.many.ManyCPUs`) it is an approximation.
+    This is proved for models of one CPU and for chains of them. For several
+    CPUs (:class:`nova_rt.model.many.ManyCPUs`) it is not: there it held in
+    simulation.
 
     :param fraction: phi, such as 0.99
     :param limits: of the cloud; default: :class:`Limits` as it is
@@ -188,9 +190,9 @@ def expect(
         reservation,
         bandwidth,
         gap_s,
-        gap_s / 4,
+        gap_s / 2,
         model.mean_s(rate_per_s, bandwidth),
-        mean_alone_s(model, rate_per_s, bandwidth, gap_s / 4),
+        mean_alone_s(model, rate_per_s, bandwidth, gap_s / 2),
         model.percentile_s(rate_per_s, bandwidth, fraction),
     )
 

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reservation (Q, P) gives at least, in integers."""
+"""What a reservation (Q, P) gives at least, in integers.
+
+All of it is about one CPU and a hard CBS with the wake-up rule of Linux, whose
+period begins when work comes to it. The periodic resource of Shin and Lee
+(Periodic resource model for compositional real-time guarantees, RTSS 2003) has
+fixed periods, and its budget may be over just when work comes: it gives the
+same P - Q later, so its longest gap is 2 (P - Q).
+"""
 
 from nova_rt.model import inputs
 from nova_rt.reservation import Reservation
@@ -23,55 +30,49 @@ def activity_us(cost_us: int, reservation: Reservation) -> int:
     return -(-cost_us // reservation.runtime_us) * reservation.period_us
 
 
-def gap_us(reservation: Reservation, alone: bool = False) -> int:
-    """The longest that a task of the container can wait for the CPU.
+def gap_us(reservation: Reservation) -> int:
+    """The most that a response is later than on a fluid CPU.
 
-    2 (P - Q): the budget at the very beginning of one period and at the very
-    end of the next. P - Q where nothing else has a reservation on the CPU.
-    Source: Shin and Lee, Periodic resource model for compositional real-time
-    guarantees, RTSS 2003.
+    P - Q, beside any neighbours that are admitted; nothing for a container
+    that is alone on its CPU. Proved, and reached: see the manual's page on
+    the formulas. It is no bound on a wait for the CPU. A task that never
+    sleeps can wait for 2 (P - Q), having had a budget before it was due.
 
-    :param alone: nothing else reserves on this CPU
     :returns: microseconds
     """
-    gap = reservation.period_us - reservation.runtime_us
-    return gap if alone else 2 * gap
+    return reservation.period_us - reservation.runtime_us
 
 
 def supplied_ns(time_ns: int, reservation: Reservation) -> int:
-    """The supply bound function: CPU time in any interval, at least.
+    """CPU time that a container has had at least since its period began.
 
-    sbf(t) = k Q + max(0, t' - k P - (P - Q)), t' = t - (P - Q),
-    k = floor(t'/P). Source: Shin and Lee, RTSS 2003, for periodic resources;
-    it holds for the hard CBS of SCHED_DEADLINE from any instant at which the
-    container has work, also one at which it wakes up.
+    k Q + max(0, t - k P - (P - Q)), k = floor(t/P): earliest deadline first
+    ends each budget by its deadline, and no earlier where neighbours ask for
+    the rest. Valid from a wake-up that begins a period to the next one that
+    does, also if the server sleeps in between and keeps budget and deadline.
+    Proved, and reached.
 
-    :param time_ns: length of the interval
+    :param time_ns: since the wake-up
     :returns: nanoseconds
     :raises InvalidQuantity: unless the length is an int of at least 0
     """
     inputs.whole('the time in ns', time_ns, 0)
     runtime = reservation.runtime_us * NS_PER_US
     period = reservation.period_us * NS_PER_US
-    rest = time_ns - (period - runtime)
-    if rest <= 0:
-        return 0
-    periods, into = divmod(rest, period)
+    periods, into = divmod(time_ns, period)
     return periods * runtime + max(0, into - (period - runtime))
 
 
 def time_for_ns(work_ns: int, reservation: Reservation) -> int:
     """The inverse of :func:`supplied_ns`: when work is done at the latest.
 
-    (P - Q) (ceil(C/Q) + 1) + C.
+    (P - Q) ceil(C/Q) + C, which is at most C/u + (P - Q).
 
     :param work_ns: CPU time
     :returns: nanoseconds
     :raises InvalidQuantity: unless the work is an int of at least 0
     """
     inputs.whole('the work in ns', work_ns, 0)
-    if work_ns == 0:
-        return 0
     runtime = reservation.runtime_us * NS_PER_US
     period = reservation.period_us * NS_PER_US
-    return (period - runtime) * (-(-work_ns // runtime) + 1) + work_ns
+    return (period - runtime) * -(-work_ns // runtime) + work_ns

@@ -188,7 +188,7 @@ _REPORTS = [
         help='Program rtprobe of the lab of nova_rt, which asks the service '
         'of the same name in containers of ``[compute] image_ref``. Without '
         'it, response times are not measured. One server of that test '
-        'reserves 38218/100000.',
+        'reserves 32615/100000.',
     ),
 ]
 

@@ -21,6 +21,7 @@ from experiments import description, evaluate, guest, judge, report, samples
 from experiments.description import Point, Refused
 from experiments.distwalk import __main__ as distwalk
 from nova_rt.model import cbs, simulation
+from nova_rt.model.schedule import Position
 from nova_rt.reservation import Reservation
 
 GOOD = """
@@ -204,7 +205,7 @@ def run_of(point, done_ns, arrivals_ns, works_ns, trip_ns=20_000):
     )
 
 
-def simulated(point, late_ns=0, count=3000):
+def simulated(point, late_ns=0, count=3000, position=Position.FIRST):
     """A point as an ideal kernel would measure it, or a late one."""
     rng = numpy.random.default_rng(1)
     arrivals = simulation.poisson_ns(point.rate_per_s, count, rng)
@@ -217,7 +218,7 @@ def simulated(point, late_ns=0, count=3000):
         done = simulation.fifo_many_ns(arrivals, slowed, point.cpus)
     elif point.bandwidth:
         server = cbs.DeadlineServer(
-            Reservation(point.runtime_us, point.period_us)
+            Reservation(point.runtime_us, point.period_us), position
         )
         done = server.fifo_ns(arrivals, works)
     else:
@@ -235,7 +236,7 @@ class EvaluateTest(unittest.TestCase):
         self.assertLess(one.fluid_error, -0.02)
         self.assertLess(abs(one.alone_error), 0.02)
         self.assertLess(one.excess_s, one.gap_s)
-        self.assertAlmostEqual(2 * 605e-6, one.gap_s, delta=1e-9)
+        self.assertAlmostEqual(605e-6, one.gap_s, delta=1e-9)
 
     def test_chance_and_fluid_make_the_error(self):
         one = simulated(Point(ldr=0.7, bandwidth=0.7))
@@ -328,6 +329,22 @@ class JudgeTest(unittest.TestCase):
         broken = self.broken(simulated(Point(**KEYS), late_ns=late))
         self.assertEqual(1, len(broken))
 
+    def test_late_by_little_more_than_the_gap(self):
+        """One request at one of many points, whatever the others have."""
+        first = simulated(Point(**KEYS))
+        last = simulated(Point(**KEYS), position=Position.LAST)
+        # As late as any neighbour can make it, by the theorem.
+        self.assertLess(0.9 * last.gap_s, last.excess_s)
+        for more_s, holds in ((-1e-9, True), (1e-9, False)):
+            late = dataclasses.replace(
+                first, excess_s=first.gap_s + judge.JITTER_S + more_s
+            )
+            found = judge.verdicts({'figure': [first] * 9 + [late]})[0]
+            self.assertEqual(holds, found.holds)
+            self.assertIn('P - Q', found.what)
+            self.assertNotIn('2 (P - Q)', found.what)
+        self.assertTrue(judge.verdicts({'figure': [last]})[0].holds)
+
     def test_a_percentile_above_the_bound(self):
         point = Point(ldr=0.5, bandwidth=0.7, bwr=0.5, size_bytes=2048)
         one = dataclasses.replace(
@@ -355,7 +372,9 @@ class JudgeTest(unittest.TestCase):
         one = simulated(Point(work_is='constant', **KEYS))
         self.assertEqual([], self.broken(one))
         self.assertGreater(one.longest_s, one.guaranteed_s / 3)
-        longer = dataclasses.replace(one, longest_s=one.guaranteed_s * 1.01)
+        longer = dataclasses.replace(
+            one, longest_s=one.guaranteed_s + judge.JITTER_S + 1e-9
+        )
         self.assertIn('guaranteed bound', self.broken(longer)[0])
 
     def test_lost(self):

@@ -70,7 +70,7 @@ def tell(point: Point) -> dict[str, Any]:
     if point.vcpus == 1:
         sure += (
             ' Where the kernel guarantees, no response takes longer by more '
-            'than the gap.'
+            'than the gap, P - Q, whatever runs beside it.'
         )
     said['How sure'] = columns.Text(sure)
     cautions = point.choice.cautions(

@@ -84,7 +84,7 @@ class BalancedTest(base.BaseTestCase):
         )
         self.assertLess(abs(group.capacity_per_s(0.6) - 800), 1e-9)
         self.assertRaises(exception.Unstable, group.mean_s, 801, 0.6)
-        self.assertLess(abs(group.gap_s(0.01, 0.6) - 0.008), 1e-15)
+        self.assertLess(abs(group.gap_s(0.01, 0.6) - 0.004), 1e-15)
 
     def test_refused(self):
         self.assertRaises(exception.InvalidQuantity, Balanced, [])

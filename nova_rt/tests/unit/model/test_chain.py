@@ -102,8 +102,8 @@ class ChainTest(base.BaseTestCase):
 
     def test_gaps_of_reservations_only(self):
         model = Chain([Stage(1e-3), Stage(1e-3, 0), Stage(1e-3, 0.5)])
-        # 2 (P - Q) of (0.8, 2) ms and of (0.4, 2) ms
-        self.assertLess(abs(model.gap_s(2e-3, 0.4) - (2.4e-3 + 3.2e-3)), 1e-15)
+        # P - Q of (0.8, 2) ms and of (0.4, 2) ms
+        self.assertLess(abs(model.gap_s(2e-3, 0.4) - (1.2e-3 + 1.6e-3)), 1e-15)
 
     def test_refused(self):
         for stages in ([], [Stage(1e-3)] * 17):

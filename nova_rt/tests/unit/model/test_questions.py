@@ -76,11 +76,11 @@ class QuestionsTest(base.BaseTestCase):
         """A deadline that is shorter than the gap promises nothing."""
         slow = Reservation(10_000, 100_000)
         self.assertAlmostEqual(
-            0, questions.fraction(SINGLE, slow, 5, 0.1), places=9
+            0, questions.fraction(SINGLE, slow, 5, 0.09), places=9
         )
         err = self.assertRaises(
             exception.Unreachable,
-            questions.max_rate_per_s, SINGLE, slow, 0.1, 0.99,
+            questions.max_rate_per_s, SINGLE, slow, 0.09, 0.99,
         )  # fmt: skip
         least = float(err.nearest.split()[-2])
         questions.max_rate_per_s(SINGLE, slow, 1.001 * least, 0.99)
@@ -153,9 +153,9 @@ class ChoiceTest(base.BaseTestCase):
         choice = services.Choice(SINGLE, '', '', link_s=1e-3, samples=100)
         for text, numbers in (
             ('link', (501, 0.5, 0, 1)),
-            ('period', (1, 0.5, 0.21, 1)),
+            ('period', (1, 0.5, 0.11, 1)),
             ('at least 1000', (1, 0.99, 0, 1)),
         ):
             (found,) = choice.cautions(*numbers)
             self.assertIn(text, found)
-        self.assertEqual([], choice.cautions(500, 0.9, 0.19, 1))
+        self.assertEqual([], choice.cautions(500, 0.9, 0.09, 1))

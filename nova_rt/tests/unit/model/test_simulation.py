@@ -90,6 +90,7 @@ class ScheduleTest(base.BaseTestCase):
 
     @ddt.data(*Position)
     def test_between_the_bounds(self, position):
+        # The periodic resource: P - Q later than the CBS from a wake-up.
         reservation = Reservation(70, 100)
         schedule = Schedule.of(reservation, position, seed=5)
         rng = runs.rng()
@@ -99,7 +100,8 @@ class ScheduleTest(base.BaseTestCase):
             begin
         )
         for one, at in zip(given.tolist(), length.tolist(), strict=True):
-            self.assertLessEqual(supply.supplied_ns(at, reservation), one)
+            late = max(0, at - 30_000)
+            self.assertLessEqual(supply.supplied_ns(late, reservation), one)
             self.assertLessEqual(one, 0.7 * (at + 60_000) + 1)
 
     def test_alternate_has_the_longest_gap(self):
@@ -109,7 +111,6 @@ class ScheduleTest(base.BaseTestCase):
         self.assertEqual(
             [70_000, 70_000, 70_001], schedule.supplied_ns(edges).tolist()
         )
-        self.assertEqual(60, supply.gap_us(reservation))
 
     def test_random_positions_are_spread(self):
         schedule = Schedule(100, 1100, Position.RANDOM, seed=1)
@@ -263,7 +264,8 @@ class DeadlineServerTest(base.BaseTestCase):
             )
             late = done - fluid
             self.assertLessEqual(int(late.max()), gap_ns + 10)
-            self.assertLessEqual(-gap_ns - 10, int(late.min()))
+            if position == Position.FIRST:
+                self.assertLessEqual(int(late.max()), 10)
 
     def test_positions_of_other_schedules(self):
         for position in (Position.ALTERNATE, Position.WORST):

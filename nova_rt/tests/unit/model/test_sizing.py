@@ -43,24 +43,14 @@ class SizeTest(base.BaseTestCase):
         arrivals = simulation.poisson_ns(rate, count, rng)
         works = simulation.exponential_ns(1e-3, count, rng)
         highest = 0
-        for done in (
-            *(
-                simulation.fifo_ns(
-                    arrivals, works, Schedule.of(found.reservation, position)
-                )
-                for position in Position
-            ),
-            *(
-                cbs.DeadlineServer(found.reservation, position).fifo_ns(
-                    arrivals, works
-                )
-                for position in (Position.FIRST, Position.LAST)
-            ),
-        ):
+        for position in (Position.FIRST, Position.LAST, Position.RANDOM):
+            done = cbs.DeadlineServer(found.reservation, position).fifo_ns(
+                arrivals, works
+            )
             seen = confidence.percentile(done - arrivals, fraction)
             highest = max(highest, seen.value)
             self.assertLess(seen.low / 1e9 + 2e-4, deadline)
-        # Nor is it far too much: no schedule is the worst all the time.
+        # Nor is it too much.
         self.assertLess(0.7 * deadline, highest / 1e9 + 2e-4)
 
     @ddt.data(*MODELS)

@@ -24,17 +24,25 @@ class SupplyTest(base.BaseTestCase):
             )
 
     def test_by_hand(self):
-        # Nothing for 2 (P - Q) = 1.2 ms, then 1.4 ms, a gap of 0.6 ms.
+        # Nothing for P - Q = 0.6 ms, then 1.4 ms, and so on.
         reservation = Reservation(1400, 2000)
-        for time_us, wanted_us in ((0, 0), (1200, 0), (1201, 1), (2600, 1400),
-                                   (3200, 1400), (3201, 1401)):  # fmt: skip
+        for time_us, wanted_us in ((0, 0), (600, 0), (601, 1), (2000, 1400),
+                                   (2600, 1400), (2601, 1401)):  # fmt: skip
             self.assertEqual(
                 wanted_us * 1000,
                 supply.supplied_ns(time_us * 1000, reservation),
             )
         self.assertEqual(0, supply.time_for_ns(0, reservation))
-        self.assertEqual(1200, supply.gap_us(reservation))
-        self.assertEqual(600, supply.gap_us(reservation, alone=True))
+        self.assertEqual(600, supply.gap_us(reservation))
+
+    def test_at_most_the_gap_behind_the_fluid_cpu(self):
+        reservation = Reservation(1400, 2000)
+        late = [
+            supply.time_for_ns(work, reservation) - work * 10 / 7
+            for work in range(1, 4_200_000, 1000)
+        ]
+        self.assertLess(599_999, max(late))
+        self.assertLess(max(late), 600_000)
 
     @ddt.data((1, 2000), (1400, 2000), (1401, 4000), (2800, 4000))
     @ddt.unpack

@@ -19,14 +19,15 @@ class AskTest(base.TestCase):
     def test_reservation(self):
         """The example of the manual, with the numbers of the formula."""
         said = self.ask(f'reservation --rate 500/s {SERVICE} {GOAL}')
-        self.assertEqual('744/1000', said['Reservation'])
+        self.assertEqual('963/1300', said['Reservation'])
         self.assertEqual('M/M/1', said['Model'])
         self.assertEqual(1, said['vCPUs'])
-        rate = 0.739 / 1e-3 - 500
+        bandwidth = 958 / 1300
+        rate = bandwidth / 1e-3 - 500
         self.assertAlmostEqual(2e-4 + 1 / rate, said['Mean'])
         self.assertAlmostEqual(2e-4 + 4.605170 / rate, said['p99'])
-        self.assertAlmostEqual(2e-3 * (1 - 0.739), said['Gap'])
-        self.assertAlmostEqual(said['Gap'] / 4, said['Shift'])
+        self.assertAlmostEqual(1.3e-3 * (1 - bandwidth), said['Gap'])
+        self.assertAlmostEqual(said['Gap'] / 2, said['Shift'])
         self.assertLessEqual(said['p99'] + said['Gap'], 0.02)
         self.assertLessEqual(0.99, said['In time'])
         self.assertNotIn('Caution', said)
@@ -70,7 +71,7 @@ class AskTest(base.TestCase):
         result = self.run_it(f'rate {SERVICE} {GOAL} --reservation 744/1000')
         self.assertEqual((0, ''), (result.code, result.err))
         # Never more than it can bear, never less than it takes.
-        self.assertIn('| 500.1/s ', result.out)
+        self.assertIn('| 503.3/s ', result.out)
         self.assertIn('| 130.5 us ', result.out)
         self.assertLess(max(map(len, result.out.splitlines())), 80)
 
@@ -107,13 +108,13 @@ class AskTest(base.TestCase):
     def test_bounds_of_the_cloud(self):
         line = f'reservation --rate 500/s {SERVICE} {GOAL}'
         self.assertEqual(
-            '7943/10000', self.ask(f'{line} --period 10ms')['Reservation']
+            '7646/10000', self.ask(f'{line} --period 10ms')['Reservation']
         )
         period = self.ask(f'{line} --min-period 5ms')['Reservation']
-        self.assertEqual('3826/5000', period)
+        self.assertEqual('3747/5000', period)
         more = self.ask(f'{line} --overhead 50us')['Reservation']
         self.assertLess(
-            Reservation.parse('744/1000').ppm, Reservation.parse(more).ppm
+            Reservation.parse('963/1300').ppm, Reservation.parse(more).ppm
         )
 
     def test_no_request_late(self):
@@ -122,11 +123,11 @@ class AskTest(base.TestCase):
             '--burst 5 --longest 2ms'
         )
         said = self.ask(line)
-        self.assertEqual('2406/4000', said['Reservation'])
+        self.assertEqual('6006/10000', said['Reservation'])
         self.assertLessEqual(said['Never above'], 0.02)
         # With what is left after the overhead.
         bound = guarantee.delay_ns(
-            guarantee.Arrivals.of(5, 300, 2e-3), Reservation(2401, 4000)
+            guarantee.Arrivals.of(5, 300, 2e-3), Reservation(6001, 10_000)
         )
         self.assertAlmostEqual(bound / 1e9 + 2e-4, said['Never above'])
 

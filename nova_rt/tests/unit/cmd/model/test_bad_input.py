@@ -77,7 +77,7 @@ class BadInputTest(base.TestCase):
         self.ask(line(deadline='9.5ms'))
         self.ask(line(deadline='8ms', rate='415/s'))
         self.assert_refused(
-            'shortest deadline they meet is 0.00675362 s',
+            'shortest deadline they meet is 0.00649262 s',
             line('rate', deadline='6ms'),
         )
         self.ask(line('rate', deadline='6.75363ms'))

@@ -44,7 +44,7 @@ class PlanTest(base.TestCase):
             {place['Server'] for place in said['Places']},
         )
         self.assertEqual(4, said['Servers'])
-        self.assertAlmostEqual(2 * 0.744 + 1.4 + 0.2, said['Bandwidth'])
+        self.assertAlmostEqual(2 * 0.74077 + 1.4 + 0.2, said['Bandwidth'])
         self.assertAlmostEqual(3.8, said['Capacity'])
         self.assertEqual(1, said['Hosts needed'])
         (web,) = {

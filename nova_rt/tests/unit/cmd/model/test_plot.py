@@ -30,7 +30,7 @@ class PlotTest(base.TestCase):
             self.ask(LINE, '--plot', str(path))
             drawn.append(path.read_bytes())
         self.assertEqual(*drawn)
-        self.assertIn(b'744/1000', drawn[0])
+        self.assertIn(b'963/1300', drawn[0])
 
     def test_every_model(self):
         about = 'latency --rate 300/s --reservation 744/1000'
@@ -59,7 +59,7 @@ class PlotTest(base.TestCase):
             self.assertLess(mean, fluid)
             self.assertLessEqual(fluid, bound)
             # The curve has steps of half a percent.
-            self.assertEqual(bandwidth >= 0.744, bound <= 20, bandwidth)
+            self.assertEqual(bandwidth >= 963 / 1300, bound <= 20, bandwidth)
 
     def test_refused(self):
         for name in ('x', 'x.jpg', 'x.png.gz', '', '.png'):
