@@ -124,9 +124,7 @@ class LabTestCase(unittest.TestCase):
     def delete(self, server):
         """Delete a server, if it is there still, and wait."""
         self.cloud.compute.delete_server(server.id, ignore_missing=True)
-        self.cloud.compute.wait_for_delete(
-            server, interval=0.2, wait=ACTIVE_S
-        )
+        self.cloud.compute.wait_for_delete(server, interval=0.2, wait=ACTIVE_S)
 
     def flavor(self, specs, vcpus=1):
         """Make a flavor through the API that validates its extra specs."""
