@@ -24,6 +24,7 @@ from nova_rt.host import idmaps
 from nova_rt.virt.libvirt import (
     containers,
     faults,
+    features,
     id_ranges,
     metadata,
     reservations,
@@ -166,13 +167,15 @@ class RTLibvirtDriver(containers.ContainerDriver):
             raise faults.ReservationNotHeld(reason=faults.tell(err)) from err
 
     def _get_guest_config(self, instance, *args, **kwargs):
-        """Add the CPUs, the record and a private network namespace."""
+        """Add CPUs, record, capabilities and a private network namespace."""
         rec = self._rt_record(instance)
         guest = super()._get_guest_config(instance, *args, **kwargs)
         # Without it, a container that has no port shares the network
         # namespace of the host (libvirt src/lxc/lxc_container.c,
         # lxcNeedNetworkNamespace()).
         guest.add_feature(vconfig.LibvirtConfigGuestFeature('privnet'))
+        if self._rt_ids is not None:
+            guest.add_feature(features.LibvirtConfigGuestFeatureCapabilities())
         if rec is not None:
             guest.cpuset = set(rec.cpus)
             guest.metadata.append(

@@ -23,13 +23,7 @@ from oslo_utils import excutils, fileutils
 
 from nova_rt import exception
 from nova_rt.host import idmaps
-from nova_rt.virt.libvirt import (
-    disk_owners,
-    disks,
-    faults,
-    features,
-    id_ranges,
-)
+from nova_rt.virt.libvirt import disk_owners, disks, faults, id_ranges
 
 #: What Nova calls the device of the root disk in system_metadata.
 DEVICE = 'rootfs_device_name'
@@ -62,13 +56,6 @@ class UserNamespaceDriver(driver.LibvirtDriver):
                         reason=faults.tell(err)
                     ) from err
             yield first
-
-    def _get_guest_config(self, instance, *args, **kwargs):
-        """Keep roots from raising the limits of their user namespaces."""
-        guest = super()._get_guest_config(instance, *args, **kwargs)
-        if self._rt_ids is not None:
-            guest.add_feature(features.LibvirtConfigGuestFeatureCapabilities())
-        return guest
 
     def _create_guest_with_network(
         self, context, xml, instance, *args, **kwargs
