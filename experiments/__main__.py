@@ -5,7 +5,7 @@
     python -m experiments run SET [FIGURE ...] [--output DIR] [--jobs N]
     python -m experiments judge SET [FIGURE ...] [--output DIR]
 
-SET is check (a minute, a part of `make check`), small (ten minutes) or full
+SET is check (a minute; `make model`), small (ten minutes) or full
 (hours).
 
 ``run`` measures in QEMU guests under a virtual clock, so the numbers are the

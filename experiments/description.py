@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 FIGURES = pathlib.Path(__file__).resolve().parent / 'figures'
-#: check is what `make check` measures, in about a minute.
+#: check is what `make model` measures, in about a minute.
 SETS = ('check', 'small', 'full')
 KERNELS = ('hcbs', 'base')
 #: What a CPU can reserve: the fair server has the rest.
@@ -187,7 +187,7 @@ class Figure:
     :ivar common: parameters of all points
     :ivar full: parameters with a list of values each, and the count
     :ivar small: the same, for the small set; empty if it is not in there
-    :ivar check: the same, for what `make check` measures
+    :ivar check: the same, for what `make model` measures
     """
 
     name: str
