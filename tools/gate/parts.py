@@ -221,14 +221,7 @@ GATE = {
         at_least=30,
     ),
     'nova-unit': _NOVA_UNIT,
-    # Without test_limits, which fails if a parent forks before it is in its
-    # group. The lab's own test_limits shows the same on real containers.
-    'host': dataclasses.replace(
-        _HOST,
-        steps=tox(
-            'testenv:host', '--exclude-regex=host.test_limits', again='{}'
-        ),
-    ),
+    'host': _HOST,
     'kernel': Part(
         'the HCBS kernel',
         900,

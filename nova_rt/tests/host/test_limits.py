@@ -27,6 +27,19 @@ print(number, ctypes.get_errno(), flush=True)
 sys.stdin.read()
 """
 
+#: Runs the words after the first once this process is in a group of that name.
+#: A child that came earlier would stay where its parent was.
+_CONTROLLER = """
+import pathlib, subprocess, sys, time
+group, *words = sys.argv[1:]
+while not any(
+    line.endswith('/' + group)
+    for line in pathlib.Path('/proc/self/cgroup').read_text().splitlines()
+):
+    time.sleep(0.01)
+subprocess.run(words)
+"""
+
 
 class EveryMachine:
     """A container's root cannot use up what the host's root has."""
@@ -42,9 +55,8 @@ class EveryMachine:
 
     def _container(self, group, *words):
         """Start a container as libvirt does: a controller and its child."""
-        program = 'import subprocess, sys; subprocess.run(sys.argv[1:])'
         pid = self.machine.add_task(
-            group, sys.executable, '-c', program, *words,
+            group, sys.executable, '-c', _CONTROLLER, group.name, *words,
             # It ends with its parent.
             'setpriv', '--pdeathsig', 'KILL', 'sleep', '600',
         )  # fmt: skip
