@@ -132,6 +132,7 @@ DRIVER = Extension(
     frozenset(
         {
             '_create_guest',
+            '_destroy',
             'check_can_live_migrate_destination',
             'emit_event',
             'get_instance_diagnostics',

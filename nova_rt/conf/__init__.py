@@ -10,7 +10,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_rt import admission, exception, reservation
+from nova_rt import admission, exception, reservation, task_limit
 from nova_rt.conf import conductor, database, exporter
 
 GROUP = cfg.OptGroup(
@@ -244,6 +244,20 @@ Namespaces of each kind that one container can make; with 0, none.
 
 Containers and browsers inside a container need some. See
 ``max_inotify_instances``.
+""",
+    ),
+    cfg.IntOpt(
+        'max_tasks',
+        default=4096,
+        min=0,
+        max=task_limit.VALUES.maximum,
+        help="""
+Processes and threads of one container, unless its flavor has the extra spec
+``lxc:max_tasks``; 0 for no limit of ours.
+
+All containers share the process IDs of this host, ``kernel.pid_max``. The
+container's ``libvirt_lxc`` counts as well. Read by nova-rt-compute when it
+starts, and applied when a container starts.
 """,
     ),
     cfg.IntOpt(

@@ -39,7 +39,7 @@ _FREE = {'cmd', 'tests'}
 _PURE_MODULES = {
     'admission', 'bounds', 'counts', 'cpulist', 'domain_record', 'events',
     'exception', 'extra_specs', 'id_pool', 'node_stats', 'record', 'request',
-    'reservation', 'resources', 'spec_values',
+    'reservation', 'resources', 'spec_values', 'task_limit',
 }  # fmt: skip
 _WITH_NOVA = {
     'api', 'scheduler', 'virt', 'compute', 'cmd', 'tests',

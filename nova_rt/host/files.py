@@ -176,6 +176,21 @@ class Files:
             'set_policy', str(group), controller, policy, priority, inside
         )
 
+    def limit_tasks(self, group: pathlib.Path, most: int) -> None:
+        """Limit how many tasks a container has.
+
+        :param group: its group in the partition, in the hierarchy of cpu
+        :raises OSError: with the kernel's errno
+        """
+        self._call('limit_tasks', str(group), most)
+
+    def sweep_task_limits(self) -> None:
+        """Remove what limited the tasks of containers that have ended.
+
+        :raises OSError: with the kernel's errno
+        """
+        self._call('sweep_task_limits')
+
     def map_owners(self, server: str, first_id: int) -> None:
         """Show a server's mounted root file system with mapped owners.
 

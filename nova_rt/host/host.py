@@ -250,6 +250,15 @@ class Host:
         with self._lock:
             ownership.take(self._backend.hierarchy, self._find(pid))
 
+    def limit_tasks(self, pid: int, most: int) -> None:
+        """Limit how many tasks a container has.
+
+        :param pid: the container's libvirt_lxc process, the domain's ID
+        :param most: that process included
+        :raises OSError: with the kernel's errno
+        """
+        self._files.limit_tasks(self._find(pid).levels[0], most)
+
     def check(self, pid: int, rec: record.Record) -> str | None:
         """Compare what the kernel holds with what it should; no policies.
 
@@ -288,20 +297,6 @@ class Host:
         found = self._find(pid)
         return self._find_unheld(found, rec), self._backend.read_usage(found)
 
-    def read_held(self, pid: int) -> tuple[Share, tuple[int, ...]]:
-        """Read what the kernel holds for a container.
-
-        :param pid: the container's libvirt_lxc process, the domain's ID
-        :returns: the share of the group of its tasks, and the CPUs that they
-            may use
-        :raises OSError: with the kernel's errno
-        """
-        container = self._find(pid)
-        return (
-            self._backend.read_share(container),
-            self._backend.hierarchy.read_cpus(container),
-        )
-
     def find_outside(self, pid: int) -> pathlib.Path | None:
         """Look whether a container is somewhere else than in the partition.
 
@@ -325,8 +320,13 @@ class Host:
 
     def reclaim(self, running: Collection[int]) -> list[Left]:
         """Remove what libvirt has left; see :func:`.left.reclaim`."""
+        self.sweep_task_limits()
         partition = self.capability.partition
         return left.reclaim(self._files, self._backend, partition, running)
+
+    def sweep_task_limits(self) -> None:
+        """See :meth:`.Files.sweep_task_limits`."""
+        self._files.sweep_task_limits()
 
     def _find(self, pid: int) -> Container:
         return self._backend.hierarchy.find_container(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of what a container takes from the host's root user."""
+"""Limits of what a container takes from its host beside CPU time."""
 
+from nova_rt import exception
 from nova_rt.host.files import Files
 
 
@@ -11,3 +12,26 @@ def put_on(controller: int, files: Files | None = None) -> None:
     :raises OSError: see :func:`nova_rt.privsep.limits.limit`
     """
     (files or Files()).limit(controller)
+
+
+def check_task_limits(files: Files | None = None) -> None:
+    """See that the kernel can limit the tasks of a container.
+
+    :raises HostNotPrepared: if it cannot
+    """
+    files = files or Files()
+    try:
+        controllers = files.read(files.cgroup / 'cgroup.controllers').split()
+    except FileNotFoundError:
+        path = files.cgroup / 'pids'
+        there = (path / 'tasks').exists()
+        remedy = f'mount -t cgroup -o pids pids {path}'
+    else:
+        there = 'pids' in controllers
+        remedy = 'boot the kernel without cgroup_disable=pids'
+    if not there:
+        raise exception.HostNotPrepared(
+            'the kernel has no pids controller to limit the tasks of a '
+            f'container with: {remedy}, or set [nova_rt] max_tasks = 0 if '
+            'one container may use up the process IDs of this host'
+        )

@@ -17,7 +17,7 @@ import stat
 from typing import NoReturn
 
 import nova_rt.privsep
-from nova_rt.privsep import left, paths
+from nova_rt.privsep import left, paths, task_limits
 from nova_rt.privsep.kernel import Kernel
 from nova_rt.privsep.paths import Group, Place
 from nova_rt.privsep.tasks import Tasks, threads
@@ -144,6 +144,24 @@ class Guard:
             paths.opened(self._kernel, there) as to,
         ):
             Tasks(self._kernel, group, directory).move_to(to)
+
+    def limit_tasks(self, path: str, most: int) -> None:
+        """Limit how many tasks a container has.
+
+        :param path: of its group in the partition
+        :param most: number of tasks; the kernel judges it
+        """
+        group = self._inside(path)
+        if not left.is_for_container(group):
+            self._refuse(path)
+        if most < 1:
+            raise OSError(errno.EINVAL, f'at most {most} tasks')
+        task_limits.limit(self._kernel, group, int(most))
+
+    def sweep_task_limits(self) -> None:
+        """Remove the groups that limited containers which have ended."""
+        partition = tuple(self._kernel.partition.strip('/').split('/'))
+        task_limits.sweep(self._kernel, partition)
 
     def set_policy(
         self,
@@ -275,6 +293,18 @@ def take_files(path: str) -> None:
 def gather(path: str) -> None:
     """See :meth:`Guard.gather`."""
     Guard().gather(path)
+
+
+@nova_rt.privsep.rt_pctxt.entrypoint
+def limit_tasks(path: str, most: int) -> None:
+    """See :meth:`Guard.limit_tasks`."""
+    Guard().limit_tasks(path, most)
+
+
+@nova_rt.privsep.rt_pctxt.entrypoint
+def sweep_task_limits() -> None:
+    """See :meth:`Guard.sweep_task_limits`."""
+    Guard().sweep_task_limits()
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint

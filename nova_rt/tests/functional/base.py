@@ -19,6 +19,7 @@ from nova.virt.libvirt import guest as libvirt_guest
 from nova_rt import events, extra_specs, node_stats, record
 from nova_rt.cmd import compute, hooks
 from nova_rt.host import owners
+from nova_rt.privsep import left
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import containers, paste, waiting
 from nova_rt.virt.libvirt import driver, metadata
@@ -93,6 +94,8 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         self.mapped = []
         #: Processes of the containers that were limited, in order.
         self.limited = []
+        #: (such a process, number of tasks), in order.
+        self.task_limits = []
         self._fake_mounts()
         self._fake_hosts()
         self.flags(use_cow_images=False)
@@ -125,9 +128,18 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         def limit(files, controller):
             self.limited.append(controller)
 
+        def limit_tasks(files, group, most):
+            pid = left.read_pid(group.name)
+            self.task_limits.append((pid, most))
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.limits.check_task_limits', lambda: None
+            )
+        )
         for name, fake in (
             ('map_owners', map_owners), ('check_mount_helper', check),
-            ('limit', limit),
+            ('limit', limit), ('limit_tasks', limit_tasks),
         ):  # fmt: skip
             self.useFixture(
                 fixtures.MonkeyPatch(f'nova_rt.host.files.Files.{name}', fake)
@@ -330,7 +342,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
     def held(self, server, hostname='compute1'):
         """What the kernel holds for the running container."""
         pid = self.guest(server, hostname).id
-        return self.computes[hostname].driver._rt_host.read_held(pid)
+        return kernel.read_held(self.computes[hostname].driver._rt_host, pid)
 
     def assert_held(self, server, hostname='compute1'):
         """Database, domain, claim, Placement and kernel say the same."""

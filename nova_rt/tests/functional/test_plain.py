@@ -220,6 +220,91 @@ class GroupsTest(base.RTServersTestBase):
         pids = [self.guest(each).id for each in (self.server, real_time)]
         self.assertCountEqual(pids, self.limited)
 
+    def flavors(self, **specs):
+        """A plain and a real-time flavor with these extra specs of ours."""
+        specs = {f'lxc:{key}': value for key, value in specs.items()}
+        found = []
+        for flavor in (self._create_flavor(memory_mb=64), self.rt_flavor()):
+            if specs:
+                self.admin_api.post_extra_spec(flavor, {'extra_specs': specs})
+            found.append(flavor)
+        return found
+
+    def test_limit_of_tasks_at_every_start(self):
+        """By the option, or by the flavor."""
+        for most, flavors in (
+            (4096, self.flavors()),
+            (50, self.flavors(max_tasks='50')),
+        ):
+            for flavor in flavors:
+                self.task_limits.clear()
+                server = self.create(flavor)
+                expected = [(self.guest(server).id, most)]
+                self.assertEqual(expected, self.task_limits)
+                self._reboot_server(server, hard=True)
+                self.verify()
+                expected.append((self.guest(server).id, most))
+                self.assertEqual(expected, self.task_limits)
+
+    def test_limit_of_tasks_of_what_runs(self):
+        self.task_limits.clear()
+        self.flags_of_ours(max_tasks=9)
+        self.restart_compute_service('compute1')
+        self.assertEqual([(self.guest(self.server).id, 9)], self.task_limits)
+
+    def test_no_limit_of_tasks(self):
+        self.task_limits.clear()
+        self.flags_of_ours(max_tasks=0)
+        self.restart_compute_service('compute1')
+        self.assertEqual([], self.task_limits)
+        for flavor in self.flavors(max_tasks='50'):
+            self.create(flavor)
+        self.assertEqual([50, 50], [most for _, most in self.task_limits])
+
+    def test_no_number_of_tasks(self):
+        """An old microversion takes any extra spec."""
+        for flavor in self.flavors(max_tasks='many'):
+            self.create(flavor, state='ERROR')
+        self.assertIn('lxc:max_tasks must be a whole number from 1 to',
+                      self.stdlog.logger.output)  # fmt: skip
+
+    def test_limits_of_what_has_ended(self):
+        """Removed as soon as it is stopped; an error hinders nothing."""
+        swept = []
+
+        def sweep(files):
+            swept.append(self.domains())
+            raise OSError(errno.EMFILE, 'no')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.sweep_task_limits', sweep
+            )
+        )
+        self._delete_server(self.server)
+        self.assertIn({self.server['id']}, swept)
+        self.assertIn('Cannot remove limits of tasks: [Errno',
+                      self.stdlog.logger.output)  # fmt: skip
+        self.assertEqual(set(), self.domains())
+
+    def test_tasks_cannot_be_limited(self):
+        def refuse(files, group, most):
+            raise OSError(errno.ENOENT, 'no')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.limit_tasks', refuse
+            )
+        )
+        for flavor in self.flavors():
+            server = self.create(flavor, state='ERROR')
+            self.assertIn('cannot limit how many tasks it has: no (ENOENT)',
+                          self.stdlog.logger.output)  # fmt: skip
+            self._delete_server(server)
+        self.restart_compute_service('compute1')
+        self.verify()
+        self.assertTrue(self.guest(self.server).is_active())
+
     def test_cannot_be_taken_later(self):
         """Reported once; it runs on."""
         self.give()

@@ -21,7 +21,7 @@ from nova.virt.libvirt import driver as nova_driver
 
 from nova_rt import admission, extra_specs
 from nova_rt.compute import manager, resource_tracker
-from nova_rt.host import files, host, left
+from nova_rt.host import files, host, left, limits
 from nova_rt.virt.libvirt import driver, protection
 
 
@@ -42,6 +42,9 @@ class Host(host.Host):
     def capacity(self) -> admission.Capacity:
         """Promise nothing."""
         return admission.Capacity({})
+
+    def sweep_task_limits(self) -> None:
+        """Find nothing to remove."""
 
     def reclaim(self, running: Collection[int]) -> list[left.Left]:
         """Find nothing that libvirt has left."""
@@ -65,6 +68,7 @@ def install() -> None:
     host.Host = Host
     files.Files.check_mount_helper = _agree
     protection.Protection.protect = _agree
+    limits.check_task_limits = _agree
     for theirs in CLASSES:
         theirs.__new__ = staticmethod(_new)
 

@@ -20,7 +20,7 @@ from oslo_log import log as logging
 from nova_rt import conf, events, exception, extra_specs, record
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host import host as rt_host
-from nova_rt.host import idmaps
+from nova_rt.host import idmaps, limits
 from nova_rt.virt.libvirt import (
     containers,
     faults,
@@ -83,12 +83,15 @@ class RTLibvirtDriver(containers.ContainerDriver):
                 self._rt_ids = id_ranges.IDRanges(pool, self._host)
                 self._rt_host.check_delegation()
                 idmaps.check_helper(pool, CONF.instances_path)
+            if CONF.nova_rt.max_tasks:
+                limits.check_task_limits()
             self._rt_host.start()
         except exception.HostError as err:
             raise nova_exception.InvalidConfiguration(str(err)) from err
         in_namespaces = self._rt_ids is not None
         self.reservations.in_user_namespaces = in_namespaces
         self.running.protection.limits = in_namespaces
+        self.running.protection.max_tasks = CONF.nova_rt.max_tasks
         self._rt_name = host
         super().init_host(host)
         if self._rt_ids is not None:
@@ -217,6 +220,11 @@ class RTLibvirtDriver(containers.ContainerDriver):
                     reason=faults.tell(err)
                 ) from err
         return guest
+
+    def _destroy(self, instance):
+        """Remove what limited the tasks of a container that has ended."""
+        super()._destroy(instance)
+        self.running.left.sweep()
 
     def _rt_stop_started(self, instance: Any) -> None:
         """Stop a container whose root file system is still mounted here."""

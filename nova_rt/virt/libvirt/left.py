@@ -72,6 +72,16 @@ class LeftGroups:
             self._told = set(stay)
             return stay
 
+    def sweep(self) -> None:
+        """Remove what limited the tasks of containers that have ended.
+
+        An error is logged: the next check tries again.
+        """
+        try:
+            self._host.sweep_task_limits()
+        except OSError as err:
+            LOG.warning('Cannot remove limits of tasks: %s', err)
+
     def make_room(self, write: Callable[[], None]) -> None:
         """Write a reservation; if there is no room for it, once more.
 

@@ -2,8 +2,9 @@
 """What keeps the root of a container from what is the host's or others'.
 
 Its groups are made the host's root's, since it could widen its CPUs onto
-those of others, and its user namespace gets limits, since the kernel charges
-what it makes to the host's root. A container that cannot be protected is not
+those of others, its user namespace gets limits, since the kernel charges what
+it makes to the host's root, and it gets a limit of tasks, since all containers
+share the process IDs of the host. A container that cannot be protected is not
 started; one that runs is reported, and tried again at the next check.
 """
 
@@ -16,7 +17,7 @@ from oslo_log import log as logging
 from nova_rt import exception
 from nova_rt.host import host as rt_host
 from nova_rt.host import limits
-from nova_rt.virt.libvirt import faults
+from nova_rt.virt.libvirt import faults, flavors
 from nova_rt.virt.libvirt.domains import Domains
 from nova_rt.virt.libvirt.verdicts import Verdicts
 
@@ -28,12 +29,14 @@ class Protection:
 
     :ivar limits: whether containers have user namespaces, with limits of
         their own
+    :ivar max_tasks: of a container whose flavor says nothing; 0 for no limit
     """
 
     def __init__(
         self, host: rt_host.Host, domains: Domains, verdicts: Verdicts
     ) -> None:
         self.limits = False
+        self.max_tasks = 0
         self._host = host
         self._domains = domains
         self._verdicts = verdicts
@@ -85,17 +88,25 @@ class Protection:
                 )  # fmt: skip
 
     def limit(self, uuid: str, pid: int) -> None:
-        """Write the limits of a container's user namespace, once.
+        """Limit the tasks and the user namespace of a container, once.
 
-        Its root cannot raise them again.
+        Its root cannot raise the limits again.
 
         :param pid: its libvirt_lxc process
-        :raises HostNotPrepared: if they cannot be written
+        :raises HostNotPrepared: if that cannot be done
         """
-        if not self.limits or self._limited.get(uuid) == pid:
+        if self._limited.get(uuid) == pid:
             return
-        with _naming('limit what it takes from the root of this host'):
-            limits.put_on(pid)
+        if self.limits:
+            with _naming('limit what it takes from the root of this host'):
+                limits.put_on(pid)
+        guest = self._domains.find(uuid)
+        most = self.max_tasks
+        if guest is not None:
+            most = flavors.read_max_tasks(guest, self.max_tasks)
+        if most:
+            with _naming('limit how many tasks it has'):
+                self._host.limit_tasks(pid, most)
         self._limited[uuid] = pid
 
     def forget(self, uuid: str) -> None:

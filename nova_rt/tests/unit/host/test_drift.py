@@ -75,7 +75,7 @@ class EveryInterface:
                 self.kernel.set_cpus(self.group, cpus)
                 self._differs('was to run on CPUs 1,3 and may run on')
                 self._repair()
-                self.assertEqual((1, 3), self.host.read_held(PID)[1])
+                self.assertEqual((1, 3), kernel.read_held(self.host, PID)[1])
 
     def test_groups_around_are_narrower(self):
         """The scope of systemd, for example; it is widened, not set."""
@@ -103,7 +103,7 @@ class EveryInterface:
         self.kernel.bring_on_line(3)
         if self.host.check(PID, self.record):
             self._repair()
-        self.assertEqual((1, 3), self.host.read_held(PID)[1])
+        self.assertEqual((1, 3), kernel.read_held(self.host, PID)[1])
 
     def test_only_cpu_goes_off_line_and_comes_back(self):
         self._start(3)
@@ -113,7 +113,7 @@ class EveryInterface:
         self.kernel.bring_on_line(3)
         if self.host.check(PID, self.record):
             self._repair()
-        self.assertEqual((3,), self.host.read_held(PID)[1])
+        self.assertEqual((3,), kernel.read_held(self.host, PID)[1])
 
     def test_kernel_refuses_the_cpus(self):
         self._start(1)

@@ -84,7 +84,7 @@ class EveryInterface:
         self.assertIn('was to hold 600/1000', self.host.check(PID, rec))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
-        held, cpus = self.host.read_held(PID)
+        held, cpus = kernel.read_held(self.host, PID)
         self.assertEqual(600_000, held.ppm)
         self.assertEqual((1, 3), cpus)
         for tid in self.kernel.tasks_of(PID):

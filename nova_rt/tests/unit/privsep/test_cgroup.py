@@ -22,7 +22,8 @@ from nova_rt.privsep import cgroup, kernel, paths
 
 #: Everything that the helper is asked for.
 FUNCTIONS = ('answer', 'write', 'write_aside', 'make_group', 'remove_probe',
-             'reclaim', 'take_files', 'gather', 'set_policy')  # fmt: skip
+             'reclaim', 'take_files', 'gather', 'limit_tasks',
+             'sweep_task_limits', 'set_policy')  # fmt: skip
 
 
 #: Files of a group.
@@ -178,6 +179,7 @@ class TreeTestCase(base.BaseTestCase):
         self._fails(number, 'reclaim', path)
         self._fails(number, 'take_files', path)
         self._fails(number, 'gather', path)
+        self._fails(number, 'limit_tasks', path, 5)
         self._process(5, None)
         self._fails(number, 'set_policy', path, 5, os.SCHED_RR, 1, True)
         self.assertEqual([], self.kernel.set)

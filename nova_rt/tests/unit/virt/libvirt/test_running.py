@@ -14,6 +14,7 @@ from oslo_privsep import comm, daemon
 from nova_rt import events, exception, record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
+from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.unit.virt.libvirt import base
 from nova_rt.virt.libvirt import metadata, running, verdicts
 
@@ -542,7 +543,7 @@ class RunningContainersTest(base.TestBase):
         self.running.verify('a')
         self.assertTrue(guest.is_active())
         self.assertEqual(['Drifted', 'Repaired'], self.kinds())
-        self.assertEqual(RECORD.cpus, self.host.read_held(100)[1])
+        self.assertEqual(RECORD.cpus, kernel.read_held(self.host, 100)[1])
 
     def test_on_the_wrong_cpus_for_good_is_stopped(self):
         guest = self.start('a', 100)
