@@ -5,7 +5,7 @@ import errno
 
 import fixtures
 from lxml import etree
-from nova import service
+from nova import service, utils
 from nova.virt.libvirt import config
 
 from nova_rt import record
@@ -263,7 +263,9 @@ class GroupsTest(base.RTServersTestBase):
 
     def test_no_number_of_tasks(self):
         """An old microversion takes any extra spec."""
-        for flavor in self.flavors(max_tasks='many'):
+        with utils.temporary_mutation(self.admin_api, microversion='2.85'):
+            flavors = self.flavors(max_tasks='many')
+        for flavor in flavors:
             self.create(flavor, state='ERROR')
         self.assertIn('lxc:max_tasks must be a whole number from 1 to',
                       self.stdlog.logger.output)  # fmt: skip
