@@ -8,7 +8,8 @@ from nova_rt.bounds import Bounds
 from nova_rt.cmd.manage import flavor
 from nova_rt.cmd.model import columns, options
 from nova_rt.extra_specs import RESERVATION
-from nova_rt.model import services, sizing
+from nova_rt.model import services, sizing, units
+from nova_rt.model.limits import Limits
 from nova_rt.request import HintRule
 from nova_rt.reservation import MAX_PERIOD_US, MIN_PERIOD_US, Reservation
 
@@ -28,7 +29,7 @@ class Point:
     rate_per_s: float
     reservation: Reservation
     vcpus: int
-    limits: sizing.Limits
+    limits: Limits
     fraction: float | None = None
     deadline_s: float | None = None
 
@@ -57,7 +58,7 @@ def tell(point: Point) -> dict[str, Any]:
     if point.vcpus == 1:
         said['Mean alone'] = columns.Duration(found.alone_s)
     for each in sorted({*_USUAL, fraction}):
-        said[f'p{each * 100:.10g}'] = columns.Duration(
+        said[f'p{units.tell_percentile(each)}'] = columns.Duration(
             model.percentile_s(rate_per_s, found.bandwidth, each)
         )
     said['Shift'] = columns.Duration(found.shift_s)

@@ -7,6 +7,7 @@ from typing import Any
 from nova_rt import exception
 from nova_rt.cmd.model import answers, columns, links, options, question
 from nova_rt.model import guarantee, questions, services, sizing
+from nova_rt.model.limits import Limits
 
 # What stands at the end, in this order.
 _LONGEST = ('Model', 'How sure', 'Caution', 'Flavor', 'Link')
@@ -128,7 +129,7 @@ class Reservation(_Ask):
         self,
         given: argparse.Namespace,
         arrivals: guarantee.Arrivals | None,
-        limits: sizing.Limits,
+        limits: Limits,
     ) -> question.Answer:
         if arrivals is None:
             raise exception.InvalidQuantity(

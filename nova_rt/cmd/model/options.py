@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from nova_rt import cpulist, exception, spec_values
 from nova_rt.cmd.model import samples
-from nova_rt.model import guarantee, services, sizing, units
+from nova_rt.model import guarantee, services, units
+from nova_rt.model.limits import Limits
 from nova_rt.reservation import Reservation
 
 #: What Linux lets reservations have of a CPU, see sched_rt_runtime_us.
@@ -15,7 +16,7 @@ USUAL_PPM = 950_000
 
 _VCPUS = spec_values.Number(1, cpulist.MAX_PACKED)
 _BURST = spec_values.Number(1, 100_000)
-_USUAL = sizing.Limits()
+_USUAL = Limits()
 
 _T = TypeVar('_T')
 
@@ -116,7 +117,7 @@ def add_service(parser: argparse.ArgumentParser) -> None:
         help='Number of vCPUs, with a worker on each. Default: 1.',
     )  # fmt: skip
     group.add_argument(
-        '--latency', default=0.0, type=reader(units.duration_s),
+        '--latency', default=0.0, type=reader(units.delay_s),
         metavar='TIME',
         help='Of the network, one way, such as 0.1ms. Default: none.',
     )  # fmt: skip
@@ -151,7 +152,7 @@ def add_overhead(parser: argparse.ArgumentParser) -> None:
     """Offer ``--overhead``."""
     parser.add_argument(
         '--overhead', default=_USUAL.overhead_us / 1e6,
-        type=reader(units.duration_s), metavar='TIME',
+        type=reader(units.delay_s), metavar='TIME',
         help='What switching takes of each runtime. Default: '
         f'{_USUAL.overhead_us:g}us.',
     )  # fmt: skip
@@ -208,11 +209,13 @@ def service(given: argparse.Namespace) -> services.Service:
             'give either --service-time or --measured: the CPU time of a '
             'request, or a file of many'
         )
-    if given.measured and given.distribution:
+    if given.measured is not None and given.distribution:
         raise exception.InvalidQuantity(
             '--distribution is not for --measured: the file has it'
         )
-    if not given.measured and (given.csv_column or given.csv_unit):
+    if given.measured is None and (
+        given.csv_column is not None or given.csv_unit is not None
+    ):
         raise exception.InvalidQuantity(
             '--csv-column and --csv-unit are for --measured'
         )
@@ -227,7 +230,7 @@ def service(given: argparse.Namespace) -> services.Service:
         link = services.Link(
             given.link, given.request_size, given.conservative
         )
-    if given.measured:
+    if given.measured is not None:
         return services.Service(
             times=services.Times.MEASURED,
             samples_s=samples.read(
@@ -244,14 +247,14 @@ def service(given: argparse.Namespace) -> services.Service:
 
 def limits(
     given: argparse.Namespace, max_bandwidth: float = _USUAL.max_bandwidth
-) -> sizing.Limits:
+) -> Limits:
     """Put the options of :func:`add_choice`, or some of them, together.
 
     :param max_bandwidth: where there is no option for it
     :returns: the limits
     :raises InvalidQuantity: if they contradict each other
     """
-    return sizing.Limits(
+    return Limits(
         getattr(given, 'min_period', _USUAL.min_period_us),
         getattr(given, 'max_period', _USUAL.max_period_us),
         getattr(given, 'max_bandwidth', max_bandwidth),

@@ -8,6 +8,7 @@ import re
 from typing import TextIO
 
 from nova_rt import exception
+from nova_rt.cmd.model import values
 from nova_rt.model import inputs, units
 
 #: No more times are read: they would say nothing more.
@@ -45,11 +46,13 @@ def read(path: str, column: str | None, unit: str | None) -> list[float]:
     """
     try:
         # Also with the mark that some programs write at the start.
-        with open(path, encoding='utf-8-sig', newline='') as file:
+        with open(
+            values.check_path(path), encoding='utf-8-sig', newline=''
+        ) as file:
             return _read(file, column, unit)
     except OSError as err:
         raise exception.InvalidQuantity(
-            f'{path} cannot be read: {err.strerror}'
+            f'{values.show_path(path)} cannot be read: {err.strerror}'
         ) from err
     except UnicodeError as err:
         raise exception.InvalidQuantity(f'{path} is no text') from err

@@ -6,7 +6,8 @@ import types
 
 from nova_rt.bounds import Bounds
 from nova_rt.cmd import flavors
-from nova_rt.model import guarantee, sizing
+from nova_rt.model import guarantee
+from nova_rt.model.limits import Limits
 from nova_rt.request import HintRule
 from nova_rt.reservation import Reservation
 from nova_rt.tests.unit.cmd.model import base
@@ -229,7 +230,7 @@ class AskTest(base.TestCase):
 
 class LimitsTest(base.TestCase):
     def test_defaults_are_those_of_the_model(self):
-        usual = sizing.Limits()
+        usual = Limits()
         line = f'reservation --rate 500/s {SERVICE} {GOAL}'
         self.assertEqual(
             self.ask(line),
