@@ -39,6 +39,7 @@ class Sizing:
         :func:`mean_alone_s`
     :ivar percentile_s: the percentile on such a CPU; that of the reservation
         is at most ``gap_s`` more, and that sum at most the deadline
+    :ivar rule: why it has this period; None if the reservation was given
     """
 
     reservation: Reservation
@@ -48,6 +49,7 @@ class Sizing:
     mean_s: float
     alone_s: float
     percentile_s: float
+    rule: periods.Rule | None = dataclasses.field(default=None, compare=False)
 
 
 def size(
@@ -65,7 +67,9 @@ def size(
     so a percentile that holds for D - (P - Q) on the fluid CPU holds for D on
     the real one. With a shorter period u can be smaller, but the overhead o
     of each period weighs more. The period is the one with the smallest sum
-    u + o/P; then Q = ceil(u P + o).
+    u + o/P, or the longest one with P - Q <= 0.05 D if that is shorter: then
+    mean and percentiles are hardly changed by what runs beside the service.
+    Q = ceil(u P + o).
 
     This is proved for models of one CPU and for chains of them. For several
     CPUs (:class:`nova_rt.model.many.ManyCPUs`) it is not: there it held in
@@ -97,7 +101,8 @@ def size(
                 ),
             ),
         )
-    return expect(model, rate_per_s, fraction, best, limits)
+    found = expect(model, rate_per_s, fraction, best[0], limits)
+    return dataclasses.replace(found, rule=best[1])
 
 
 def _choose(
@@ -105,7 +110,7 @@ def _choose(
     wish: nearest.Wish,
     limits: Limits,
     period_us: int | None,
-) -> Reservation | None:
+) -> tuple[Reservation, periods.Rule] | None:
     log_late = math.log1p(-wish.fraction)
 
     def runtime_us(period: int) -> float | None:
@@ -114,7 +119,13 @@ def _choose(
         )
         return None if found is None else found * period
 
-    return periods.best(runtime_us, limits, period_us, periods.shortest_sum)
+    return periods.best(
+        runtime_us,
+        limits,
+        period_us,
+        periods.shortest_sum,
+        1e6 * periods.SHORT * wish.deadline_s,
+    )
 
 
 def net_bandwidth(
@@ -212,12 +223,13 @@ def size_for_all(
         arrivals: guarantee.Arrivals, deadline_s: float
     ) -> Reservation | None:
         time_ns = math.floor((deadline_s - 2 * latency_s) * supply.NS_PER_S)
-        return periods.best(
+        found = periods.best(
             lambda period: guarantee.min_runtime_us(arrivals, time_ns, period),
             limits,
             period_us,
             periods.least_of_all,
         )
+        return None if found is None else found[0]
 
     best = choose(arrivals, deadline_s)
     if best is not None:

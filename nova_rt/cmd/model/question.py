@@ -17,7 +17,12 @@ _MESSAGE = 400
 
 
 class Question(base.ShowOne):
-    """A command that answers, or says in one line why it cannot."""
+    """A command that answers, or says in one line why it cannot.
+
+    :cvar ON_DEMAND: properties that a table has only if they are asked for
+    """
+
+    ON_DEMAND: frozenset[str] = frozenset()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Tell wrong arguments in one line.
@@ -52,6 +57,14 @@ class Question(base.ShowOne):
                     f'there is no property {name!r}: there are '
                     f'{", ".join(column_names)}'
                 )
+        if parsed_args.formatter == 'table' and not parsed_args.columns:
+            # For people, what is not known is not there.
+            known = [
+                (name, value)
+                for name, value in zip(column_names, data, strict=True)
+                if value is not None and name not in self.ON_DEMAND
+            ]
+            column_names, data = zip(*known, strict=True)
         return super().produce_output(parsed_args, column_names, data)
 
     def take_action(self, parsed_args: argparse.Namespace) -> Answer:
