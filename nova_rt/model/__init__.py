@@ -20,6 +20,7 @@ The modules, each above those that it imports:
   from a reservation back; ``services``: which model answers;
 - ``goodness``: service times that were measured; ``planner``: where servers
   go;
-- ``schedule``, ``simulation``, ``cbs``, ``confidence``: the scheduler,
-  simulated, and how sure its numbers are.
+- ``schedule``, ``simulation``, ``cbs``, ``edf``, ``confidence``: the
+  scheduler, simulated, and how sure its numbers are; ``judged``: held against
+  the fluid CPU.
 """

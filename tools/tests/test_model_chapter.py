@@ -159,7 +159,10 @@ class ChapterTest(unittest.TestCase):
 
     def test_options_are_there(self):
         """Those that the text names."""
-        known = run('reservation --help') + run('plan --help')
+        known = ''.join(
+            run(f'{command} --help')
+            for command in ('reservation', 'plan', 'simulate')
+        )
         for page in PAGES:
             for option in set(re.findall(r'``(--[a-z-]+)', page.read_text())):
                 with self.subTest(option):

@@ -51,7 +51,11 @@ def whole_us(text: str) -> int:
     return found
 
 
-def _number(name: str, values: spec_values.Number) -> Callable[[str], int]:
+def number(name: str, values: spec_values.Number) -> Callable[[str], int]:
+    """Read a whole number in bounds.
+
+    :returns: the reader, for ``type=``
+    """
     return reader(lambda text: values.parse(name, text))
 
 
@@ -99,27 +103,10 @@ def add_reservation(parser: argparse.ArgumentParser) -> None:
 def add_service(parser: argparse.ArgumentParser) -> None:
     """Offer what describes a service."""
     group = parser.add_argument_group('service')
+    add_times(group)
     group.add_argument(
-        '--service-time', type=reader(units.duration_s), metavar='TIME',
-        help='Mean CPU time of a request at full speed, such as 1ms.',
-    )  # fmt: skip
-    group.add_argument(
-        '--distribution', choices=('exponential', 'constant'),
-        help='How CPU times vary. Default: exponential.',
-    )  # fmt: skip
-    group.add_argument(
-        '--measured', metavar='CSV',
-        help='Take the CPU times from a file instead; see the command fit.',
-    )  # fmt: skip
-    samples.add_options(group)
-    group.add_argument(
-        '--vcpus', default=1, type=_number('--vcpus', _VCPUS), metavar='N',
+        '--vcpus', default=1, type=number('--vcpus', _VCPUS), metavar='N',
         help='Number of vCPUs, with a worker on each. Default: 1.',
-    )  # fmt: skip
-    group.add_argument(
-        '--latency', default=0.0, type=reader(units.delay_s),
-        metavar='TIME',
-        help='Of the network, one way, such as 0.1ms. Default: none.',
     )  # fmt: skip
     group.add_argument(
         '--link', type=reader(units.link_bit_per_s), metavar='RATE',
@@ -135,11 +122,33 @@ def add_service(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_times(group: argparse._ActionsContainer) -> None:
+    """Offer CPU times and the latency."""
+    group.add_argument(
+        '--service-time', type=reader(units.duration_s), metavar='TIME',
+        help='Mean CPU time of a request at full speed, such as 1ms.',
+    )  # fmt: skip
+    group.add_argument(
+        '--distribution', choices=('exponential', 'constant'),
+        help='How CPU times vary. Default: exponential.',
+    )  # fmt: skip
+    group.add_argument(
+        '--measured', metavar='CSV',
+        help='Take the CPU times from a file instead; see the command fit.',
+    )  # fmt: skip
+    samples.add_options(group)
+    group.add_argument(
+        '--latency', default=0.0, type=reader(units.delay_s),
+        metavar='TIME',
+        help='Of the network, one way, such as 0.1ms. Default: none.',
+    )  # fmt: skip
+
+
 def add_always(parser: argparse.ArgumentParser) -> None:
     """Offer what a bound that no request exceeds is about."""
     group = parser.add_argument_group('bound that no request exceeds')
     group.add_argument(
-        '--burst', type=_number('--burst', _BURST), metavar='N',
+        '--burst', type=number('--burst', _BURST), metavar='N',
         help='Requests that can come at the same instant, at most.',
     )  # fmt: skip
     group.add_argument(

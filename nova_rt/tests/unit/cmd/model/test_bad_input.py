@@ -19,12 +19,17 @@ COMMANDS = {
     'deadline': ('rate', 'service-time', 'percentile', 'reservation'),
     'latency': ('rate', 'service-time', 'reservation'),
 }
+# Of another command.
+MORE = {
+    'simulate': ('rate', 'service-time', 'reservation', 'requests'),
+}
 
 
 def line(command='reservation', **changes):
-    values = {'reservation': '744/1000', **GOOD}
-    names = [name for name in COMMANDS[command] if name != 'reservation']
-    if 'reservation' in COMMANDS[command]:
+    values = {'reservation': '744/1000', 'requests': '3100', **GOOD}
+    known = COMMANDS | MORE
+    names = [name for name in known[command] if name != 'reservation']
+    if 'reservation' in known[command]:
         names.append('reservation')
     values |= {key.replace('_', '-'): text for key, text in changes.items()}
     options = {*names, *(key.replace('_', '-') for key in changes)}

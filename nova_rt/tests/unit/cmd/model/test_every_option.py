@@ -17,6 +17,7 @@ BAD = (
 #: Of some options, all the same.
 GOOD = {
     'burst': {'150'},
+    'arrivals-unit': {'ms'},
     'csv-unit': {'ms'},
     'vcpus': {'150'},
     'requests': {'150'},
@@ -52,6 +53,8 @@ class EveryOptionTest(base.TestCase):
             return f'{line} --measured {times}'
         if option == 'measured':
             return test_bad_input.line(command, service_time=None)
+        if option == 'arrivals':
+            return test_bad_input.line(command, rate=None, requests=None)
         return test_bad_input.line(command)
 
     @ddt.data(*options())
