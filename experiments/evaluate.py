@@ -31,6 +31,7 @@ from nova_rt.model import (
     sizing,
     tandem,
 )
+from nova_rt.model.limits import Limits
 from nova_rt.model.response import ResponseTime
 from nova_rt.reservation import Reservation
 
@@ -238,7 +239,7 @@ def bound_s(
     """
     cost_ns = int(works_ns.max())
     usable = Reservation(
-        math.floor(reservation.runtime_us - sizing.Limits().overhead_us),
+        math.floor(reservation.runtime_us - Limits().overhead_us),
         reservation.period_us,
     )
     interval_ns = math.ceil(

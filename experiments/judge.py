@@ -7,7 +7,7 @@ import statistics
 
 from experiments.description import Point
 from experiments.evaluate import Result
-from nova_rt.model import sizing
+from nova_rt.model.limits import Limits
 
 #: Mean error at most, for load ratios up to this and without a link.
 MEAN_ERROR = 0.05
@@ -96,7 +96,7 @@ def _guaranteed(results: Sequence[Result]) -> Iterator[Verdict]:
         worst = max(used, key=lambda one: one.excess_s - one.gap_s)
         yield Verdict(
             'No response is later than on a CPU that is always there by more '
-            f'than P - Q, {sizing.Limits().overhead_us:g} us in each period '
+            f'than P - Q, {Limits().overhead_us:g} us in each period '
             f'for switching and {JITTER_S * 1e6:.0f} us for the network',
             f'at the tightest point {worst.excess_s * 1e3:.3f} ms of '
             f'{worst.gap_s * 1e3:.3f} ms, {len(used)} points',

@@ -9,7 +9,8 @@ a response takes at most P - Q longer than on a CPU that is always there.
 import math
 
 from nova_rt import exception
-from nova_rt.model import guarantee, inputs, sizing, supply
+from nova_rt.model import guarantee, inputs, nearest, sizing, supply
+from nova_rt.model.limits import Limits
 from nova_rt.model.response import ResponseTime
 from nova_rt.reservation import Reservation
 
@@ -19,7 +20,7 @@ def max_rate_per_s(
     reservation: Reservation,
     deadline_s: float,
     fraction: float,
-    limits: sizing.Limits | None = None,
+    limits: Limits | None = None,
 ) -> float:
     """The highest rate at which a fraction is promised to meet a deadline.
 
@@ -30,18 +31,27 @@ def max_rate_per_s(
     bandwidth = sizing.net_bandwidth(reservation, limits)
     inputs.positive('the deadline', deadline_s)
     gap_s = model.gap_s(reservation.period_us / 1e6, bandwidth)
-    try:
-        return model.max_rate_per_s(
-            bandwidth, max(deadline_s - gap_s, inputs.LEAST), fraction
-        )
-    except exception.Unreachable as err:
-        alone = model.capacity_per_s(bandwidth) * 1e-9
-        least_s = model.percentile_s(alone, bandwidth, fraction) + gap_s
-        raise exception.Unreachable(
-            f'with the reservation {reservation}, {fraction:.6g} of the '
-            f'requests do not meet {deadline_s:.6g} s even one at a time',
-            f'the shortest deadline they meet is {least_s:.6g} s',
-        ) from err
+
+    def bears(deadline_s: float) -> float | None:
+        left_s = deadline_s - gap_s
+        if left_s < inputs.LEAST:
+            return None
+        return model.fastest_per_s(bandwidth, left_s, fraction)
+
+    found = bears(deadline_s)
+    if found is not None:
+        return found
+    alone = model.capacity_per_s(bandwidth) * 1e-9
+    least = nearest.deadline(
+        model.percentile_s(alone, bandwidth, fraction) + gap_s,
+        lambda each: bears(each) is not None,
+    )
+    wish = nearest.Wish(alone, deadline_s, fraction)
+    raise exception.Unreachable(
+        f'with the reservation {reservation}, '
+        + wish.missed(model.latency_s, 'the requests', ' even one at a time'),
+        f'the shortest deadline they meet is {least}',
+    )
 
 
 def min_deadline_s(
@@ -49,7 +59,7 @@ def min_deadline_s(
     reservation: Reservation,
     rate_per_s: float,
     fraction: float,
-    limits: sizing.Limits | None = None,
+    limits: Limits | None = None,
 ) -> float:
     """The shortest deadline that a fraction is promised to meet.
 
@@ -65,7 +75,7 @@ def fraction(
     reservation: Reservation,
     rate_per_s: float,
     deadline_s: float,
-    limits: sizing.Limits | None = None,
+    limits: Limits | None = None,
 ) -> float:
     """The fraction of requests that is promised to meet a deadline.
 
@@ -83,7 +93,7 @@ def longest_s(
     arrivals: guarantee.Arrivals,
     reservation: Reservation,
     latency_s: float = 0.0,
-    limits: sizing.Limits | None = None,
+    limits: Limits | None = None,
 ) -> float:
     """The response time that no request exceeds.
 
@@ -94,7 +104,7 @@ def longest_s(
     :raises InvalidReservation: if nothing is left
     """
     inputs.not_negative('the latency', latency_s)
-    overhead_us = math.ceil((limits or sizing.Limits()).overhead_us)
+    overhead_us = math.ceil((limits or Limits()).overhead_us)
     net = Reservation(
         reservation.runtime_us - overhead_us, reservation.period_us
     )

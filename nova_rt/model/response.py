@@ -11,13 +11,15 @@ import abc
 import math
 
 from nova_rt import exception
-from nova_rt.model import inputs, roots
+from nova_rt.model import inputs, nearest, roots
 
 # How far a sum of doubles may be off: a bandwidth that is needed exactly is
 # not refused for its last digits.
 _ROUNDING = 1e-9
 # Where a search for a time ends: what is longer is no response time.
 _FOREVER_S = 1e15
+# Of the capacity: with this rate, requests come one at a time.
+_IDLE = 1e-9
 
 
 class ResponseTime(abc.ABC):
@@ -84,7 +86,7 @@ class ResponseTime(abc.ABC):
                 return math.inf
             return self._log_late(rate_per_s, bandwidth, time_s) - log_late
 
-        idle = capacity * 1e-9
+        idle = capacity * _IDLE
         if missing(idle) > 0:
             return None
         return roots.boundary(missing, capacity, idle)
@@ -199,18 +201,42 @@ class ResponseTime(abc.ABC):
         :raises Unreachable: if a single request takes too long
         :raises Unanswerable: see the class
         """
+        found = self.fastest_per_s(bandwidth, deadline_s, fraction)
+        if found is None:
+            light = self._capacity_per_s(bandwidth) * _IDLE
+            least = nearest.deadline(
+                self.percentile_s(light, bandwidth, fraction),
+                lambda each: (
+                    self.fastest_per_s(bandwidth, each, fraction) is not None
+                ),
+            )
+            wish = nearest.Wish(light, deadline_s, fraction)
+            raise exception.Unreachable(
+                f'with bandwidth {bandwidth:.6g}, '
+                + wish.missed(
+                    self.latency_s, 'the requests', ' even one at a time'
+                ),
+                f'the shortest deadline they meet is {least}',
+            )
+        return found
+
+    def fastest_per_s(
+        self, bandwidth: float, deadline_s: float, fraction: float
+    ) -> float | None:
+        """The same, where having no answer is one.
+
+        :returns: requests/s; None if a single request takes too long
+        :raises InvalidQuantity: see the class
+        """
         inputs.bandwidth(bandwidth)
         log_late = _log_late(fraction)
-        time_s = self._time_s(deadline_s)
+        time_s = inputs.positive('the deadline', deadline_s)
+        time_s -= 2 * self.latency_s
+        if time_s <= 0:
+            return None
         found = self._max_rate_per_s(bandwidth, time_s, log_late)
-        if found is None or found <= 0:
-            light = self._capacity_per_s(bandwidth) * 1e-9
-            least = self.percentile_s(light, bandwidth, fraction)
-            raise exception.Unreachable(
-                f'with bandwidth {bandwidth:.6g}, {fraction:.6g} of the '
-                f'requests do not meet {deadline_s:.6g} s even one at a time',
-                f'the shortest deadline they meet is {least:.6g} s',
-            )
+        if found is None or found < self._capacity_per_s(bandwidth) * _IDLE:
+            return None
         return found
 
     def min_bandwidth(
@@ -222,54 +248,31 @@ class ResponseTime(abc.ABC):
         :raises Unreachable: if a whole CPU is too little
         :raises Unanswerable: see the class
         """
-        inputs.positive('the rate', rate_per_s)
-        log_late = _log_late(fraction)
-        time_s = self._time_s(deadline_s)
-        found = self._min_bandwidth(rate_per_s, time_s, log_late)
-        if found is None or found > 1 + _ROUNDING:
+        wish = nearest.Wish(
+            inputs.positive('the rate', rate_per_s), deadline_s, fraction
+        )
+        found = self._least(wish)
+        if found is None:
             raise exception.Unreachable(
-                f'{fraction:.6g} of {rate_per_s:.6g} requests/s do not meet '
-                f'{deadline_s:.6g} s with whole CPUs',
-                self.nearest(rate_per_s, deadline_s, fraction),
+                wish.missed(self.latency_s, within=' with whole CPUs'),
+                nearest.tell(
+                    self,
+                    wish,
+                    [nearest.Offer(0.0, 1.0)],
+                    lambda each: self._least(each) is not None,
+                ),
             )
         return min(found, 1.0)
 
-    def nearest(
-        self,
-        rate_per_s: float,
-        deadline_s: float,
-        fraction: float,
-        bandwidth: float = 1.0,
-    ) -> str:
-        """What can be had if one of three wishes is given up.
-
-        :param bandwidth: the most that can be had
-        :returns: a clause
-        """
-        found = []
-        if rate_per_s < self._capacity_per_s(bandwidth):
-            least = self.percentile_s(rate_per_s, bandwidth, fraction)
-            found.append(f'the shortest deadline is {least:.6g} s')
-        time_s = deadline_s - 2 * self.latency_s
-        if time_s > 0:
-            most = self._max_rate_per_s(bandwidth, time_s, _log_late(fraction))
-            if most is not None and most > 0:
-                found.append(f'the highest rate is {most:.6g} requests/s')
-        if not found:
-            return 'ask for a longer deadline and a lower rate'
-        return f'at bandwidth {bandwidth:.6g} ' + ', '.join(found)
-
-    def _time_s(self, deadline_s: float) -> float:
-        """What of a deadline is left for the service."""
-        inputs.positive('the deadline', deadline_s)
-        trip_s = 2 * self.latency_s
-        if deadline_s <= trip_s:
-            raise exception.Unreachable(
-                f'a deadline of {deadline_s:.6g} s is over before an answer '
-                f'can travel: the round trip takes {trip_s:.6g} s',
-                f'choose a deadline above {trip_s:.6g} s',
-            )
-        return deadline_s - trip_s
+    def _least(self, wish: nearest.Wish) -> float | None:
+        """The smallest bandwidth, or None if a whole CPU is too little."""
+        log_late = _log_late(wish.fraction)
+        time_s = inputs.positive('the deadline', wish.deadline_s)
+        time_s -= 2 * self.latency_s
+        if time_s <= 0:
+            return None
+        found = self._min_bandwidth(wish.rate_per_s, time_s, log_late)
+        return None if found is None or found > 1 + _ROUNDING else found
 
 
 def _log_late(fraction: float) -> float:

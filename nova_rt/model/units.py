@@ -35,8 +35,10 @@ _LINKS = {
 _PERCENTS = {'': 1.0, '%': 1.0}
 
 
-def _parse(what: str, text: str, units: Mapping[str, float]) -> float:
-    """A number above 0 with one of these units."""
+def _parse(
+    what: str, text: str, units: Mapping[str, float], zero: bool = False
+) -> float:
+    """A number above 0, or not below it, with one of these units."""
     shown = repr(text if len(text) <= 40 else text[:40] + '...')
     match = _SPELLING.fullmatch(text)
     if match is None:
@@ -49,6 +51,8 @@ def _parse(what: str, text: str, units: Mapping[str, float]) -> float:
         raise exception.InvalidQuantity(
             f'{shown} {problem}: a {what} is written as in {_EXAMPLES[what]}'
         )
+    if zero and not decimal.Decimal(match[1]):
+        return 0.0
     value = float(match[1]) * units[match[2]]
     if not 0 < value < math.inf:
         raise exception.InvalidQuantity(
@@ -73,6 +77,15 @@ def duration_s(text: str) -> float:
     :raises InvalidQuantity: if it is none, in one line
     """
     return _parse('duration', text, _DURATIONS)
+
+
+def delay_s(text: str) -> float:
+    """Read a time that there may be none of, such as ``0ms``.
+
+    :returns: seconds
+    :raises InvalidQuantity: if it is none, in one line
+    """
+    return _parse('duration', text, _DURATIONS, zero=True)
 
 
 def rate_per_s(text: str) -> float:
@@ -119,7 +132,25 @@ def percentile(text: str) -> float:
             f'the percentile {text} is not below 100: no deadline that the '
             'model knows is met always'
         )
-    return value / 100
+    # In decimals: 99.9 is the nearest double to 0.999, and no other one.
+    return float(decimal.Decimal(text.rstrip('% ')).scaleb(-2))
+
+
+def tell_percentile(fraction: float) -> str:
+    """Write a percentile for people, with all its digits.
+
+    :returns: such as ``99.9``
+    """
+    percent = decimal.Decimal(repr(fraction)).scaleb(2)
+    return f'{percent.normalize():f}'
+
+
+def tell_rate(per_s: float) -> str:
+    """Write a rate for people, rounded down.
+
+    :returns: four digits, such as ``457.5/s``
+    """
+    return f'{round_down(per_s):.6g}/s'
 
 
 def tell_duration(seconds: float) -> str:

@@ -15,7 +15,7 @@ import textwrap
 import unittest
 
 from lab import paths
-from nova_rt.model import sizing
+from nova_rt.model.limits import Limits
 from nova_rt.reservation import Reservation
 from nova_rt.tests.unit.cmd.model import base
 
@@ -124,7 +124,7 @@ class ChapterTest(unittest.TestCase):
                 float(bandwidth), found.ppm / 1e6, delta=5.01e-4
             )
             # Of what is left after the overhead.
-            runtime_us = found.runtime_us - sizing.Limits().overhead_us
+            runtime_us = found.runtime_us - Limits().overhead_us
             self.assertAlmostEqual(
                 float(gap), 1e-3 * (found.period_us - runtime_us),
                 delta=0.0501,
@@ -159,7 +159,10 @@ class ChapterTest(unittest.TestCase):
 
     def test_options_are_there(self):
         """Those that the text names."""
-        known = run('reservation --help') + run('plan --help')
+        known = ''.join(
+            run(f'{command} --help')
+            for command in ('reservation', 'plan', 'simulate')
+        )
         for page in PAGES:
             for option in set(re.findall(r'``(--[a-z-]+)', page.read_text())):
                 with self.subTest(option):

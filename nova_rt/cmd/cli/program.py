@@ -72,7 +72,7 @@ class Program(app.App):
         console.setFormatter(_Escaping(self.CONSOLE_MESSAGE_FORMAT))
         handlers: list[logging.Handler] = [console]
         if self.options.log_file:
-            handlers.append(logging.FileHandler(self.options.log_file))
+            handlers.append(self._log_file(self.options.log_file))
             handlers[-1].setFormatter(_Escaping(self.LOG_FILE_MESSAGE_FORMAT))
         root = logging.getLogger()
         for handler in handlers:
@@ -82,6 +82,17 @@ class Program(app.App):
             # What the handlers let through decides.
             root.setLevel(logging.DEBUG)
 
+    def _log_file(self, path: str) -> logging.Handler:
+        try:
+            return logging.FileHandler(path)
+        except OSError as err:
+            print(
+                f'{self.NAME}: {terminal.escape(path)} cannot be written: '
+                f'{err.strerror}',
+                file=self.stderr,
+            )
+            raise SystemExit(2) from err
+
     def initialize_app(self, argv: list[str]) -> None:
         """Refuse to run without a command.
 
@@ -89,7 +100,6 @@ class Program(app.App):
         """
         if not argv and not self.options.deferred_help:
             # Not cliff's own shell: no command here is for that.
-            self.parser.print_usage(self.stderr)
             print(f'{self.NAME}: which command? See {self.NAME} --help',
                   file=self.stderr)  # fmt: skip
             raise SystemExit(2)

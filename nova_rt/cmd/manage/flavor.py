@@ -52,6 +52,10 @@ class Flavor:
         """The command that takes what it must not have."""
         return _openstack('unset', self.name, *_properties(self.surplus))
 
+    def turn(self) -> str:
+        """What turns an existing flavor into it, as lines for a shell."""
+        return f'{self.change()}\n# If the flavor has it:\n# {self.strip()}'
+
 
 def _openstack(verb: str, name: str, *options: str) -> str:
     return shlex.join(['openstack', 'flavor', verb, name, *options])
@@ -143,11 +147,7 @@ class Specs(base.Command):
         if not parsed_args.existing:
             print(flavor.create(), file=self.app.stdout)
             return
-        print(flavor.change(), file=self.app.stdout)
-        print(
-            f'# If the flavor has it:\n# {flavor.strip()}',
-            file=self.app.stdout,
-        )
+        print(flavor.turn(), file=self.app.stdout)
 
     def _read(self, given: argparse.Namespace) -> Flavor:
         specs = {}

@@ -7,13 +7,13 @@ from typing import Any
 from nova_rt import exception
 from nova_rt.cmd.model import answers, columns, links, options, question
 from nova_rt.model import guarantee, questions, services, sizing
-
-# What stands at the end, in this order.
-_LONGEST = ('Model', 'How sure', 'Caution', 'Flavor', 'Link')
+from nova_rt.model.limits import Limits
 
 
 class _Ask(question.Question):
     """A command about one service."""
+
+    ON_DEMAND = frozenset({'Flavor set'})
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Offer what describes the service.
@@ -48,9 +48,7 @@ class _Ask(question.Question):
                 given.link, given.request_size, point.rate_per_s,
                 point.fraction,
             )  # fmt: skip
-        for longest in _LONGEST:
-            if longest in said:
-                said[longest] = said.pop(longest)
+        said = answers.arrange(said)
         if given.plot is not None:
             from nova_rt.cmd.model import plot
 
@@ -113,7 +111,7 @@ class Reservation(_Ask):
         )  # fmt: skip
         point = answers.Point(
             choice, given.rate, found.reservation, given.vcpus, limits,
-            given.percentile, given.deadline,
+            given.percentile, given.deadline, found.rule,
         )  # fmt: skip
         promised = questions.fraction(
             choice.model, found.reservation, given.rate, given.deadline,
@@ -128,7 +126,7 @@ class Reservation(_Ask):
         self,
         given: argparse.Namespace,
         arrivals: guarantee.Arrivals | None,
-        limits: sizing.Limits,
+        limits: Limits,
     ) -> question.Answer:
         if arrivals is None:
             raise exception.InvalidQuantity(
@@ -145,19 +143,21 @@ class Reservation(_Ask):
             arrivals, given.deadline, given.latency, limits, given.period
         )
         never_s = questions.longest_s(arrivals, found, given.latency, limits)
-        said = {
-            'Reservation': str(found),
-            'vCPUs': 1,
-            'Bandwidth': columns.Share(found.runtime_us / found.period_us),
+        said = answers.describe(found, 1) | {
             'Never above': columns.Duration(never_s),
+            'Period': columns.Text(
+                'It was asked for.'
+                if given.period
+                else 'It is the longest of those that need the least of a CPU.'
+            ),
             'Model': 'token bucket',
             'How sure': columns.Text(
-                'No request exceeds it, on a host that guarantees, if the '
-                'requests keep to burst and rate and none takes more CPU '
-                'time.'
+                'Proved: no request exceeds it, on a host that guarantees, '
+                'if the requests keep to burst and rate and none takes more '
+                'CPU time.'
             ),
-            'Flavor': answers.create(found, 1),
         }
+        said = answers.arrange(said)
         return tuple(said), tuple(said.values())
 
 

@@ -35,7 +35,7 @@ class Rate(columns.FormattableColumn[float]):
     """Requests per second; rounded down for people."""
 
     def human_readable(self) -> str:
-        return f'{units.round_down(self._value):.6g}/s'
+        return units.tell_rate(self._value)
 
 
 class Share(columns.FormattableColumn[float]):

@@ -6,7 +6,7 @@ import shlex
 from typing import Any
 
 from nova_rt.cmd.model import columns, question, samples
-from nova_rt.model import goodness
+from nova_rt.model import goodness, units
 from nova_rt.model.services import Times
 
 _PERCENTILES = (0.5, 0.9, 0.99, 0.999)
@@ -45,7 +45,7 @@ class Fit(question.Question):
         for each in _PERCENTILES:
             # Ten times above it, or it is an accident.
             if found.number * (1 - each) >= 10:
-                said[f'p{each * 100:.10g}'] = columns.Duration(
+                said[f'p{units.tell_percentile(each)}'] = columns.Duration(
                     found.percentile_s(each)
                 )
         said['Longest'] = columns.Duration(found.longest_s)

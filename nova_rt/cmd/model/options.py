@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from nova_rt import cpulist, exception, spec_values
 from nova_rt.cmd.model import samples
-from nova_rt.model import guarantee, services, sizing, units
+from nova_rt.model import guarantee, services, units
+from nova_rt.model.limits import Limits
 from nova_rt.reservation import Reservation
 
 #: What Linux lets reservations have of a CPU, see sched_rt_runtime_us.
@@ -15,7 +16,7 @@ USUAL_PPM = 950_000
 
 _VCPUS = spec_values.Number(1, cpulist.MAX_PACKED)
 _BURST = spec_values.Number(1, 100_000)
-_USUAL = sizing.Limits()
+_USUAL = Limits()
 
 _T = TypeVar('_T')
 
@@ -50,7 +51,11 @@ def whole_us(text: str) -> int:
     return found
 
 
-def _number(name: str, values: spec_values.Number) -> Callable[[str], int]:
+def number(name: str, values: spec_values.Number) -> Callable[[str], int]:
+    """Read a whole number in bounds.
+
+    :returns: the reader, for ``type=``
+    """
     return reader(lambda text: values.parse(name, text))
 
 
@@ -98,27 +103,10 @@ def add_reservation(parser: argparse.ArgumentParser) -> None:
 def add_service(parser: argparse.ArgumentParser) -> None:
     """Offer what describes a service."""
     group = parser.add_argument_group('service')
+    add_times(group)
     group.add_argument(
-        '--service-time', type=reader(units.duration_s), metavar='TIME',
-        help='Mean CPU time of a request at full speed, such as 1ms.',
-    )  # fmt: skip
-    group.add_argument(
-        '--distribution', choices=('exponential', 'constant'),
-        help='How CPU times vary. Default: exponential.',
-    )  # fmt: skip
-    group.add_argument(
-        '--measured', metavar='CSV',
-        help='Take the CPU times from a file instead; see the command fit.',
-    )  # fmt: skip
-    samples.add_options(group)
-    group.add_argument(
-        '--vcpus', default=1, type=_number('--vcpus', _VCPUS), metavar='N',
+        '--vcpus', default=1, type=number('--vcpus', _VCPUS), metavar='N',
         help='Number of vCPUs, with a worker on each. Default: 1.',
-    )  # fmt: skip
-    group.add_argument(
-        '--latency', default=0.0, type=reader(units.duration_s),
-        metavar='TIME',
-        help='Of the network, one way, such as 0.1ms. Default: none.',
     )  # fmt: skip
     group.add_argument(
         '--link', type=reader(units.link_bit_per_s), metavar='RATE',
@@ -134,11 +122,33 @@ def add_service(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_times(group: argparse._ActionsContainer) -> None:
+    """Offer CPU times and the latency."""
+    group.add_argument(
+        '--service-time', type=reader(units.duration_s), metavar='TIME',
+        help='Mean CPU time of a request at full speed, such as 1ms.',
+    )  # fmt: skip
+    group.add_argument(
+        '--distribution', choices=('exponential', 'constant'),
+        help='How CPU times vary. Default: exponential.',
+    )  # fmt: skip
+    group.add_argument(
+        '--measured', metavar='CSV',
+        help='Take the CPU times from a file instead; see the command fit.',
+    )  # fmt: skip
+    samples.add_options(group)
+    group.add_argument(
+        '--latency', default=0.0, type=reader(units.delay_s),
+        metavar='TIME',
+        help='Of the network, one way, such as 0.1ms. Default: none.',
+    )  # fmt: skip
+
+
 def add_always(parser: argparse.ArgumentParser) -> None:
     """Offer what a bound that no request exceeds is about."""
     group = parser.add_argument_group('bound that no request exceeds')
     group.add_argument(
-        '--burst', type=_number('--burst', _BURST), metavar='N',
+        '--burst', type=number('--burst', _BURST), metavar='N',
         help='Requests that can come at the same instant, at most.',
     )  # fmt: skip
     group.add_argument(
@@ -151,7 +161,7 @@ def add_overhead(parser: argparse.ArgumentParser) -> None:
     """Offer ``--overhead``."""
     parser.add_argument(
         '--overhead', default=_USUAL.overhead_us / 1e6,
-        type=reader(units.duration_s), metavar='TIME',
+        type=reader(units.delay_s), metavar='TIME',
         help='What switching takes of each runtime. Default: '
         f'{_USUAL.overhead_us:g}us.',
     )  # fmt: skip
@@ -208,11 +218,13 @@ def service(given: argparse.Namespace) -> services.Service:
             'give either --service-time or --measured: the CPU time of a '
             'request, or a file of many'
         )
-    if given.measured and given.distribution:
+    if given.measured is not None and given.distribution:
         raise exception.InvalidQuantity(
             '--distribution is not for --measured: the file has it'
         )
-    if not given.measured and (given.csv_column or given.csv_unit):
+    if given.measured is None and (
+        given.csv_column is not None or given.csv_unit is not None
+    ):
         raise exception.InvalidQuantity(
             '--csv-column and --csv-unit are for --measured'
         )
@@ -227,7 +239,7 @@ def service(given: argparse.Namespace) -> services.Service:
         link = services.Link(
             given.link, given.request_size, given.conservative
         )
-    if given.measured:
+    if given.measured is not None:
         return services.Service(
             times=services.Times.MEASURED,
             samples_s=samples.read(
@@ -244,14 +256,14 @@ def service(given: argparse.Namespace) -> services.Service:
 
 def limits(
     given: argparse.Namespace, max_bandwidth: float = _USUAL.max_bandwidth
-) -> sizing.Limits:
+) -> Limits:
     """Put the options of :func:`add_choice`, or some of them, together.
 
     :param max_bandwidth: where there is no option for it
     :returns: the limits
     :raises InvalidQuantity: if they contradict each other
     """
-    return sizing.Limits(
+    return Limits(
         getattr(given, 'min_period', _USUAL.min_period_us),
         getattr(given, 'max_period', _USUAL.max_period_us),
         getattr(given, 'max_bandwidth', max_bandwidth),

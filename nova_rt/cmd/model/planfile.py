@@ -12,6 +12,7 @@ from nova_rt import cpulist, exception
 from nova_rt.admission import Capacity
 from nova_rt.cmd.model import options, values, yamlfile
 from nova_rt.model import planner, services, sizing, units
+from nova_rt.model.limits import Limits
 from nova_rt.reservation import PPM, Reservation
 
 _MAX_HOSTS = 5_000
@@ -32,7 +33,7 @@ class Planned:
     servers: list[planner.Server]
 
 
-def read(path: str, limits: sizing.Limits) -> Planned:
+def read(path: str, limits: Limits) -> Planned:
     """Read a plan and size its services.
 
     :param limits: what reservations may be; the most of a CPU comes from the
@@ -83,7 +84,7 @@ _NEEDS: dict[str, Callable[[Any], Any]] = {
 }
 _MORE: dict[str, Callable[[Any], Any]] = {
     'distribution': values.text(lambda text: _distribution(text)),
-    'latency': values.text(units.duration_s),
+    'latency': values.text(units.delay_s),
     'link': values.text(units.link_bit_per_s),
     'request-size': values.text(units.size_bit),
     'period': values.text(options.whole_us),
@@ -99,9 +100,7 @@ def _distribution(text: str) -> services.Times:
     return services.Times(text)
 
 
-def _read_services(
-    given: list[Any], limits: sizing.Limits
-) -> list[planner.Server]:
+def _read_services(given: list[Any], limits: Limits) -> list[planner.Server]:
     servers: list[planner.Server] = []
     for number, each in enumerate(given, 1):
         fields = values.Fields(
@@ -122,9 +121,7 @@ def _read_services(
     return servers
 
 
-def _reserve(
-    fields: values.Fields, vcpus: int, limits: sizing.Limits
-) -> Reservation:
+def _reserve(fields: values.Fields, vcpus: int, limits: Limits) -> Reservation:
     """The reservation of a service: given, or what it needs."""
     if 'reservation' in fields:
         for key in (*_NEEDS, *_MORE):

@@ -5,8 +5,9 @@ import pathlib
 
 from nova_rt import exception
 from nova_rt.cmd.cli import base
+from nova_rt.cmd.model import values as texts
 from nova_rt.cmd.model.answers import Point
-from nova_rt.model import inputs, sizing
+from nova_rt.model import inputs, sizing, units
 
 _FORMATS = ('.pdf', '.png', '.svg')
 _STEPS = 200
@@ -20,9 +21,10 @@ def draw(point: Point, path: str) -> None:
     :param path: its ending says the format
     :raises CannotRun: without matplotlib, or if it cannot be written
     """
-    if pathlib.PurePath(path).suffix not in _FORMATS:
+    if pathlib.PurePath(texts.check_path(path)).suffix not in _FORMATS:
         raise exception.InvalidQuantity(
-            f'--plot {path}: the name must end in {", ".join(_FORMATS)}'
+            f'--plot {texts.show_path(path)}: the name must end in '
+            f'{", ".join(_FORMATS)}'
         )
     try:
         import matplotlib
@@ -37,7 +39,7 @@ def draw(point: Point, path: str) -> None:
     drawing = figure.Figure(figsize=(7, 4.5), layout='constrained')
     axes = drawing.subplots()
     fraction = point.fraction or 0.99
-    name = f'p{fraction * 100:.10g}'
+    name = f'p{units.tell_percentile(fraction)}'
     bandwidths, means, fluids, bounds = _curves(point, fraction)
     axes.fill_between(
         bandwidths, fluids, bounds, color=_BLUE, alpha=0.15, linewidth=0,
@@ -76,7 +78,7 @@ def draw(point: Point, path: str) -> None:
         drawing.savefig(path, dpi=150, metadata=_metadata(path))
     except OSError as err:
         raise base.CannotRun(
-            f'{path} cannot be written: {err.strerror}'
+            f'{texts.show_path(path)} cannot be written: {err.strerror}'
         ) from err
 
 

@@ -8,12 +8,14 @@ import re
 from typing import TextIO
 
 from nova_rt import exception
+from nova_rt.cmd.model import values
 from nova_rt.model import inputs, units
 
 #: No more times are read: they would say nothing more.
 MAX_TIMES = 1_000_000
 _MAX_LINE = 4_096
-_UNITS = {'ns': 1e-9, 'us': 1e-6, 'ms': 1e-3, 's': 1.0}
+#: What times can have.
+UNITS = {'ns': 1e-9, 'us': 1e-6, 'ms': 1e-3, 's': 1.0}
 _NUMBER = re.compile(
     r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?', re.ASCII
 )
@@ -29,27 +31,32 @@ def add_options(parser: argparse._ActionsContainer) -> None:
         'Needed if there are several.',
     )  # fmt: skip
     parser.add_argument(
-        '--csv-unit', choices=tuple(_UNITS),
+        '--csv-unit', choices=tuple(UNITS),
         help='Of numbers without one in a CSV file.',
     )  # fmt: skip
 
 
-def read(path: str, column: str | None, unit: str | None) -> list[float]:
+def read(
+    path: str, column: str | None, unit: str | None, zero: bool = False
+) -> list[float]:
     """Read the times in one column.
 
     :param path: a CSV file, with or without a line of names
     :param column: name or number; None if there is only one
     :param unit: of plain numbers
+    :param zero: a time may be zero, as an instant may
     :returns: seconds, in the order of the file
     :raises InvalidQuantity: if it cannot be read; says which line
     """
     try:
         # Also with the mark that some programs write at the start.
-        with open(path, encoding='utf-8-sig', newline='') as file:
-            return _read(file, column, unit)
+        with open(
+            values.check_path(path), encoding='utf-8-sig', newline=''
+        ) as file:
+            return _read(file, column, unit, zero)
     except OSError as err:
         raise exception.InvalidQuantity(
-            f'{path} cannot be read: {err.strerror}'
+            f'{values.show_path(path)} cannot be read: {err.strerror}'
         ) from err
     except UnicodeError as err:
         raise exception.InvalidQuantity(f'{path} is no text') from err
@@ -69,7 +76,9 @@ def _lines(file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _read(file: TextIO, column: str | None, unit: str | None) -> list[float]:
+def _read(
+    file: TextIO, column: str | None, unit: str | None, zero: bool
+) -> list[float]:
     rows = csv.reader(_lines(file), strict=True)
     times_s: list[float] = []
     index = None
@@ -89,7 +98,8 @@ def _read(file: TextIO, column: str | None, unit: str | None) -> list[float]:
             raise exception.InvalidQuantity(
                 f'there are more than {MAX_TIMES} times: take a part of them'
             )
-        times_s.append(_time_s(rows.line_num, row[index].strip(), unit))
+        text = row[index].strip()
+        times_s.append(_time_s(rows.line_num, text, unit, zero))
     if not times_s:
         raise exception.InvalidQuantity('there are no service times')
     return times_s
@@ -123,20 +133,22 @@ def _choose(row: list[str], column: str | None, named: bool) -> int:
     )
 
 
-def _time_s(line: int, text: str, unit: str | None) -> float:
+def _time_s(line: int, text: str, unit: str | None, zero: bool) -> float:
+    check = inputs.not_negative if zero else inputs.positive
+    parse = units.delay_s if zero else units.duration_s
     shown = repr(text if len(text) <= 40 else text[:40] + '...')
     if not _NUMBER.fullmatch(text):
         try:
-            return inputs.positive('it', units.duration_s(text))
+            return check('it', parse(text))
         except exception.InvalidQuantity as err:
             raise exception.InvalidQuantity(f'line {line}: {err}') from err
     if unit is None:
         raise exception.InvalidQuantity(
             f'line {line}: {shown} has no unit: give one with --csv-unit'
         )
-    time_s = float(text) * _UNITS[unit]
+    time_s = float(text) * UNITS[unit]
     try:
-        return inputs.positive('the time in seconds', time_s)
+        return check('the time in seconds', time_s)
     except exception.InvalidQuantity as err:
         raise exception.InvalidQuantity(
             f'line {line}: {shown} is no service time: {err}'

@@ -3,7 +3,9 @@
 
 from collections.abc import Callable
 import decimal
+import os
 import re
+import shlex
 from typing import Any
 
 from nova_rt import cpulist, exception
@@ -67,6 +69,29 @@ def show(value: Any) -> str:
         return 'a mapping' if isinstance(value, dict) else 'a list'
     text = repr(value)
     return text if len(text) <= 40 else text[:40] + '...'
+
+
+def check_path(path: str) -> str:
+    """Refuse what no file can be called.
+
+    :returns: the path
+    :raises InvalidQuantity: for texts that a system call does not take
+    """
+    try:
+        os.fsencode(path)
+    except UnicodeError:
+        path = '\0'
+    if '\0' in path:
+        raise exception.InvalidQuantity('a file cannot be called that')
+    return path
+
+
+def show_path(path: str) -> str:
+    """Quote the name of a file as a shell does, shortened.
+
+    :returns: a word
+    """
+    return shlex.quote(path if len(path) <= 200 else path[:200] + '...')
 
 
 # Readers of values: what is none raises InvalidQuantity or Unanswerable

@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from nova_rt import exception
+from nova_rt.cmd.model import values
 
 _MAX_BYTES = 4 << 20
 _MAX_DEPTH = 8
@@ -37,11 +38,11 @@ def load(path: str) -> Any:
     :raises InvalidQuantity: if it cannot be read; says the place
     """
     try:
-        with open(path, 'rb') as file:
+        with open(values.check_path(path), 'rb') as file:
             text = file.read(_MAX_BYTES + 1)
     except OSError as err:
         raise exception.InvalidQuantity(
-            f'{path} cannot be read: {err.strerror}'
+            f'{values.show_path(path)} cannot be read: {err.strerror}'
         ) from err
     if len(text) > _MAX_BYTES:
         raise exception.InvalidQuantity(

@@ -78,7 +78,7 @@ class ConstantQueueTest(base.BaseTestCase):
         err = self.assertRaises(
             exception.Unreachable, queue.max_rate_per_s, 0.5, 0.0039, 0.5
         )
-        self.assertIn('shortest deadline they meet is 0.004 s', str(err))
+        self.assertIn('shortest deadline they meet is 4ms', str(err))
 
     def test_better_than_exponential(self):
         queue, other = constant.ConstantQueue(1e-3), single.SingleQueue(1e-3)

@@ -102,7 +102,7 @@ class AnswersTest(base.BaseTestCase):
                 bandwidth = model.min_bandwidth(rate, deadline, fraction)
             except exception.Unreachable as err:
                 self.assertLess(model.fraction(rate, 1.0, deadline), fraction)
-                self.assertIn('shortest deadline', err.nearest)
+                self.assertIn('shortest deadline is ', err.nearest)
                 return
             self.assertLessEqual(
                 fraction,

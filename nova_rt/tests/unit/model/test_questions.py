@@ -17,7 +17,9 @@ from nova_rt.model import (
     single,
     sizing,
     tandem,
+    units,
 )
+from nova_rt.model.limits import Limits
 from nova_rt.reservation import Reservation
 
 SINGLE = single.SingleQueue(1e-3, 1e-4)
@@ -82,13 +84,13 @@ class QuestionsTest(base.BaseTestCase):
             exception.Unreachable,
             questions.max_rate_per_s, SINGLE, slow, 0.09, 0.99,
         )  # fmt: skip
-        least = float(err.nearest.split()[-2])
-        questions.max_rate_per_s(SINGLE, slow, 1.001 * least, 0.99)
+        least = units.duration_s(err.nearest.partition(' is ')[2])
+        questions.max_rate_per_s(SINGLE, slow, least, 0.99)
 
     def test_longest(self):
         """With the overhead taken off, rounded up."""
         arrivals = guarantee.Arrivals.of(5, 300, 1e-3)
-        limits = sizing.Limits(overhead_us=2.5)
+        limits = Limits(overhead_us=2.5)
         found = questions.longest_s(
             arrivals, Reservation(1400, 2000), 1e-3, limits
         )

@@ -21,6 +21,7 @@ from nova_rt import exception
 from nova_rt.model import cbs, simulation, sizing
 from nova_rt.model.chain import Chain, Stage
 from nova_rt.model.constant import ConstantQueue
+from nova_rt.model.limits import Limits
 from nova_rt.model.measured import MeasuredQueue
 from nova_rt.model.schedule import Position
 from nova_rt.model.single import SingleQueue
@@ -110,7 +111,7 @@ class SafeTest(base.BaseTestCase):
         for seed in range(CASES):
             rng = runs.rng(seed)
             case = Case(rng)
-            limits = sizing.Limits(min_period_us=100)
+            limits = Limits(min_period_us=100)
             fraction = FRACTIONS[seed % 3]
             period_us = round(10 ** rng.uniform(3, 5.3))
             runtime_us = 20 + round(rng.uniform(0.1, 1) * (period_us - 20))

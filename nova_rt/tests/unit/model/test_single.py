@@ -60,7 +60,7 @@ class SingleQueueTest(base.BaseTestCase):
             err = self.assertRaises(
                 exception.Unreachable, queue.min_bandwidth, 100, deadline, 0.9
             )
-            self.assertIn('choose a deadline above 0.01 s', str(err))
+            self.assertIn('the round trip takes 10 ms', str(err))
             self.assertEqual(0, queue.fraction(100, 0.7, deadline))
 
     def test_nearest_is_possible(self):
@@ -68,14 +68,20 @@ class SingleQueueTest(base.BaseTestCase):
         err = self.assertRaises(
             exception.Unreachable, queue.min_bandwidth, 900, 0.01, 0.99
         )
-        self.assertIn('shortest deadline is 0.0460517 s', err.nearest)
-        self.assertIn('highest rate is 539.483 requests/s', err.nearest)
-        queue.min_bandwidth(900, 0.0460518, 0.99)
-        queue.min_bandwidth(539.48, 0.01, 0.99)
+        self.assertIn('shortest deadline is 46.06ms', err.nearest)
+        self.assertIn('highest rate is 539.4/s', err.nearest)
+        self.assertIn('highest percentile is 63.21', err.nearest)
+        queue.min_bandwidth(900, 0.04606, 0.99)
+        queue.min_bandwidth(539.4, 0.01, 0.99)
+        queue.min_bandwidth(900, 0.01, 0.6321)
         err = self.assertRaises(
             exception.Unreachable, queue.min_bandwidth, 9000, 0.001, 0.99
         )
-        self.assertIn('longer deadline and a lower rate', err.nearest)
+        self.assertEqual(
+            'with a rate of 500/s the shortest deadline is 9.211ms',
+            err.nearest,
+        )
+        queue.min_bandwidth(500, 0.009211, 0.99)
 
     def test_one_request_takes_too_long(self):
         queue = single.SingleQueue(1e-3)
@@ -83,7 +89,7 @@ class SingleQueueTest(base.BaseTestCase):
             exception.Unreachable, queue.max_rate_per_s, 0.5, 0.001, 0.99
         )
         self.assertIn('even one at a time', str(err))
-        self.assertIn('0.00921034 s', err.nearest)
+        self.assertIn('9.211ms', err.nearest)
 
     @ddt.data(0, -1, math.nan, math.inf, -math.inf, 1e300, 1e-300)
     def test_what_is_no_quantity(self, bad):

@@ -16,6 +16,7 @@ from nova_rt.model import (
     supply,
 )
 from nova_rt.model.chain import Chain, Stage
+from nova_rt.model.limits import Limits
 from nova_rt.model.many import ManyCPUs
 from nova_rt.model.schedule import Position, Schedule
 from nova_rt.model.single import SingleQueue
@@ -24,7 +25,7 @@ from nova_rt.reservation import Reservation
 from nova_rt.tests.unit.model import runs
 from nova_rt.tests.unit.model.test_inverses import MODELS
 
-FREE = sizing.Limits(overhead_us=0)
+FREE = Limits(overhead_us=0)
 
 
 @ddt.ddt
@@ -71,7 +72,7 @@ class SizeTest(base.BaseTestCase):
     def test_no_other_period_is_better(self):
         for rate, deadline in ((500, 0.02), (100, 0.1), (50, 1.0)):
             queue = SingleQueue(1e-3)
-            limits = sizing.Limits(min_period_us=100)
+            limits = Limits(min_period_us=100)
             best = sizing.size(queue, rate, deadline, 0.99, limits)
             for period in limits.periods_us():
                 try:
@@ -96,7 +97,7 @@ class SizeTest(base.BaseTestCase):
                 100,
                 0.1,
                 0.99,
-                sizing.Limits(min_period_us=100, overhead_us=overhead_us),
+                Limits(min_period_us=100, overhead_us=overhead_us),
             ).reservation.period_us
             for overhead_us in (0, 1, 10, 100)
         ]
@@ -124,10 +125,10 @@ class SizeTest(base.BaseTestCase):
             500,
             0.02,
             0.99,
-            sizing.Limits(max_bandwidth=0.9),
+            Limits(max_bandwidth=0.9),
             900_000,
         )
-        self.assertIn('periods from 900000 us', str(err))
+        self.assertIn('90 % of a CPU in periods of 900 ms', str(err))
         for period in (5, 999, 1_000_001):
             self.assertRaises(
                 exception.InvalidQuantity,
@@ -145,12 +146,12 @@ class SizeTest(base.BaseTestCase):
         err = self.assertRaises(
             exception.Unreachable, sizing.size, queue, 900, 0.01, 0.99
         )
-        self.assertIn('shortest deadline is 0.0460517 s', err.nearest)
-        half = sizing.Limits(max_bandwidth=0.5)
+        self.assertIn('shortest deadline is 46.06ms', err.nearest)
+        half = Limits(max_bandwidth=0.5)
         err = self.assertRaises(
             exception.Unreachable, sizing.size, queue, 490, 0.05, 0.99, half
         )
-        self.assertIn('at bandwidth 0.5 the shortest deadline', err.nearest)
+        self.assertIn('50 % of a CPU; the shortest deadline', str(err))
         self.assertIn('highest rate is', err.nearest)
         err = self.assertRaises(
             exception.Unreachable, sizing.size, queue, 501, 0.005, 0.99, half
@@ -266,7 +267,7 @@ class SizeForAllTest(base.BaseTestCase):
     @ddt.unpack
     def test_least(self, burst, rate, cost_s, deadline_s):
         arrivals = guarantee.Arrivals.of(burst, rate, cost_s)
-        limits = sizing.Limits()
+        limits = Limits()
         found = sizing.size_for_all(arrivals, deadline_s, 1e-3)
         net = Reservation(found.runtime_us - 5, found.period_us)
         delay = guarantee.delay_ns(arrivals, net)
@@ -289,7 +290,7 @@ class SizeForAllTest(base.BaseTestCase):
                 deadline_s,
                 latency_s,
             )
-            self.assertIn('a burst of 50 requests is 0.05 s of work', str(err))
+            self.assertIn('a burst of 50 requests is 50 ms of work', str(err))
         self.assertRaises(
             exception.Unreachable,
             sizing.size_for_all,
@@ -301,9 +302,9 @@ class SizeForAllTest(base.BaseTestCase):
 @ddt.ddt
 class LimitsTest(base.BaseTestCase):
     def test_periods(self):
-        found = sizing.Limits(1_000, 1_234).periods_us()
+        found = Limits(1_000, 1_234).periods_us()
         self.assertEqual([1000, 1100, 1200, 1234], found)
-        self.assertEqual(100, sizing.Limits(100, 4_194_304).periods_us()[0])
+        self.assertEqual(100, Limits(100, 4_194_304).periods_us()[0])
 
     @ddt.data(
         {'min_period_us': 99},
@@ -316,7 +317,7 @@ class LimitsTest(base.BaseTestCase):
         {'min_period_us': 1000.5},
     )
     def test_refused(self, words):
-        self.assertRaises(exception.InvalidQuantity, sizing.Limits, **words)
+        self.assertRaises(exception.InvalidQuantity, Limits, **words)
 
     def test_gap_is_that_of_the_reservation(self):
         reservation = Reservation(1400, 2000)

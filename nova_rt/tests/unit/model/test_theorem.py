@@ -18,10 +18,10 @@ import numpy
 from oslotest import base
 from testtools import content
 
-from nova_rt.model import cbs, simulation, supply
+from nova_rt.model import cbs, edf, simulation, supply
 from nova_rt.model.schedule import Position
 from nova_rt.reservation import Reservation
-from nova_rt.tests.unit.model import edf, runs
+from nova_rt.tests.unit.model import faults, runs
 
 REQUESTS = int(os.environ.get('NOVA_RT_MODEL_REQUESTS', '200000'))
 RESERVATIONS = ((1400, 2000), (200, 2000), (1999, 2000), (6000, 10_000),
@@ -216,10 +216,10 @@ class TheoremTest(base.BaseTestCase):
         self.assertFalse(self.late_somewhere(edf.kernel))
 
     @ddt.data(
-        edf.never_anew,
-        edf.always_anew,
-        edf.full_with_old_deadline,
-        edf.old_with_new_deadline,
+        faults.never_anew,
+        faults.always_anew,
+        faults.full_with_old_deadline,
+        faults.old_with_new_deadline,
     )
     def test_another_rule_breaks_it(self, rule):
         self.assertTrue(self.late_somewhere(rule))

@@ -8,7 +8,7 @@ from cliff import commandmanager
 import fixtures
 from oslotest import base
 
-from nova_rt.cmd.model import app, ask, fit, plan
+from nova_rt.cmd.model import app, ask, fit, plan, simulate
 from nova_rt.tests.fixtures import manage
 
 COMMANDS = {
@@ -18,6 +18,7 @@ COMMANDS = {
     'plan': plan.Plan,
     'rate': ask.Rate,
     'reservation': ask.Reservation,
+    'simulate': simulate.Simulate,
 }
 
 

@@ -4,11 +4,16 @@
 import shlex
 import types
 
+from oslo_config import cfg
+
+from nova_rt import conf as nova_rt_conf
 from nova_rt.bounds import Bounds
 from nova_rt.cmd import flavors
-from nova_rt.model import guarantee, sizing
+from nova_rt.model import guarantee
+from nova_rt.model.limits import Limits
 from nova_rt.request import HintRule
 from nova_rt.reservation import Reservation
+from nova_rt.tests.fixtures import manage
 from nova_rt.tests.unit.cmd.model import base
 
 SERVICE = '--service-time 1ms --latency 0.1ms'
@@ -30,7 +35,7 @@ class AskTest(base.TestCase):
         self.assertAlmostEqual(said['Gap'] / 2, said['Shift'])
         self.assertLessEqual(said['p99'] + said['Gap'], 0.02)
         self.assertLessEqual(0.99, said['In time'])
-        self.assertNotIn('Caution', said)
+        self.assertIsNone(said['Caution'])
 
     def test_each_from_the_others(self):
         """What one command says holds in the others."""
@@ -104,6 +109,115 @@ class AskTest(base.TestCase):
             self.assertEqual(
                 words, shlex.split(''.join(shown[start:]).replace('\\', ' '))
             )
+
+    def test_existing_flavor(self):
+        """The commands are those of nova-rt-manage."""
+        conf = cfg.ConfigOpts()
+        nova_rt_conf.register_opts(conf)
+        for vcpus in (1, 3):
+            line = f'reservation --rate 500/s {SERVICE} {GOAL}'
+            said = self.ask(f'{line} --vcpus {vcpus}')
+            words = (
+                'flavor', 'specs', f'--reservation={said["Reservation"]}',
+                f'--vcpus={vcpus}',
+            )  # fmt: skip
+            made = manage.run(conf, *words)
+            self.assertEqual(made.out, said['Flavor'] + '\n')
+            changed = manage.run(conf, *words, '--existing', '--name=FLAVOR')
+            self.assertEqual(changed.out, said['Flavor set'] + '\n')
+            self.assertNotIn('Flavor set', self.run_it(line).out)
+            shown = self.run_it(f'{line} -f value -c "Flavor set"').out
+            self.assertIn('openstack flavor set FLAVOR', shown)
+
+    def test_safe(self):
+        """Longer by P - Q than on a CPU that is always there."""
+        for more in ('', '--vcpus 2', '--distribution constant'):
+            said = self.ask(
+                f'latency --rate 500/s {SERVICE} {more} '
+                '--reservation 748/1000 --percentile 99.99'
+            )
+            for name in ('mean', 'p50', 'p90', 'p99', 'p99.9', 'p99.99'):
+                expected = said[name.replace('mean', 'Mean')]
+                self.assertAlmostEqual(
+                    expected + said['Gap'], said[f'Safe {name}']
+                )
+            self.assertIn(
+                'not proved' if 'vcpus' in more else 'Safe: proved',
+                said['How sure'],
+            )
+
+    def test_the_same_keys(self):
+        """Whatever is asked, and whatever is known."""
+        path = self.write('times.csv', '1ms\n' * 2000)
+        for command, about in (
+            ('reservation', f'--rate 300/s {GOAL}'),
+            ('rate', f'{GOAL} --reservation 748/1000'),
+            ('deadline', '--rate 300/s --percentile 99 '
+             '--reservation 748/1000'),
+            ('latency', '--rate 300/s --reservation 748/1000'),
+        ):  # fmt: skip
+            keys = list(self.ask(f'{command} {about} {SERVICE}'))
+            others = [
+                f'{about} {SERVICE} {more}'
+                for more in (
+                    '--vcpus 2',
+                    '--link 64Mbit --request-size 1KiB',
+                    '--distribution constant',
+                )
+            ] + [f'{about} --measured {path}']
+            if command == 'reservation':
+                others.append(
+                    '--rate 300/s --deadline 20ms --burst 3 --longest 2ms'
+                )
+            for other in others:
+                self.assertEqual(keys, list(self.ask(f'{command} {other}')))
+
+    def test_period(self):
+        """Why it was chosen."""
+        line = f'reservation --rate 500/s {SERVICE} {GOAL}'
+        for text, more in (
+            ('1.3 ms needs the least', ''),
+            ('5 ms was asked for', '--period 5ms'),
+            ('9 ms is the shortest', '--min-period 9ms'),
+            ('1.1 ms is the longest', '--max-period 1.1ms'),
+        ):
+            said = self.ask(f'{line} {more}')
+            self.assertIn(text, said['Period'])
+            part = 100 * said['Gap'] / 0.02
+            self.assertIn(f'{part:.2g} % of the deadline', said['Period'])
+        self.assertIn(
+            'P - Q is 12 % of the deadline',
+            self.ask(f'{line} --period 10ms')['Caution'],
+        )
+        said = self.ask(
+            'reservation --rate 100/s --service-time 0.1ms --deadline 100ms '
+            '--percentile 99'
+        )
+        self.assertIn('P - Q of at most 5 %', said['Period'])
+        self.assertTrue(0.0045 < said['Gap'] <= 0.005 + 5e-6)
+
+    def test_just_above_a_budget(self):
+        """Equal requests that need a little of one more budget."""
+        line = 'latency --rate 5/s --distribution constant --reservation '
+        for reservation, time, better in (
+            ('1005/9000', '1.02ms', '1025/9000'),
+            ('1005/9000', '2.001ms', '1006/9000'),
+            ('1005/9000', '3.09ms', '1035/9000'),
+            ('1005/9000', '1ms', None),
+            ('1005/9000', '2ms', None),
+            ('1005/9000', '0.99ms', None),
+            ('1005/9000', '1.5ms', None),
+            ('8905/9000', '8.901ms', '8906/9000'),
+        ):
+            said = self.ask(f'{line}{reservation} --service-time {time}')
+            caution = said['Caution'] or ''
+            self.assertEqual(
+                better is not None, 'can wait for P - Q' in caution, time
+            )
+            if better:
+                self.assertIn(better, caution)
+                again = self.ask(f'{line}{better} --service-time {time}')
+                self.assertNotIn('can wait', again['Caution'] or '')
 
     def test_bounds_of_the_cloud(self):
         line = f'reservation --rate 500/s {SERVICE} {GOAL}'
@@ -181,7 +295,7 @@ class AskTest(base.TestCase):
         table = self.run_it(f'{line} 64000.1kbit').out
         self.assertLess(max(map(len, table.splitlines())), 80)
         self.assertIn('| openstack network qos rule create ', table)
-        self.assertNotIn('Link', self.ask(line.partition('--request')[0]))
+        self.assertIsNone(self.ask(line.partition('--request')[0])['Link'])
 
     def test_burst_of_a_link(self):
         """More for a link that is nearly full, or hardly ever may lose."""
@@ -229,7 +343,7 @@ class AskTest(base.TestCase):
 
 class LimitsTest(base.TestCase):
     def test_defaults_are_those_of_the_model(self):
-        usual = sizing.Limits()
+        usual = Limits()
         line = f'reservation --rate 500/s {SERVICE} {GOAL}'
         self.assertEqual(
             self.ask(line),

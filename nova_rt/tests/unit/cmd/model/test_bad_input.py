@@ -19,12 +19,17 @@ COMMANDS = {
     'deadline': ('rate', 'service-time', 'percentile', 'reservation'),
     'latency': ('rate', 'service-time', 'reservation'),
 }
+# Of another command.
+MORE = {
+    'simulate': ('rate', 'service-time', 'reservation', 'requests'),
+}
 
 
 def line(command='reservation', **changes):
-    values = {'reservation': '744/1000', **GOOD}
-    names = [name for name in COMMANDS[command] if name != 'reservation']
-    if 'reservation' in COMMANDS[command]:
+    values = {'reservation': '744/1000', 'requests': '3100', **GOOD}
+    known = COMMANDS | MORE
+    names = [name for name in known[command] if name != 'reservation']
+    if 'reservation' in known[command]:
         names.append('reservation')
     values |= {key.replace('_', '-'): text for key, text in changes.items()}
     options = {*names, *(key.replace('_', '-') for key in changes)}
@@ -53,14 +58,14 @@ class BadInputTest(base.TestCase):
                     line(command, rate=rate),
                 )
         self.assert_refused(
-            'fewer than 122.07',
+            'with a rate of 61.03/s the shortest deadline is',
             line(link='1Mbit', request_size='1KiB'),
         )
 
     def test_deadline_below_the_round_trip(self):
         for deadline in ('1ms', '19.999ms', '20ms'):
             self.assert_refused(
-                'choose a deadline above 0.02 s',
+                'round trip takes 20 ms; the shortest deadline is 29.22ms',
                 line(deadline=deadline, latency='10ms'),
             )
             self.assert_refused(
@@ -71,16 +76,18 @@ class BadInputTest(base.TestCase):
     def test_the_nearest_that_can_be_had(self):
         """And it can be had."""
         self.assert_refused(
-            'shortest deadline is 0.00921034 s, the highest rate is 424.354',
+            'shortest deadline is 9.216ms, the highest rate is 423.9/s, the '
+            'highest percentile is 98.16',
             line(deadline='8ms'),
         )
-        self.ask(line(deadline='9.5ms'))
-        self.ask(line(deadline='8ms', rate='415/s'))
+        self.ask(line(deadline='9.216ms'))
+        self.ask(line(deadline='8ms', rate='423.9/s'))
+        self.ask(line(deadline='8ms', percentile='98.16'))
         self.assert_refused(
-            'shortest deadline they meet is 0.00649262 s',
+            'shortest deadline they meet is 6.493ms',
             line('rate', deadline='6ms'),
         )
-        self.ask(line('rate', deadline='6.75363ms'))
+        self.ask(line('rate', deadline='6.493ms'))
 
     def test_percentile(self):
         for text, why in (
@@ -100,7 +107,7 @@ class BadInputTest(base.TestCase):
             ('period', 'ms'), ('overhead', 'us'), ('longest', 'ms'),
         ):  # fmt: skip
             for text in (
-                f'0{unit}', f'-1{unit}', f'nan{unit}', f'inf{unit}',
+                f'-0{unit}', f'-1{unit}', f'nan{unit}', f'inf{unit}',
                 f'1e309{unit}', f'1e-400{unit}', '1', unit, '', '1 parsec',
                 f'1,5{unit}', f'\u0661{unit}', f'1{unit}\x00', '9' * 5000,
                 f'1{unit}\x1b[2J', f'0x1{unit}', f'1_0{unit}',
@@ -110,6 +117,28 @@ class BadInputTest(base.TestCase):
                     line(rate=None) + ' --rate=500/s',
                     f'--{option}={text}',
                 )
+
+    def test_zero(self):
+        """Nothing, of what there must be some of."""
+        for option, unit in (
+            ('rate', '/s'), ('service-time', 'ms'), ('deadline', 'ms'),
+            ('link', 'Mbit'), ('request-size', 'B'), ('period', 'ms'),
+            ('min-period', 'ms'), ('max-period', 'ms'), ('longest', 'ms'),
+            ('burst', ''), ('vcpus', ''), ('max-bandwidth', ''),
+        ):  # fmt: skip
+            for text in ('0', '0.0', '0e5'):
+                self.assert_refused(
+                    f'--{option}', line(rate=None), '--rate=500/s',
+                    f'--{option}={text}{unit}',
+                )  # fmt: skip
+
+    def test_none(self):
+        """A latency and an overhead that are not there."""
+        for option in ('latency', 'overhead'):
+            with_it = self.ask(line(), f'--{option}=0us')
+            self.assertEqual(with_it, self.ask(line(), f'--{option}=0.00 ms'))
+        self.assertEqual(self.ask(line()), self.ask(line(latency='0ms')))
+        self.assert_refused('above 0', line(latency='1e-400ms'))
 
     def test_overflow(self):
         for option in ('rate', 'service-time', 'deadline', 'latency'):
@@ -172,7 +201,7 @@ class BadInputTest(base.TestCase):
             ('invalid choice', '--distribution normal'),
             ('--max-bandwidth', '--max-bandwidth 101'),
             ('--max-bandwidth', '--max-bandwidth 0'),
-            ('at most 0.6', '--max-bandwidth 60'),
+            ('with 60 % of a CPU', '--max-bandwidth 60'),
             ('unrecognized', '--nonsense'),
             ('unrecognized', 'nonsense'),
         ):  # fmt: skip
@@ -193,7 +222,8 @@ class BadInputTest(base.TestCase):
         result = self.run_it('nonsense')
         self.assertEqual((2, ''), (result.code, result.out))
         self.assertEqual(1, result.err.count('\n'))
-        self.assertEqual(2, self.run_it('').code)
+        self.assert_refused('which command', '')
+        self.assert_refused('cannot be written', f'--log-file / {line()}')
 
     @hypothesis.settings(max_examples=150, deadline=None)
     @hypothesis.given(

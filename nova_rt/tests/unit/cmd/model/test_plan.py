@@ -130,7 +130,7 @@ class PlanTest(base.TestCase):
             'percentile: 99'
         )
         self.refused('service 1 (a): ', file(line))
-        self.refused('at bandwidth 0.95', file(line))
+        self.refused('with 95 % of a CPU', file(line))
         self.plan('hosts: [{cpus: 1, capacity: 100}]\n' + services(line))
 
     def test_wrong(self):

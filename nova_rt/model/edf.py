@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deadline servers on one CPU, earliest deadline first, event by event.
+
+Written from the kernel's rules and not from :mod:`nova_rt.model.cbs`, which
+has no neighbours, only what they can do at most. The rule for waking up can be
+another, so that tests can put faults in.
+"""
+
+from collections.abc import Callable, Sequence
+import math
+
+import numpy
+
+from nova_rt.model.schedule import Nanoseconds
+from nova_rt.model.supply import NS_PER_US
+from nova_rt.reservation import Reservation
+
+# More work than there is time.
+_FOREVER_NS = 1 << 62
+
+
+class Server:
+    """A deadline server and the requests of its container, in order.
+
+    :ivar runtime: Q, in ns like all times here
+    :ivar period: P
+    :ivar rule: what is done when it wakes up, such as :func:`kernel`
+    :ivar done: when each request was done
+    """
+
+    def __init__(
+        self,
+        runtime: int,
+        period: int,
+        arrivals: Sequence[int],
+        works: Sequence[int],
+        rule: Callable[['Server', int], None] | None = None,
+    ) -> None:
+        self.runtime, self.period = runtime, period
+        self.rule = rule or kernel
+        self.arrivals, self.works = list(arrivals), list(works)
+        self.budget, self.deadline = 0, -1
+        self.awake = False
+        self.left = 0
+        self.done: list[int] = []
+
+    @classmethod
+    def busy(cls, reservation: Reservation) -> 'Server':
+        """A server that never sleeps.
+
+        :returns: the server
+        """
+        return cls(
+            reservation.runtime_us * NS_PER_US,
+            reservation.period_us * NS_PER_US,
+            [0],
+            [_FOREVER_NS],
+        )
+
+    @property
+    def next_arrival(self) -> float:
+        """When the request comes that is to be done next."""
+        if len(self.done) < len(self.arrivals):
+            return self.arrivals[len(self.done)]
+        return math.inf
+
+    def settle(self, now: int) -> None:
+        """Wake up, and have a new budget where its time has come."""
+        if not self.awake and self.next_arrival <= now:
+            self.awake = True
+            self.left = self.works[len(self.done)]
+            # Throttled, it stays so: the timer is set for its deadline.
+            if self.budget or now >= self.deadline:
+                self.rule(self, now)
+        if self.awake and not self.budget and now >= self.deadline:
+            self.budget = self.runtime
+            self.deadline += self.period
+
+    def run(self, until: float, now: int) -> int:
+        """Have the CPU up to an instant, at most.
+
+        :returns: the instant up to which it had it
+        """
+        step = int(min(self.left, self.budget, until - now))
+        self.left -= step
+        self.budget -= step
+        now += step
+        if not self.left:
+            self.done.append(now)
+            self.awake = self.next_arrival <= now
+            if self.awake:
+                self.left = self.works[len(self.done)]
+        return now
+
+
+def kernel(server: Server, now: int) -> None:
+    """update_dl_entity(): a new period unless both can be kept."""
+    left = server.deadline - now
+    if left <= 0 or server.budget * server.period > left * server.runtime:
+        server.budget = server.runtime
+        server.deadline = now + server.period
+
+
+def run(*servers: Server) -> list[int]:
+    """Schedule servers until the first one has done all its requests.
+
+    :returns: when each of its requests was done
+    """
+    now = 0
+    while len(servers[0].done) < len(servers[0].arrivals):
+        until = math.inf
+        first = None
+        for server in servers:
+            server.settle(now)
+            if server.awake and server.budget:
+                if first is None or server.deadline < first.deadline:
+                    first = server
+            else:
+                until = min(
+                    until,
+                    server.deadline if server.awake else server.next_arrival,
+                )
+        # One of them has something to come, or the first one would be done.
+        now = int(until) if first is None else first.run(until, now)
+    return servers[0].done
+
+
+def fifo_ns(
+    reservation: Reservation,
+    neighbours: Sequence[Reservation],
+    arrivals_ns: Nanoseconds,
+    works_ns: Nanoseconds,
+) -> Nanoseconds:
+    """When each request is done beside neighbours that never sleep.
+
+    :param arrivals_ns: times that do not fall
+    :param works_ns: CPU times of at least 1
+    :returns: times, as many as requests
+    """
+    ours = Server(
+        reservation.runtime_us * NS_PER_US,
+        reservation.period_us * NS_PER_US,
+        arrivals_ns.tolist(),
+        works_ns.tolist(),
+    )
+    others = map(Server.busy, neighbours)
+    return numpy.array(run(ours, *others), dtype=numpy.int64)

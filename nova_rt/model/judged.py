@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A simulated run of the scheduler, held against the fluid CPU."""
+
+from collections.abc import Sequence
+import dataclasses
+from fractions import Fraction
+import math
+
+from nova_rt import exception
+from nova_rt.model import cbs, edf, supply
+from nova_rt.model.schedule import Nanoseconds, Position
+from nova_rt.reservation import PPM, Reservation
+
+# Events that the servers of neighbours may have: some seconds.
+_MOST_EVENTS = 20_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What runs beside a container on its CPU.
+
+    :ivar late: it has each budget as late as earliest deadline first allows
+    :ivar neighbours: servers that never sleep; with none it is alone
+    """
+
+    late: bool = False
+    neighbours: tuple[Reservation, ...] = ()
+
+
+def run(
+    reservation: Reservation,
+    place: Place,
+    arrivals_ns: Nanoseconds,
+    works_ns: Nanoseconds,
+) -> Nanoseconds:
+    """Simulate the scheduler, first come, first served, on one CPU.
+
+    :param arrivals_ns: times that do not fall
+    :param works_ns: CPU times of at least 1
+    :returns: when each request is done
+    :raises InvalidQuantity: for neighbours that are not admitted, and runs
+        that take too long
+    """
+    if not place.neighbours:
+        position = Position.LAST if place.late else Position.FIRST
+        server = cbs.DeadlineServer(reservation, position)
+        return server.fifo_ns(arrivals_ns, works_ns)
+    total = reservation.ppm + sum(each.ppm for each in place.neighbours)
+    if total > PPM:
+        raise exception.InvalidQuantity(
+            f'the reservation and its neighbours are {total / PPM:.6g} of a '
+            'CPU together: they are admitted up to 1'
+        )
+    events = 2 * len(arrivals_ns) + int(arrivals_ns[-1]) * sum(
+        2 / (each.period_us * supply.NS_PER_US)
+        for each in (reservation, *place.neighbours)
+    )
+    if events > _MOST_EVENTS:
+        raise exception.InvalidQuantity(
+            f'about {events:.2g} events take too long: simulate fewer '
+            'requests, or neighbours with longer periods'
+        )
+    return edf.fifo_ns(reservation, place.neighbours, arrivals_ns, works_ns)
+
+
+def latest_ns(
+    reservation: Reservation,
+    arrivals_ns: Sequence[int],
+    works_ns: Sequence[int],
+    done_ns: Sequence[int],
+) -> Fraction:
+    """The most that a request is later than on the fluid CPU, exactly.
+
+    The fluid CPU has the speed Q/P and the same requests. By the theorem it is
+    at most 0 alone and P - Q beside any neighbours.
+
+    :returns: nanoseconds; negative if all are earlier
+    """
+    common = math.gcd(reservation.runtime_us, reservation.period_us)
+    # In parts of a nanosecond, C/u is a whole number.
+    parts = reservation.runtime_us // common
+    slowed = reservation.period_us // common
+    fluid, latest = 0, None
+    for arrival, work, done in zip(
+        arrivals_ns, works_ns, done_ns, strict=True
+    ):
+        fluid = max(fluid, arrival * parts) + work * slowed
+        late = done * parts - fluid
+        if latest is None or late > latest:
+            latest = late
+    if latest is None:
+        raise exception.InvalidQuantity('there are no requests')
+    return Fraction(latest, parts)

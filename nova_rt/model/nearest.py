@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be had instead of what cannot, so that it can be typed back.
+
+Each number is rounded to where more is possible, and tried as it is printed:
+a refusal never names what would be refused again.
+"""
+
+from collections.abc import Callable, Sequence
+import dataclasses
+import decimal
+from typing import Protocol
+
+from nova_rt import exception
+from nova_rt.model import inputs, units
+
+# Steps that double, from the fourth digit on: three digits more than enough.
+_TRIES = 16
+# Of many periods, so many are left out at first.
+_STRIDE = 6
+# A rate at which requests come alone.
+_IDLE = 1e-9
+
+
+class _Model(Protocol):
+    """The part of a model of response times that is needed here."""
+
+    def capacity_per_s(self, bandwidth: float) -> float: ...
+
+    def percentile_s(
+        self, rate_per_s: float, bandwidth: float, fraction: float
+    ) -> float: ...
+
+    def fraction(
+        self, rate_per_s: float, bandwidth: float, deadline_s: float
+    ) -> float: ...
+
+    def fastest_per_s(
+        self, bandwidth: float, deadline_s: float, fraction: float
+    ) -> float | None: ...
+
+    def gap_s(self, period_s: float, bandwidth: float) -> float: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Wish:
+    """What somebody asked for.
+
+    :ivar fraction: of the requests, that must be in time
+    """
+
+    rate_per_s: float
+    deadline_s: float
+    fraction: float
+
+    def missed(
+        self, latency_s: float, requests: str = '', within: str = ''
+    ) -> str:
+        """Say that it is not granted.
+
+        :param latency_s: one way
+        :param requests: whose; default: with their rate
+        :param within: the end of it
+        :returns: a clause
+        """
+        requests = requests or f'{self.rate_per_s:.6g} requests/s'
+        text = (
+            f'{units.tell_percentile(self.fraction)} % of {requests} do not '
+            f'meet {units.tell_duration(self.deadline_s)}{within}'
+        )
+        if self.deadline_s <= 2 * latency_s:
+            trip = units.tell_duration(units.round_up(2 * latency_s))
+            text += f', since the round trip takes {trip}'
+        return text
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """The most that can be had with one period.
+
+    :ivar period_s: 0 for a CPU that is always there
+    :ivar bandwidth: what is left for the service
+    """
+
+    period_s: float
+    bandwidth: float
+
+
+Accepts = Callable[[Wish], bool]
+
+
+def tell(
+    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+) -> str:
+    """Say what is possible if one of three wishes is given up.
+
+    :param offers: what can be had, by period
+    :param accepts: whether a wish is granted
+    :returns: a clause
+    """
+    if not offers:
+        return 'a longer period or more of a CPU is needed'
+    found = [
+        f'the {name} is {text}'
+        for name, text in (
+            ('shortest deadline', _deadline(model, wish, offers, accepts)),
+            ('highest rate', _rate(model, wish, offers, accepts)),
+            ('highest percentile', _percentile(model, wish, offers, accepts)),
+        )
+        if text is not None
+    ]
+    if found:
+        return ', '.join(found)
+    # Both the rate and the deadline are out of reach.
+    most = max(model.capacity_per_s(offer.bandwidth) for offer in offers)
+    rate = units.tell_rate(most / 2)
+    wish = dataclasses.replace(wish, rate_per_s=units.rate_per_s(rate))
+    text = _deadline(model, wish, offers, accepts)
+    if text is None:
+        return 'ask for a longer deadline and a lower rate'
+    return f'with a rate of {rate} the shortest deadline is {text}'
+
+
+def deadline(least_s: float, meets: Callable[[float], bool]) -> str | None:
+    """The shortest deadline that will do, as people write it.
+
+    :param least_s: about what it is
+    :param meets: whether a deadline will do
+    :returns: such as ``15.36ms``; None if none near it will do
+    """
+    return _typed(
+        least_s, 1, units.round_up, _write_duration, units.duration_s,
+        meets,
+    )  # fmt: skip
+
+
+def rate(most_per_s: float, bears: Callable[[float], bool]) -> str | None:
+    """The highest rate that will do, as people write it.
+
+    :param most_per_s: about what it is
+    :param bears: whether a rate will do
+    :returns: such as ``457.5/s``; None if none near it will do
+    """
+    return _typed(
+        most_per_s, -1, units.round_down, units.tell_rate, units.rate_per_s,
+        bears,
+    )  # fmt: skip
+
+
+def _write_duration(seconds: float) -> str:
+    """In one word, as a shell has it."""
+    return units.tell_duration(seconds).replace(' ', '')
+
+
+def _typed(
+    value: float,
+    way: int,
+    rounded: Callable[[float], float],
+    write: Callable[[float], str],
+    read: Callable[[str], float],
+    accepts: Callable[[float], bool],
+) -> str | None:
+    if not inputs.LEAST <= value <= inputs.MOST:
+        return None
+    number = decimal.Decimal(repr(rounded(value)))
+    digit = decimal.Decimal((0, (1,), number.adjusted() - 3))
+    for step in range(_TRIES):
+        text = write(float(number))
+        if accepts(read(text)):
+            return text
+        number += way * digit * 2**step
+        if number <= 0:
+            break
+    return None
+
+
+def _deadline(
+    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+) -> str | None:
+    def cost(offer: Offer) -> float:
+        if wish.rate_per_s >= model.capacity_per_s(offer.bandwidth):
+            return float('inf')
+        try:
+            least_s = model.percentile_s(
+                wish.rate_per_s, offer.bandwidth, wish.fraction
+            )
+        except exception.Unreachable:
+            return float('inf')
+        return least_s + model.gap_s(offer.period_s, offer.bandwidth)
+
+    return deadline(
+        least(cost, offers),
+        lambda found: accepts(dataclasses.replace(wish, deadline_s=found)),
+    )
+
+
+def _rate(
+    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+) -> str | None:
+    def cost(offer: Offer) -> float:
+        left_s = wish.deadline_s - model.gap_s(offer.period_s, offer.bandwidth)
+        if left_s < inputs.LEAST:
+            return 0.0
+        found = model.fastest_per_s(offer.bandwidth, left_s, wish.fraction)
+        return -(found or 0.0)
+
+    return rate(
+        -least(cost, offers),
+        lambda found: accepts(dataclasses.replace(wish, rate_per_s=found)),
+    )
+
+
+def _percentile(
+    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+) -> str | None:
+    def cost(offer: Offer) -> float:
+        left_s = wish.deadline_s - model.gap_s(offer.period_s, offer.bandwidth)
+        if left_s < inputs.LEAST or wish.rate_per_s >= model.capacity_per_s(
+            offer.bandwidth
+        ):
+            return 1.0
+        return 1 - model.fraction(wish.rate_per_s, offer.bandwidth, left_s)
+
+    late = least(cost, offers)
+    if not 0 < late < 1:
+        return None
+    percent = 100 * (1 - late)
+    # Down, so that more may be late.
+    for digits in (2, 1, 0):
+        down = decimal.Decimal(percent).quantize(
+            decimal.Decimal((0, (1,), -digits)), decimal.ROUND_FLOOR
+        )
+        if not 1 <= down < 100:
+            continue
+        text = f'{down.normalize():f}'
+        found = dataclasses.replace(wish, fraction=units.percentile(text))
+        if accepts(found):
+            return text
+    return None
+
+
+def least(cost: Callable[[Offer], float], offers: Sequence[Offer]) -> float:
+    """Look for the least cost, where neighbours cost much the same.
+
+    :param offers: at least one, by period
+    :returns: the cost
+    """
+    first = {
+        at: cost(offers[at])
+        for at in {*range(0, len(offers), _STRIDE), len(offers) - 1}
+    }
+    best = min(first, key=first.__getitem__)
+    near = range(max(0, best - _STRIDE), min(len(offers), best + _STRIDE + 1))
+    return min(first[at] if at in first else cost(offers[at]) for at in near)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.cmd.model.simulate."""
+
+import numpy
+
+from nova_rt.tests.unit.cmd.model import base
+
+LINE = 'simulate --reservation 1400/2000 --service-time 1ms '
+NAMES = ('Mean', 'p50', 'p90', 'p99')
+
+
+class SimulateTest(base.TestCase):
+    def test_seeded(self):
+        line = f'{LINE} --rate 400/s --requests 20000'
+        self.assertEqual(self.ask(line), self.ask(line))
+        self.assertNotEqual(
+            self.ask(line)['Mean'], self.ask(f'{line} --seed 2')['Mean']
+        )
+
+    def test_places(self):
+        """Alone it is never slower than the model, late never than safe."""
+        found = {}
+        for place in ('', '--late', '--beside 599/2000'):
+            said = self.ask(f'{LINE} --rate 400/s --requests 30000 {place}')
+            self.assertTrue(said['Latest']['Within'])
+            self.assertLessEqual(
+                said['Latest']['After fluid'], said['Latest']['Allowed'] + 1e-9
+            )
+            for name in NAMES:
+                one = said[name]
+                self.assertLess(one['Low'], one['High'])
+                self.assertLess(one['Low'], one['Safe'])
+                self.assertAlmostEqual(one['Model'] + 6e-4, one['Safe'])
+            found[place] = said
+        alone, late, beside = (each['Mean'] for each in found.values())
+        self.assertLess(alone['Simulated'], beside['Simulated'])
+        self.assertLess(beside['Simulated'], late['Simulated'])
+        self.assertLess(alone['Low'], alone['Model'])
+        self.assertEqual(0, found['']['Latest']['Allowed'])
+        self.assertAlmostEqual(6e-4, found['--late']['Latest']['Allowed'])
+        # The late one reaches it.
+        self.assertLess(5.9e-4, found['--late']['Latest']['After fluid'])
+
+    def test_model_is_that_of_latency(self):
+        line = '--rate 400/s --service-time 1ms --reservation 1400/2000'
+        for more in ('', '--distribution constant', '--latency 1ms'):
+            said = self.ask(f'simulate {line} --requests 3100 {more}')
+            model = self.ask(f'latency {line} --overhead 0us {more}')
+            for name in NAMES[:3]:
+                self.assertAlmostEqual(model[name], said[name]['Model'])
+
+    def test_measured(self):
+        path = self.write('times.csv', '1ms\n3ms\n' * 50)
+        said = self.ask(
+            'simulate --reservation 1400/2000 --rate 200/s --requests 31000 '
+            '--measured', path,
+        )  # fmt: skip
+        self.assertEqual('M/G/1', said['Model'])
+        # Its percentile is a bound, and the mean is exact.
+        self.assertLess(said['p99']['High'], 1.02 * said['p99']['Model'])
+        self.assertLess(said['Mean']['Low'], said['Mean']['Model'])
+
+    def test_trace(self):
+        rng = numpy.random.default_rng(1)
+        instants = numpy.cumsum(rng.exponential(2500, 4000)) + 7e9
+        path = self.write('come.csv', '\n'.join(map(str, instants)))
+        said = self.ask(f'{LINE} --arrivals-unit us --arrivals', path)
+        self.assertEqual(4000, said['Requests'])
+        self.assertTrue(said['Latest']['Within'])
+        self.assertTrue(0.5 < said['Load'] < 0.65)
+        # Too few for it.
+        self.assertIsNone(said['p99'])
+
+    def test_trace_that_is_none(self):
+        for text, data in (
+            ('too few', '1s\n' * 3099),
+            ('above 0', '1s\n' * 3100),
+            ('line 3101', '1s\n' * 3100 + '-1s\n'),
+            ('line 1', 'nan\n' * 3100),
+            ('before the one', '2s\n' * 3100 + '1s\n'),
+            ('less than a century', '0s\n' * 3100 + '1e14s\n'),
+            ('unstable', ''.join(f'{i}us\n' for i in range(3100))),
+            ('no service times', ''),
+            ('has no unit', '1\n' * 3100),
+        ):
+            self.assert_refused(
+                text, f'{LINE} --arrivals', self.write('x.csv', data)
+            )
+
+    def test_refused(self):
+        for text, more in (
+            ('either --rate or --arrivals', ''),
+            ('either --rate or --arrivals', '--rate 1/s --arrivals x'),
+            ('is for --arrivals', '--rate 1/s --arrivals-unit s'),
+            ('is not for --arrivals', '--arrivals x --requests 5000'),
+            ('either --late or --beside', '--rate 1/s --late --beside 9/900'),
+            ('admitted up to 1', '--rate 400/s --beside 601/2000'),
+            ('admitted up to 1', '--rate 1/s --beside 300/1000 '
+             '--beside 2/1000'),
+            ('take too long', '--rate 1/min --beside 200/1000'),
+            ('unstable', '--rate 700/s'),
+            ('are more than', '--rate 1e-9/s'),
+            ('from 3100', '--rate 1/s --requests 3099'),
+            ('from 0', '--rate 1/s --seed -1'),
+            ('--beside', '--rate 1/s --beside 3/2'),
+            ('unrecognized', '--rate 1/s --vcpus 2'),
+        ):  # fmt: skip
+            self.assert_refused(text, f'{LINE} {more}')
+
+    def test_for_people(self):
+        result = self.run_it(f'{LINE} --rate 400/s --requests 5000')
+        self.assertIn(', model ', result.out)
+        self.assertIn('what the theorem allows', result.out)
+        self.assertLess(max(map(len, result.out.splitlines())), 80)
