@@ -47,13 +47,14 @@ XML = """
   </devices>
 </domain>
 """
-#: A user namespace. libvirt starts a container with one only if it has a
-#: network of its own.
-IDMAP = """
+#: Root of a container with a name space of users, outside of it. libvirt
+#: starts one with a network of its own only.
+MAPPED = 100000
+IDMAP = f"""
   <features><privnet/></features>
   <idmap>
-    <uid start='0' target='{first}' count='65536'/>
-    <gid start='0' target='{first}' count='65536'/>
+    <uid start='0' target='{MAPPED}' count='65536'/>
+    <gid start='0' target='{MAPPED}' count='65536'/>
   </idmap>
 """
 
@@ -91,8 +92,6 @@ class Libvirt:
 class Container:
     """A domain that runs.
 
-    :param first: the host's ID of its root, which begins a range of its own;
-        0 without a user namespace
     :ivar pid: its controller, which libvirt calls the domain's ID
     """
 
@@ -103,7 +102,7 @@ class Container:
         cpus: str,
         vcpus: int,
         *,
-        first: int = 0,
+        mapped: bool = False,
     ) -> None:
         self.name = name
         self._daemon = daemon
@@ -121,15 +120,15 @@ class Container:
         init = self._root / 'sbin' / 'init'
         init.write_text(INIT)
         init.chmod(0o755)
-        if first:
+        if mapped:
             for path in (self._root, *self._root.rglob('*')):
-                os.chown(path, first, first, follow_symlinks=False)
+                os.chown(path, MAPPED, MAPPED, follow_symlinks=False)
         xml = XML.format(
             name=name,
             cpus=cpus,
             vcpus=vcpus,
             root=self._root,
-            idmap=IDMAP.format(first=first) if first else '',
+            idmap=IDMAP if mapped else '',
         )
         self.pid = daemon.connection.createXML(xml).ID()
 
@@ -142,7 +141,7 @@ class Container:
         script = self._root / 'bin' / 'attack.sh'
         shutil.copy(pathlib.Path(__file__).with_name('attack.sh'), script)
         script.chmod(0o755)
-        return self.do(f'/bin/attack.sh {" ".join(arguments)}', 1800)
+        return self.do(f'/bin/attack.sh {" ".join(arguments)}', 300)
 
     def do(self, commands: str, limit_s: int = 60) -> tuple[int, str]:
         """What its init says to some commands, and the exit code."""
