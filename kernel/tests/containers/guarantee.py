@@ -6,13 +6,16 @@ Runs inside the Debian guest, as root. Every number is read from the kernel
 beside nova_rt as well, by code of its own, and compared.
 """
 
+import collections
 import errno
+import json
 import logging
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 
 import lxc
@@ -32,6 +35,16 @@ SLICE = ROOT / 'machine.slice'
 WINDOW_S = 5.0
 #: How far it may be from the reservation, in CPUs.
 TOLERANCE = 0.01
+#: The first ID of the first container, and the size of each range.
+FIRST = 2_000_224_256
+RANGE = 65536
+#: Starts of a container that a neighbor watches.
+RESTARTS = 100
+#: Tasks of a container that forks.
+TASKS = 30
+#: Files with which a container is frozen, ended, moved or slowed down.
+FILES = ('cgroup.freeze', 'cgroup.kill', 'cgroup.procs', 'cpu.max',
+         'cpuset.cpus', 'cpu.rt.max')  # fmt: skip
 
 
 def record(text: str, cpus: tuple[int, ...], policy: TaskPolicy) -> Record:
@@ -63,6 +76,63 @@ def cpu_seconds(pid: int) -> float:
     return int(text.split()[0]) / 1e9
 
 
+def read_settings(group: pathlib.Path) -> dict[str, str]:
+    """What a neighbor would change of a group."""
+    return {
+        name: (group / name).read_text().strip()
+        for name in ('cgroup.freeze', 'cpu.max', 'cpuset.cpus')
+        if (group / name).exists()
+    }
+
+
+def try_as_root(lines: list[str]) -> collections.Counter[str]:
+    """Try what a container was refused: root of the host is the control.
+
+    Nothing is written: opening a file for it is what the kernel judges.
+
+    :param lines: of attack.sh
+    :returns: how many are permitted and refused; of a container that has been
+        restarted meanwhile, gone; of no file, other
+    """
+    found: collections.Counter[str] = collections.Counter()
+    for line in lines:
+        kind, name, result, *_ = line.split('\t')
+        if (kind, result) != ('breach', 'refused'):
+            continue
+        match = re.search(r': (write|join by|mkdir in) (/\S+)$', name)
+        if match is None:
+            found['other'] += 1
+            continue
+        path = pathlib.Path(match[2])
+        try:
+            if match[1] == 'mkdir in':
+                probe = path / f'control-{os.getpid()}'
+                probe.mkdir()
+                probe.rmdir()
+            else:
+                os.close(os.open(path, os.O_WRONLY))
+            found['permitted'] += 1
+        except FileNotFoundError:
+            found['gone'] += 1
+        except OSError as err:
+            found['refused'] += 1
+            print(f'     root of the host: {name}: {err}')
+    return found
+
+
+def start_poller(user: int) -> 'subprocess.Popen[str]':
+    """Let a user of the host poll the groups of starting containers."""
+    script = pathlib.Path(__file__).with_name('poll.py')
+    poller = subprocess.Popen(
+        ['setpriv', f'--reuid={user}', f'--regid={user}', '--clear-groups',
+         sys.executable, str(script), str(SLICE), 'restarting', *FILES],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert poller.stdout is not None
+    poller.stdout.readline()
+    return poller
+
+
 class Test:
     """The steps, in order; each says what it saw."""
 
@@ -90,13 +160,11 @@ class Test:
         for line in (done.stdout + done.stderr).splitlines():
             print(f'     | {line}')
 
-    def start(
-        self, name: str, *cpus: int, mapped: bool = False
-    ) -> lxc.Container:
+    def start(self, name: str, *cpus: int, first: int = 0) -> lxc.Container:
         """A container on these CPUs."""
         listed = ','.join(map(str, cpus))
         container = lxc.Container(
-            self.libvirt, name, listed, len(cpus), mapped=mapped
+            self.libvirt, name, listed, len(cpus), first=first
         )
         self.containers.append(container)
         return container
@@ -265,7 +333,7 @@ class Test:
     def inside(self) -> None:
         """What a container writes to reservations is refused or repaired."""
         for name, mapped in (('root', False), ('mapped', True)):
-            container = self.start(name, 2, mapped=mapped)
+            container = self.start(name, 2, first=FIRST * mapped)
             rec = self.apply(container, '30000/100000', 2)
             group = group_of(container.init)
             for file, text in (
@@ -317,27 +385,140 @@ class Test:
 
     def attack(self) -> None:
         """A mapped root tries everything that attack.sh knows."""
-        victim = self.start('victim', 1, mapped=True)
-        attacker = self.start('attacker', 2, mapped=True)
-        mine = self.apply(attacker, '30000/100000', 2)
+        victim = self.start('victim', 1, first=FIRST)
+        plain = self.start('plain', 1, first=FIRST + RANGE)
         other = self.apply(victim, '30000/100000', 1)
+        self.host.take_groups(plain.pid)
+        for name in ('real-time', 'ordinary'):
+            attacker = self.start(name, 2, first=FIRST + 2 * RANGE)
+            if name == 'real-time':
+                mine = self.apply(attacker, '30000/100000', 2)
+            else:
+                self.host.take_groups(attacker.pid)
+            groups = [group_of(each.init) for each in (plain, attacker)]
+            before = [read_settings(group) for group in groups]
+            restarts = self._attack_beside_restarts(attacker, victim)
+            self.check(restarts > 0, f'{name}: {restarts} restarts meanwhile')
+            after = [read_settings(group) for group in groups]
+            self.check(before == after, f'{name}: ordinary groups: {after}')
+            kept = [(victim, other)]
+            if name == 'real-time':
+                kept.append((attacker, mine))
+            for container, rec in kept:
+                differs = self.host.check(container.pid, rec)
+                self.check(
+                    differs is None,
+                    f'{container.name}: {differs or "as it was"}',
+                )
+            attacker.destroy()
+
+    def _attack_beside_restarts(
+        self, attacker: lxc.Container, victim: lxc.Container
+    ) -> int:
+        """Restart a third container meanwhile; return how often."""
         group = group_of(victim.init).relative_to(ROOT)
-        code, said = attacker.attack(str(victim.init), f"'{group}'")
-        lines = said.splitlines()
-        for line in lines:
-            if 'SUCCEEDED' in line or line == lines[-1]:
-                print(f'     | {line}')
-        refused = sum(
-            line.startswith('breach') and '\trefused\t' in line
-            for line in lines
-        )
-        self.check(code == 0 and refused > 30, f'attacker: {refused} refused')
-        for container, rec in ((attacker, mine), (victim, other)):
-            differs = self.host.check(container.pid, rec)
-            self.check(
-                differs is None, f'{container.name}: {differs or "as it was"}'
+        found: list[tuple[int, str]] = []
+        thread = threading.Thread(
+            target=lambda: found.append(
+                attacker.attack(str(victim.init), f"'{group}'")
             )
+        )
+        thread.start()
+        restarts = 0
+        while thread.is_alive():
+            restarting = self.start('restarting', 3, first=FIRST + 3 * RANGE)
+            self.apply(restarting, '30000/100000', 3)
+            restarting.destroy()
+            restarts += 1
+        thread.join()
+        code, said = found[0]
+        lines = said.splitlines()
+        controls = try_as_root(lines)
+        print(f'     {attacker.name}: root of the host: {dict(controls)}')
+        results = collections.Counter(
+            line.split('\t')[2] for line in lines if line.startswith('breach')
+        )
+        for line in lines:
+            if re.search('\t(SUCCEEDED|UNCLEAR)\t', line):
+                print(f'     | {line}')
+        self.check(
+            code == 0
+            and results['refused'] > 30
+            and not results['SUCCEEDED'] | results['UNCLEAR']
+            and controls['permitted'] > 30
+            and not controls['refused'],
+            f'{attacker.name}: {dict(results)}; of those refused, '
+            f'{dict(controls)} to root of the host',
+        )
+        return restarts
+
+    def race(self) -> None:
+        """A neighbor opens files of groups while a container starts.
+
+        libvirt gives the groups to the container's root before nova_rt takes
+        them back: that root itself is the control, and opens some.
+        """
+        own, neighbor = FIRST, FIRST + RANGE
+        counts: dict[int, dict[str, collections.Counter[str]]] = {
+            first: {
+                'tried': collections.Counter(),
+                'opened': collections.Counter(),
+            }
+            for first in (own, neighbor)
+        }
+        for number in range(RESTARTS):
+            pollers = {first: start_poller(first) for first in counts}
+            container = self.start('restarting', 1, first=own)
+            if number % 2:
+                self.apply(container, '30000/100000', 1)
+            else:
+                self.host.take_groups(container.pid)
+            for first, poller in pollers.items():
+                said, _ = poller.communicate('stop')
+                for key, found in json.loads(said).items():
+                    counts[first][key].update(found)
             container.destroy()
+        for first, found in counts.items():
+            opened, tried = found['opened'], found['tried']
+            print(f'     user {first}: opened {dict(opened)} of {dict(tried)}')
+        self.check(
+            not counts[neighbor]['opened']
+            and counts[neighbor]['tried'].total() > RESTARTS,
+            f'{RESTARTS} starts: a neighbor opened '
+            f'{counts[neighbor]["opened"].total()} files in '
+            f'{counts[neighbor]["tried"].total()} tries',
+        )
+        self.check(
+            counts[own]['opened'].total() > 0,
+            'control: the own root opened '
+            f'{counts[own]["opened"].total()} in '
+            f'{counts[own]["tried"].total()}',
+        )
+
+    def tasks(self) -> None:
+        """A container has no more tasks than it may."""
+        container = self.start('tasks', 1, first=FIRST)
+        scope = group_of(container.init)
+        while scope.parent != SLICE:
+            scope = scope.parent
+        before = (scope / 'pids.max').read_text().strip()
+        self.host.limit_tasks(container.pid, TASKS)
+        # The loop ends where it cannot fork; init itself has to fork again.
+        container.do(
+            "sh -c 'for n in $(seq 100); do sleep 60 & done'; kill -9 0"
+        )
+        most, current, events = (
+            (scope / f'pids.{name}').read_text().strip()
+            for name in ('max', 'current', 'events')
+        )
+        self.check(
+            most == str(TASKS)
+            and int(current) <= TASKS
+            and not events.endswith(' 0'),
+            f'{scope.name}: pids.max was {before} and is {most}; '
+            f'{current} tasks, refused: {events}',
+        )
+        container.destroy()
 
     def end(self) -> None:
         """What was reserved comes back."""
@@ -374,7 +555,7 @@ class Test:
         for step in (
             self.probe, self.share, self.full, self.several, self.systemd,
             self.end, self.inside, self.end, self.attack, self.end,
-            self.idle, self.end,
+            self.race, self.end, self.tasks, self.idle, self.end,
         ):  # fmt: skip
             print(f'-- {(step.__doc__ or "").splitlines()[0]}', flush=True)
             step()

@@ -47,14 +47,13 @@ XML = """
   </devices>
 </domain>
 """
-#: Root of a container with a name space of users, outside of it. libvirt
-#: starts one with a network of its own only.
-MAPPED = 100000
-IDMAP = f"""
+#: A user namespace. libvirt starts a container with one only if it has a
+#: network of its own.
+IDMAP = """
   <features><privnet/></features>
   <idmap>
-    <uid start='0' target='{MAPPED}' count='65536'/>
-    <gid start='0' target='{MAPPED}' count='65536'/>
+    <uid start='0' target='{first}' count='65536'/>
+    <gid start='0' target='{first}' count='65536'/>
   </idmap>
 """
 
@@ -92,6 +91,8 @@ class Libvirt:
 class Container:
     """A domain that runs.
 
+    :param first: the host's ID of its root, which begins a range of its own;
+        0 without a user namespace
     :ivar pid: its controller, which libvirt calls the domain's ID
     """
 
@@ -102,7 +103,7 @@ class Container:
         cpus: str,
         vcpus: int,
         *,
-        mapped: bool = False,
+        first: int = 0,
     ) -> None:
         self.name = name
         self._daemon = daemon
@@ -120,15 +121,15 @@ class Container:
         init = self._root / 'sbin' / 'init'
         init.write_text(INIT)
         init.chmod(0o755)
-        if mapped:
+        if first:
             for path in (self._root, *self._root.rglob('*')):
-                os.chown(path, MAPPED, MAPPED, follow_symlinks=False)
+                os.chown(path, first, first, follow_symlinks=False)
         xml = XML.format(
             name=name,
             cpus=cpus,
             vcpus=vcpus,
             root=self._root,
-            idmap=IDMAP if mapped else '',
+            idmap=IDMAP.format(first=first) if first else '',
         )
         self.pid = daemon.connection.createXML(xml).ID()
 
@@ -141,7 +142,7 @@ class Container:
         script = self._root / 'bin' / 'attack.sh'
         shutil.copy(pathlib.Path(__file__).with_name('attack.sh'), script)
         script.chmod(0o755)
-        return self.do(f'/bin/attack.sh {" ".join(arguments)}', 300)
+        return self.do(f'/bin/attack.sh {" ".join(arguments)}', 1800)
 
     def do(self, commands: str, limit_s: int = 60) -> tuple[int, str]:
         """What its init says to some commands, and the exit code."""
