@@ -96,9 +96,10 @@ def try_as_root(lines: list[str]) -> collections.Counter[str]:
     """
     found: collections.Counter[str] = collections.Counter()
     for line in lines:
-        kind, name, result, *_ = line.split('\t')
-        if (kind, result) != ('breach', 'refused'):
+        kind, *words = line.split('\t')
+        if kind != 'breach' or words[1] != 'refused':
             continue
+        name = words[0]
         match = re.search(r': (write|join by|mkdir in) (/\S+)$', name)
         if match is None:
             found['other'] += 1
