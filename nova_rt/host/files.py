@@ -6,21 +6,15 @@ machine behind it.
 """
 
 from collections.abc import Iterator
-import errno
 import os
 import pathlib
-import shlex
 import stat
 
-from oslo_privsep import daemon, priv_context
-
-from nova_rt import exception
-import nova_rt.privsep
+from nova_rt.host import helpers
 import nova_rt.privsep.cgroup
 import nova_rt.privsep.idmap
 import nova_rt.privsep.limits
-
-_Context = priv_context.PrivContext
+import nova_rt.privsep.oom
 
 
 class Files:
@@ -83,30 +77,17 @@ class Files:
 
         :raises HostNotPrepared: if not, with the command that must be allowed
         """
-        try:
-            self._call('answer')
-        except Exception as err:
-            # Whatever it was, an error of oslo.privsep among others: without
-            # a helper, nothing that runs here can be given anything.
-            raise _no_answer(
-                'for control groups', nova_rt.privsep.rt_pctxt, err
-            ) from err
+        helpers.GROUPS.check(self._call, 'answer')
 
     def check_mount_helper(self, id_pool: str, instances_path: str) -> None:
         """See that the helper that mounts has the same configuration.
 
         :raises HostNotPrepared: if not, with the command that must be allowed
         """
-        context = nova_rt.privsep.mount_pctxt
-        try:
-            _start(context)
-            nova_rt.privsep.idmap.check(id_pool, instances_path)
-        except OSError as err:
-            if err.errno == errno.EINVAL:
-                raise exception.HostNotPrepared(str(err.strerror)) from err
-            raise _no_answer('that mounts', context, err) from err
-        except Exception as err:
-            raise _no_answer('that mounts', context, err) from err
+        helpers.MOUNTS.check(
+            helpers.MOUNTS.call,
+            nova_rt.privsep.idmap.check, id_pool, instances_path,
+        )  # fmt: skip
 
     def write(self, path: pathlib.Path, text: str) -> None:
         """Write to a file of a group.
@@ -198,8 +179,7 @@ class Files:
         :param first_id: the first ID of its range on this host
         :raises OSError: with the kernel's errno
         """
-        _start(nova_rt.privsep.mount_pctxt)
-        nova_rt.privsep.idmap.map_owners(server, first_id)
+        helpers.MOUNTS.call(nova_rt.privsep.idmap.map_owners, server, first_id)
 
     def limit(self, controller: int) -> None:
         """Limit what a container may charge to the host's root.
@@ -207,46 +187,20 @@ class Files:
         :param controller: its libvirt_lxc process
         :raises OSError: with the kernel's errno
         """
-        _start(nova_rt.privsep.mount_pctxt)
-        nova_rt.privsep.limits.limit(controller)
+        helpers.MOUNTS.call(nova_rt.privsep.limits.limit, controller)
+
+    def keep_from_oom(self, controller: int) -> None:
+        """Keep a container's controller from the out-of-memory killer.
+
+        :param controller: its libvirt_lxc process
+        :raises OSError: with the kernel's errno; EACCES if this host does not
+            permit it
+        """
+        helpers.MOUNTS.call(nova_rt.privsep.oom.keep, controller)
 
     def _call(self, name: str, *args: object) -> None:
         """Call a function of the helper for control groups.
 
         :raises OSError: with the kernel's errno; EPERM if no helper starts
         """
-        _start(nova_rt.privsep.rt_pctxt)
-        getattr(nova_rt.privsep.cgroup, name)(*args)
-
-
-def _start(context: _Context) -> None:
-    """See that a helper runs; without one, that is the error.
-
-    It is started apart from the call, so that a missing program is not taken
-    for a missing group.
-
-    :raises OSError: EPERM if it does not start
-    """
-    if context.client_mode and context.channel is None:
-        try:
-            context.start()
-        except (OSError, daemon.FailedToDropPrivileges) as err:
-            raise PermissionError(
-                errno.EPERM, f'the privileged helper does not start: {err}'
-            ) from err
-
-
-def _no_answer(
-    which: str, context: _Context, err: Exception
-) -> exception.HostNotPrepared:
-    section = context.cfg_section
-    # Its socket is another each time.
-    command = shlex.join(context.helper_command('SOCKET'))
-    return exception.HostNotPrepared(
-        f'the privileged helper {which} does not answer ({err}): the user of '
-        f'this service must be allowed to run "{command}". Install '
-        'etc/nova_rt/sudoers.d/nova-rt of this release as '
-        f'/etc/sudoers.d/nova-rt, or correct [{section}] helper_command; '
-        '"sudo -n -l", run as that user, lists what is allowed. Running '
-        'servers are left as they are'
-    )
+        helpers.GROUPS.call(getattr(nova_rt.privsep.cgroup, name), *args)

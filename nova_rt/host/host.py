@@ -30,6 +30,8 @@ LOG = logging.getLogger(__name__)
 class Host:
     """Reservations of this host.
 
+    A container is named by its libvirt_lxc process, the domain's ID: ``pid``.
+
     :param cpu_set: CPUs that servers may use, a list of ranges; None for all
         that are online
     :param smt: whether all hardware threads of a core are offered
@@ -137,6 +139,10 @@ class Host:
         )  # fmt: skip
         return found
 
+    def check_helper(self) -> None:
+        """See :meth:`.Files.check_helper`; it runs for a minute at least."""
+        self._files.check_helper()
+
     def check_delegation(self) -> None:
         """See that a container's root is given its own groups at most.
 
@@ -220,7 +226,6 @@ class Host:
         what differs, reads it back, and gives the container's tasks their
         policy. Nothing is written if the kernel holds it already.
 
-        :param pid: the container's libvirt_lxc process, the domain's ID
         :raises ReservationNotApplied: if the kernel does not hold it
         """
         try:
@@ -253,7 +258,6 @@ class Host:
     def limit_tasks(self, pid: int, most: int) -> None:
         """Limit how many tasks a container has.
 
-        :param pid: the container's libvirt_lxc process, the domain's ID
         :param most: that process included
         :raises OSError: with the kernel's errno
         """
@@ -262,7 +266,6 @@ class Host:
     def check(self, pid: int, rec: record.Record) -> str | None:
         """Compare what the kernel holds with what it should; no policies.
 
-        :param pid: the container's libvirt_lxc process, the domain's ID
         :returns: None if it is the same, else what differs or cannot be read,
             as a sentence
         """
@@ -290,7 +293,6 @@ class Host:
     ) -> tuple[str | None, Mapping[int, Usage] | None]:
         """Read what the kernel has for a container, and nothing else of it.
 
-        :param pid: the container's libvirt_lxc process, the domain's ID
         :returns: what differs, and :meth:`read_usage`
         :raises OSError: with the kernel's errno
         """
@@ -300,7 +302,6 @@ class Host:
     def find_outside(self, pid: int) -> pathlib.Path | None:
         """Look whether a container is somewhere else than in the partition.
 
-        :param pid: the container's libvirt_lxc process, the domain's ID
         :returns: the group that it is in; None if it is in the partition
         :raises OSError: with the kernel's errno
         """
@@ -320,13 +321,12 @@ class Host:
 
     def reclaim(self, running: Collection[int]) -> list[Left]:
         """Remove what libvirt has left; see :func:`.left.reclaim`."""
-        self.sweep_task_limits()
         partition = self.capability.partition
         return left.reclaim(self._files, self._backend, partition, running)
 
     def sweep_task_limits(self) -> None:
-        """See :meth:`.Files.sweep_task_limits`."""
-        self._files.sweep_task_limits()
+        """See :func:`.left.sweep_task_limits`."""
+        left.sweep_task_limits(self._files, self.capability.partition)
 
     def _find(self, pid: int) -> Container:
         return self._backend.hierarchy.find_container(

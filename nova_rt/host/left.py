@@ -56,6 +56,26 @@ def reclaim(
     return found
 
 
+def sweep_task_limits(files: Files, partition: pathlib.Path) -> None:
+    """Remove what limited the tasks of containers that have ended.
+
+    On cgroup v1, where a group is made for that; see
+    :mod:`nova_rt.privsep.task_limits`. The helper is asked only if there is
+    something: it would be started for that, at each check.
+
+    :param partition: the group that containers are in, in the hierarchy of
+        cpu
+    :raises OSError: with the kernel's errno
+    """
+    names = partition.relative_to(files.cgroup).parts
+    limited = files.cgroup.joinpath('pids', *names[1:])
+    with contextlib.suppress(FileNotFoundError):
+        found = {group.name for group in files.groups(limited)}
+        kept = {group.name for group in files.groups(partition)}
+        if any(map(nova_rt.privsep.left.read_pid, found - kept)):
+            files.sweep_task_limits()
+
+
 def _find_unused(
     hierarchy: Hierarchy, partition: pathlib.Path
 ) -> Iterator[pathlib.Path]:

@@ -14,6 +14,15 @@ def put_on(controller: int, files: Files | None = None) -> None:
     (files or Files()).limit(controller)
 
 
+def keep_from_oom(controller: int, files: Files | None = None) -> None:
+    """Keep a container's controller from the out-of-memory killer.
+
+    :param controller: its libvirt_lxc process, the domain's ID
+    :raises OSError: see :func:`nova_rt.privsep.oom.keep`
+    """
+    (files or Files()).keep_from_oom(controller)
+
+
 def check_task_limits(files: Files | None = None) -> None:
     """See that the kernel can limit the tasks of a container.
 

@@ -137,8 +137,7 @@ class Guard:
         group = self._inside(path)
         if group.hierarchy != 'cpu':
             self._refuse(path)
-        mount = f'{self._kernel.cgroup}/cpuset'
-        there = Group('cpuset', mount, group.names, group.partition)
+        there = paths.find_counterpart(self._kernel, group, 'cpuset')
         with (
             paths.opened(self._kernel, group) as directory,
             paths.opened(self._kernel, there) as to,

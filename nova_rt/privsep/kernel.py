@@ -60,6 +60,17 @@ class Kernel:
                     return source.split()[0] in _GROUPS
         return False
 
+    def read(self, directory: int, name: str) -> str:
+        """Read a file of plain text.
+
+        :returns: its text without the white space around it
+        """
+        descriptor = os.open(
+            name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory
+        )
+        with open(descriptor, encoding='ascii') as file:
+            return file.read().strip()
+
     def write(self, directory: int, name: str, text: str) -> None:
         """Write to a file that is there, at once: the errno is the answer."""
         descriptor = os.open(

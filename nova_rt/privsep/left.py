@@ -101,10 +101,7 @@ def remove(kernel: Kernel, group: Group) -> None:
     """
     groups = [group]
     if group.hierarchy:
-        mount = f'{kernel.cgroup}/cpuset'
-        groups.append(
-            dataclasses.replace(group, hierarchy='cpuset', mount=mount)
-        )
+        groups.append(paths.find_counterpart(kernel, group, 'cpuset'))
     name = group.names[-1]
     with contextlib.ExitStack() as stack:
         found = []

@@ -80,7 +80,7 @@ def _configured() -> dict[str, int]:
 def _limit(kernel: Kernel, controller: int, limits: Mapping[str, int]) -> None:
     process = _open_first(kernel, int(controller))
     try:
-        _check_partition(kernel, process)
+        check_partition(kernel, process)
         # It may have the memory of libvirt_lxc still, until it executes its
         # program: only CAP_SYS_PTRACE in the host's namespace will do then.
         namespace = os.open(
@@ -119,7 +119,12 @@ def _open_first(kernel: Kernel, controller: int) -> int:
     )
 
 
-def _check_partition(kernel: Kernel, process: int) -> None:
+def check_partition(kernel: Kernel, process: int) -> None:
+    """See that a process is in a group of the partition.
+
+    :param process: descriptor of its directory in proc
+    :raises OSError: EACCES if not; ENOENT or ESRCH if it has ended
+    """
     # On cgroup v1 the cpu controller has a hierarchy of its own.
     group = tasks.read_group(process, 'cpu') or tasks.read_group(process, '')
     partition = kernel.partition.strip('/')

@@ -42,7 +42,7 @@ class Place(enum.Enum):
 class Group:
     """A group by its words.
 
-    :ivar hierarchy: ``cpu`` or ``cpuset`` of cgroup v1; empty for cgroup v2
+    :ivar hierarchy: of cgroup v1; empty for cgroup v2
     :ivar mount: the mount point of the hierarchy
     :ivar names: from there, one in the other
     :ivar partition: names of the partition
@@ -67,6 +67,16 @@ class Group:
     def below(self) -> str:
         """The path as /proc/<pid>/cgroup has it."""
         return '/' + '/'.join(self.names)
+
+
+def find_counterpart(kernel: Kernel, group: Group, hierarchy: str) -> Group:
+    """Return the group of the same names in another hierarchy of cgroup v1.
+
+    :param hierarchy: name of its mount point
+    :returns: that group, by its words
+    """
+    mount = f'{kernel.cgroup}/{hierarchy}'
+    return dataclasses.replace(group, hierarchy=hierarchy, mount=mount)
 
 
 def refuse(path: object, partition: str) -> PermissionError:

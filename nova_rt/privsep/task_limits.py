@@ -43,14 +43,20 @@ def limit(kernel: Kernel, group: Group, most: int) -> None:
     """
     if group.hierarchy:
         sweep(kernel, group.partition)
-        limited = _in_pids(kernel, group.names, group.partition)
+        limited = paths.find_counterpart(kernel, group, _CONTROLLER)
         _make(kernel, limited)
     else:
         limited = group
         _enable(kernel, group)
     with paths.opened(kernel, limited) as directory:
         kernel.write(directory, _FILE, str(most))
-        _check(directory, limited, most)
+        found = kernel.read(directory, _FILE)
+        if found != str(most):
+            raise OSError(
+                errno.EIO,
+                f'{_FILE} of {limited.names[-1]}: expected {most}, found '
+                f'{found}',
+            )
         if group.hierarchy:
             with paths.opened(kernel, group) as source:
                 _move(Tasks(kernel, group, source), directory)
@@ -64,9 +70,8 @@ def sweep(kernel: Kernel, partition: tuple[str, ...]) -> None:
     :param partition: its names
     :raises OSError: with the kernel's errno
     """
-    above = _in_pids(kernel, partition, partition)
-    mount = f'{kernel.cgroup}/cpu'
-    running = dataclasses.replace(above, hierarchy='cpu', mount=mount)
+    running = Group('cpu', f'{kernel.cgroup}/cpu', partition, partition)
+    above = paths.find_counterpart(kernel, running, _CONTROLLER)
     with contextlib.suppress(FileNotFoundError):
         with paths.opened(kernel, above) as directory:
             # Before those of cpu: a container that starts has one there
@@ -77,13 +82,6 @@ def sweep(kernel: Kernel, partition: tuple[str, ...]) -> None:
             for name in names:
                 if left.read_pid(name) is not None and name not in kept:
                     _remove(kernel, directory, name)
-
-
-def _in_pids(
-    kernel: Kernel, names: tuple[str, ...], partition: tuple[str, ...]
-) -> Group:
-    mount = f'{kernel.cgroup}/{_CONTROLLER}'
-    return Group(_CONTROLLER, mount, names, partition)
 
 
 def _make(kernel: Kernel, group: Group) -> None:
@@ -104,23 +102,6 @@ def _enable(kernel: Kernel, group: Group) -> None:
         above = dataclasses.replace(group, names=group.names[:depth])
         with paths.opened(kernel, above) as directory:
             kernel.write(directory, _ENABLE, f'+{_CONTROLLER}')
-
-
-def _check(directory: int, group: Group, most: int) -> None:
-    """See that the kernel holds a limit.
-
-    :raises OSError: EIO if not
-    """
-    descriptor = os.open(
-        _FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory
-    )
-    with open(descriptor, encoding='ascii') as file:
-        found = file.read().strip()
-    if found != str(most):
-        raise OSError(
-            errno.EIO,
-            f'{_FILE} of {group.names[-1]}: expected {most}, found {found}',
-        )
 
 
 def _move(tasks: Tasks, directory: int) -> None:

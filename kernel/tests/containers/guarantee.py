@@ -25,6 +25,7 @@ from nova_rt.admission import Scope
 from nova_rt.extra_specs import Enforcement, TaskPolicy
 from nova_rt.host import host
 import nova_rt.privsep
+import nova_rt.privsep.oom
 from nova_rt.record import Record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
@@ -42,6 +43,11 @@ RANGE = 65536
 RESTARTS = 100
 #: Tasks of a container that forks.
 TASKS = 30
+#: Keeps some MiB in the memory of a shell: more than a container's first
+#: process has, less than libvirt_lxc.
+EATER = r"x=\$(head -c 1000000 /dev/zero | tr '\\0' x); sleep 600"
+#: Of these, more than a container has memory for.
+EATERS = 60
 #: Files with which a container is frozen, ended, moved or slowed down.
 FILES = ('cgroup.freeze', 'cgroup.kill', 'cgroup.procs', 'cpu.max',
          'cpuset.cpus', 'cpu.rt.max')  # fmt: skip
@@ -83,6 +89,14 @@ def read_settings(group: pathlib.Path) -> dict[str, str]:
         for name in ('cgroup.freeze', 'cpu.max', 'cpuset.cpus')
         if (group / name).exists()
     }
+
+
+def read_killed() -> list[str]:
+    """The programs that the kernel has ended for want of memory, in order."""
+    log = subprocess.run(
+        ['dmesg'], check=True, capture_output=True, text=True
+    ).stdout
+    return re.findall(r'Killed process \d+ \(([^)]*)\)', log)
 
 
 def try_as_root(lines: list[str]) -> collections.Counter[str]:
@@ -140,7 +154,8 @@ class Test:
     def __init__(self) -> None:
         self.failures = 0
         # This is root already.
-        nova_rt.privsep.rt_pctxt.set_client_mode(False)
+        for context in nova_rt.privsep.rt_pctxt, nova_rt.privsep.mount_pctxt:
+            context.set_client_mode(False)
         self.libvirt = lxc.Libvirt()
         self.containers: list[lxc.Container] = []
         self.host = host.Host(
@@ -521,6 +536,48 @@ class Test:
         )
         container.destroy()
 
+    def memory(self) -> None:
+        """A container out of memory does not lose its libvirt_lxc."""
+        for kept in (False, True):
+            container = self.start('memory', 1, first=FIRST)
+            if kept:
+                nova_rt.privsep.oom.keep(container.pid)
+            scores = [
+                pathlib.Path(f'/proc/{pid}/oom_score_adj').read_text().strip()
+                for pid in (container.pid, container.init)
+            ]
+            killed = self._use_up_memory(container)
+            runs = pathlib.Path(f'/proc/{container.pid}').exists()
+            self.check(
+                runs == kept
+                and ('libvirt_lxc' in killed) != kept
+                and killed.total() > 0
+                and scores == [('0', '-1000')[kept], '0'],
+                f'memory: {"kept" if kept else "control"}: oom_score_adj of '
+                f'libvirt_lxc and init {scores}, killed {dict(killed)}, '
+                f'libvirt_lxc {"runs" if runs else "has ended"}',
+            )
+            container.destroy()
+
+    def _use_up_memory(
+        self, container: lxc.Container
+    ) -> collections.Counter[str]:
+        """Have a container use up its memory.
+
+        :returns: how often the kernel has ended which programs
+        """
+        before = len(read_killed())
+        container.send(
+            f'for n in $(seq {EATERS}); do sh -c "{EATER}" & done; sleep 600'
+        )
+        deadline = time.monotonic() + 120
+        # As many as show which are ended.
+        while len(read_killed()) < before + 3 and time.monotonic() < deadline:
+            if not pathlib.Path(f'/proc/{container.pid}').exists():
+                break
+            time.sleep(0.1)
+        return collections.Counter(read_killed()[before:])
+
     def end(self) -> None:
         """What was reserved comes back."""
         for domain in self.libvirt.connection.listAllDomains():
@@ -556,7 +613,7 @@ class Test:
         for step in (
             self.probe, self.share, self.full, self.several, self.systemd,
             self.end, self.inside, self.end, self.attack, self.end,
-            self.race, self.end, self.tasks, self.idle, self.end,
+            self.race, self.end, self.tasks, self.memory, self.idle, self.end,
         ):  # fmt: skip
             print(f'-- {(step.__doc__ or "").splitlines()[0]}', flush=True)
             step()

@@ -144,14 +144,18 @@ class Container:
         script.chmod(0o755)
         return self.do(f'/bin/attack.sh {" ".join(arguments)}', 1800)
 
-    def do(self, commands: str, limit_s: int = 60) -> tuple[int, str]:
-        """What its init says to some commands, and the exit code."""
-        done = self._root / 'done'
-        done.unlink(missing_ok=True)
+    def send(self, commands: str) -> None:
+        """Have its init begin with some commands."""
         new = self._root / 'do.new'
         new.write_text(commands)
         new.chmod(0o644)
         new.rename(self._root / 'do')
+
+    def do(self, commands: str, limit_s: int = 60) -> tuple[int, str]:
+        """What its init says to some commands, and the exit code."""
+        done = self._root / 'done'
+        done.unlink(missing_ok=True)
+        self.send(commands)
         deadline = time.monotonic() + limit_s
         while not done.exists() or not done.read_text().endswith('\n'):
             if time.monotonic() > deadline:

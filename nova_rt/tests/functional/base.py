@@ -96,6 +96,8 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         self.limited = []
         #: (such a process, number of tasks), in order.
         self.task_limits = []
+        #: Processes that were kept from the out-of-memory killer, in order.
+        self.kept = []
         self._fake_mounts()
         self._fake_hosts()
         self.flags(use_cow_images=False)
@@ -128,6 +130,9 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         def limit(files, controller):
             self.limited.append(controller)
 
+        def keep_from_oom(files, controller):
+            self.kept.append(controller)
+
         def limit_tasks(files, group, most):
             pid = left.read_pid(group.name)
             self.task_limits.append((pid, most))
@@ -140,6 +145,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         for name, fake in (
             ('map_owners', map_owners), ('check_mount_helper', check),
             ('limit', limit), ('limit_tasks', limit_tasks),
+            ('keep_from_oom', keep_from_oom),
         ):  # fmt: skip
             self.useFixture(
                 fixtures.MonkeyPatch(f'nova_rt.host.files.Files.{name}', fake)

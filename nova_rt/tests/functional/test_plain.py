@@ -220,6 +220,47 @@ class GroupsTest(base.RTServersTestBase):
         pids = [self.guest(each).id for each in (self.server, real_time)]
         self.assertCountEqual(pids, self.limited)
 
+    def test_helper_does_not_start(self):
+        """Known before a container runs without what it is to have."""
+        files = self.kernels['compute1'].files
+        self.containers.started.clear()
+        flavors = self.flavors()
+        with fixtures.MockPatchObject(
+            files, '_call', side_effect=PermissionError(errno.EPERM, 'no sudo')
+        ):
+            for flavor in flavors:
+                self.create(flavor, state='ERROR')
+        self.assertEqual([], self.containers.started)
+        self.assertIn('helper for control groups does not answer ([Errno 1]',
+                      self.stdlog.logger.output)  # fmt: skip
+
+    def test_kept_from_the_oom_killer(self):
+        """At every start, once."""
+        for flavor in self.flavors():
+            self.kept.clear()
+            server = self.create(flavor)
+            expected = [self.guest(server).id]
+            self._reboot_server(server, hard=True)
+            self.verify()
+            self.assertEqual([*expected, self.guest(server).id], self.kept)
+
+    def test_host_permits_no_keeping(self):
+        """It is logged once, and servers run."""
+
+        def refuse(files, controller):
+            raise OSError(errno.EACCES, 'no')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.keep_from_oom', refuse
+            )
+        )
+        for flavor in self.flavors():
+            server = self.create(flavor)
+            self.assertTrue(self.guest(server).is_active())
+        text = 'Cannot keep libvirt_lxc from the out-of-memory killer'
+        self.assertEqual(1, self.stdlog.logger.output.count(text))
+
     def flavors(self, **specs):
         """A plain and a real-time flavor with these extra specs of ours."""
         specs = {f'lxc:{key}': value for key, value in specs.items()}
@@ -274,13 +315,13 @@ class GroupsTest(base.RTServersTestBase):
         """Removed as soon as it is stopped; an error hinders nothing."""
         swept = []
 
-        def sweep(files):
+        def sweep(host):
             swept.append(self.domains())
             raise OSError(errno.EMFILE, 'no')
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.host.files.Files.sweep_task_limits', sweep
+                'nova_rt.host.host.Host.sweep_task_limits', sweep
             )
         )
         self._delete_server(self.server)

@@ -6,6 +6,7 @@ import errno
 import os
 import pathlib
 import subprocess
+import sys
 import time
 
 import fixtures
@@ -21,6 +22,19 @@ SHARE_US = 40_000
 
 #: Groups that may have bandwidth to spare: the host's own, libvirt's.
 _PARENTS = ('', 'machine', 'machine.slice')
+
+#: Runs the words after the first once this process is in a group of that name.
+#: A child that came earlier would stay where its parent was.
+_CONTROLLER = """
+import pathlib, subprocess, sys, time
+group, *words = sys.argv[1:]
+while not any(
+    line.endswith('/' + group)
+    for line in pathlib.Path('/proc/self/cgroup').read_text().splitlines()
+):
+    time.sleep(0.01)
+subprocess.run(words)
+"""
 
 
 class Machine(fixtures.Fixture):
@@ -83,6 +97,38 @@ class Machine(fixtures.Fixture):
         pid = self.add_process(*command)
         self.move(pid, group)
         return pid
+
+    def add_container(self, group, *words, program='sleep'):
+        """Start a container as libvirt does: a controller and its child.
+
+        :param words: a command that runs another
+        :param program: name of the child's
+        :returns: the controller's number
+        """
+        pid = self.add_task(
+            group, sys.executable, '-c', _CONTROLLER, group.name, *words,
+            # It ends with its parent.
+            'setpriv', '--pdeathsig', 'KILL', 'sleep', '600',
+        )  # fmt: skip
+        self.read_first(pid, program)
+        return pid
+
+    @staticmethod
+    def read_first(parent, program='sleep'):
+        """Wait until the first child executes a program.
+
+        :returns: its number
+        """
+        path = pathlib.Path(f'/proc/{parent}/task/{parent}/children')
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            children = path.read_text().split()
+            if children:
+                name = pathlib.Path(f'/proc/{children[0]}/comm').read_text()
+                if name == f'{program}\n':
+                    return int(children[0])
+            time.sleep(0.05)
+        raise AssertionError(f'{parent} has no child {program}')
 
     @staticmethod
     def move(pid, group):

@@ -7,7 +7,6 @@ import pathlib
 import subprocess
 import sys
 import textwrap
-import time
 
 import fixtures
 from oslo_config import cfg
@@ -27,19 +26,6 @@ print(number, ctypes.get_errno(), flush=True)
 sys.stdin.read()
 """
 
-#: Runs the words after the first once this process is in a group of that name.
-#: A child that came earlier would stay where its parent was.
-_CONTROLLER = """
-import pathlib, subprocess, sys, time
-group, *words = sys.argv[1:]
-while not any(
-    line.endswith('/' + group)
-    for line in pathlib.Path('/proc/self/cgroup').read_text().splitlines()
-):
-    time.sleep(0.01)
-subprocess.run(words)
-"""
-
 
 class EveryMachine:
     """A container's root cannot use up what the host's root has."""
@@ -53,34 +39,15 @@ class EveryMachine:
         self.group = self.machine.top / 'web'
         self.machine.make_group(self.group)
 
-    def _container(self, group, *words):
-        """Start a container as libvirt does: a controller and its child."""
-        pid = self.machine.add_task(
-            group, sys.executable, '-c', _CONTROLLER, group.name, *words,
-            # It ends with its parent.
-            'setpriv', '--pdeathsig', 'KILL', 'sleep', '600',
-        )  # fmt: skip
-        self._first(pid)
-        return pid
-
-    def _first(self, controller):
-        """Wait for the first process; return its number."""
-        path = pathlib.Path(f'/proc/{controller}/task/{controller}/children')
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            children = path.read_text().split()
-            if children:
-                name = pathlib.Path(f'/proc/{children[0]}/comm').read_text()
-                if name == 'sleep\n':
-                    return int(children[0])
-            time.sleep(0.05)
-        self.fail('no first process')
+    def _namespace(self, controller):
+        first = self.machine.read_first(controller)
+        return f'--user=/proc/{first}/ns/user'
 
     def _bomb(self, controller):
         """Return how many instances a process inside gets, and the errno."""
         process = subprocess.Popen(
             [
-                'nsenter', f'--user=/proc/{self._first(controller)}/ns/user',
+                'nsenter', self._namespace(controller),
                 sys.executable, '-c', textwrap.dedent(_BOMB),
             ],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -89,14 +56,14 @@ class EveryMachine:
         return tuple(map(int, process.stdout.readline().split()))
 
     def _unshared(self):
-        return self._container(
+        return self.machine.add_container(
             self.group, 'unshare', '--user', '--map-root-user'
         )
 
     def _inside(self, controller, name):
         return subprocess.run(
             [
-                'nsenter', f'--user=/proc/{self._first(controller)}/ns/user',
+                'nsenter', self._namespace(controller),
                 'cat', f'/proc/sys/user/{name}',
             ],
             capture_output=True, text=True, check=True,
@@ -137,12 +104,12 @@ class EveryMachine:
         self.assertEqual(number, err.errno, str(err))
 
     def test_no_user_namespace(self):
-        self._fails(errno.EACCES, self._container(self.group))
+        self._fails(errno.EACCES, self.machine.add_container(self.group))
 
     def test_outside_of_the_partition(self):
         self._fails(
             errno.EACCES,
-            self._container(
+            self.machine.add_container(
                 self.machine.top, 'unshare', '--user', '--map-root-user'
             ),
         )

@@ -43,6 +43,9 @@ class Host(host.Host):
         """Promise nothing."""
         return admission.Capacity({})
 
+    def check_helper(self) -> None:
+        """Need none."""
+
     def sweep_task_limits(self) -> None:
         """Find nothing to remove."""
 

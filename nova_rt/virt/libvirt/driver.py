@@ -208,17 +208,15 @@ class RTLibvirtDriver(containers.ContainerDriver):
         if not (power_on or pause):
             return create()
         stop = functools.partial(self._rt_stop_started, instance)
-        with self.running.starting(instance.uuid):
-            guest = create()
-            try:
+        try:
+            with self.running.starting(instance.uuid):
+                guest = create()
                 if rec is None:
                     self.running.protection.protect(instance.uuid, stop)
                 else:
                     self.running.apply(guest, rec, stop)
-            except exception.HostError as err:
-                raise faults.ReservationNotHeld(
-                    reason=faults.tell(err)
-                ) from err
+        except exception.HostError as err:
+            raise faults.ReservationNotHeld(reason=faults.tell(err)) from err
         return guest
 
     def _destroy(self, instance):

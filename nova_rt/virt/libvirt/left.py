@@ -47,6 +47,7 @@ class LeftGroups:
 
         :returns: the groups that hold bandwidth, have no tasks and stay
         """
+        self.sweep()
         with self._lock:
             try:
                 guests = self._hypervisor.list_guests(only_running=True)

@@ -6,6 +6,9 @@ those of others, its user namespace gets limits, since the kernel charges what
 it makes to the host's root, and it gets a limit of tasks, since all containers
 share the process IDs of the host. A container that cannot be protected is not
 started; one that runs is reported, and tried again at the next check.
+
+One thing is for the container's own good: its libvirt_lxc is kept from the
+out-of-memory killer. Where that cannot be done, it runs without.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -42,6 +45,8 @@ class Protection:
         self._verdicts = verdicts
         #: UUID -> process of the container that has its limits.
         self._limited: dict[str, int] = {}
+        #: What was logged: whether a host permits it does not change.
+        self._oom_errors: set[int | None] = set()
 
     def protect(self, uuid: str, stop: Callable[[], None]) -> None:
         """Protect a container that was just started without a reservation.
@@ -100,6 +105,7 @@ class Protection:
         if self.limits:
             with _naming('limit what it takes from the root of this host'):
                 limits.put_on(pid)
+            self._keep_from_oom(uuid, pid)
         guest = self._domains.find(uuid)
         most = self.max_tasks
         if guest is not None:
@@ -108,6 +114,20 @@ class Protection:
             with _naming('limit how many tasks it has'):
                 self._host.limit_tasks(pid, most)
         self._limited[uuid] = pid
+
+    def _keep_from_oom(self, uuid: str, pid: int) -> None:
+        try:
+            limits.keep_from_oom(pid)
+        except OSError as err:
+            # A host that does not permit it does so for none.
+            if err.errno not in self._oom_errors:
+                self._oom_errors.add(err.errno)
+                LOG.warning(
+                    'Cannot keep libvirt_lxc from the out-of-memory killer, '
+                    'which may end a server that has used up its memory: %s. '
+                    'It takes CAP_SYS_RESOURCE; this is logged once',
+                    faults.describe(err), instance_uuid=uuid,
+                )  # fmt: skip
 
     def forget(self, uuid: str) -> None:
         """Forget a container that has ended."""

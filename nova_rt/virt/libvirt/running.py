@@ -19,6 +19,7 @@ from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
 from nova_rt import events, exception, record
+from nova_rt.host import helpers
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Usage
 from nova_rt.virt.libvirt import (
@@ -73,7 +74,15 @@ class RunningContainers:
 
     @contextlib.contextmanager
     def starting(self, uuid: str) -> Iterator[None]:
-        """Keep verification away while a container is being started."""
+        """Keep verification away while a container is being started.
+
+        The helper that gives it its reservation runs by then: until it does,
+        the container runs without.
+
+        :returns: when it may be started
+        :raises HostNotPrepared: if the helper does not start
+        """
+        self._host.check_helper()
         with lockutils.lock(f'nova_rt-container-{uuid}'):
             yield
 
@@ -148,6 +157,7 @@ class RunningContainers:
             known.forget_all_but([guest.uuid for guest in guests])
         for guest in guests:
             self.verify(guest.uuid)
+        helpers.end_idle()
 
     def verify(self, uuid: str) -> None:
         """See that a container has its reservation, if it runs.

@@ -2,12 +2,13 @@
 """Tests of nova_rt.host.left, on fake kernels."""
 
 import errno
+import pathlib
 
 import fixtures
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.host import cgroup, host
+from nova_rt.host import cgroup, files, host, left
 from nova_rt.record import Record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
@@ -224,3 +225,46 @@ class ReportingTest(EveryKernel, base.BaseTestCase):
         self.kernel.let_time_pass()
         self.host.refresh()
         self.assertEqual(before, self.host.free([]))
+
+
+class SweepTest(base.BaseTestCase):
+    """The helper is asked if there is something, and only then."""
+
+    def setUp(self):
+        super().setUp()
+        self.top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.asked = 0
+        self.files = files.Files(cgroup=str(self.top))
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.files, 'sweep_task_limits', self._answer
+            )
+        )
+
+    def _answer(self):
+        self.asked += 1
+
+    def sweep(self, partition='cpu/machine'):
+        self.asked = 0
+        left.sweep_task_limits(self.files, self.top / partition)
+        return self.asked
+
+    def test_what_has_ended(self):
+        name = 'lxc-7-web.libvirt-lxc'
+        for hierarchy in ('cpu', 'pids'):
+            (self.top / hierarchy / 'machine' / name).mkdir(parents=True)
+        self.assertEqual(0, self.sweep())
+        (self.top / 'cpu/machine' / name).rmdir()
+        self.assertEqual(1, self.sweep())
+        (self.top / 'pids/machine' / name).rename(
+            self.top / 'pids/machine/other'
+        )
+        self.assertEqual(0, self.sweep())
+
+    def test_no_such_hierarchy(self):
+        (self.top / 'cpu/machine').mkdir(parents=True)
+        self.assertEqual(0, self.sweep())
+
+    def test_one_hierarchy(self):
+        (self.top / 'machine.slice').mkdir()
+        self.assertEqual(0, self.sweep('machine.slice'))

@@ -85,7 +85,21 @@ class LimitsTest(ProtectTest):
         super().setUp()
         self.running.protection.limits = True
         self.limited = []
+        self.kept = []
         self.answer(0)
+        self.answer_oom(0)
+
+    def answer_oom(self, number):
+        def keep(files, controller):
+            self.kept.append(controller)
+            if number:
+                raise OSError(number, 'no')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.keep_from_oom', keep
+            )
+        )
 
     def answer(self, number):
         def limit(files, controller):
@@ -100,12 +114,25 @@ class LimitsTest(ProtectTest):
     def test_once(self):
         self.protect()
         self.running.verify('plain')
-        self.assertEqual([100], self.limited)
+        self.assertEqual(([100], [100]), (self.limited, self.kept))
 
     def test_without_user_namespaces(self):
+        """The helper that mounts may not be installed then."""
         self.running.protection.limits = False
         self.protect()
-        self.assertEqual([], self.limited)
+        self.assertEqual(([], []), (self.limited, self.kept))
+
+    def test_out_of_memory(self):
+        """A host that cannot keep it runs it, and logs that once."""
+        self.answer_oom(errno.EACCES)
+        for number in range(2):
+            self.protect()
+            self.guest.poweroff()
+            self.running.verify('plain')
+            self.guest = self.hypervisor.start('plain', 200 + number, '<x/>')
+            self.kernel.own(self.kernel.group_of(200 + number), 100_000, 0o755)
+        self.assertEqual(([100, 200], []), (self.kept, self.stopped))
+        self.assertEqual(1, self.log.output.count('Cannot keep libvirt_lxc'))
 
     def test_no_limits(self):
         self.answer(errno.EIO)
