@@ -233,7 +233,7 @@ def main() -> int:
             say(f'  login            after {time.monotonic() - begin:.0f} s')
             check(guest, disk)
             lines = guest.run('dmesg').splitlines()
-            wrong = [line for line in lines if complaints.complains(line)]
+            wrong = complaints.find(lines)
             if wrong:
                 raise Failed(f'the kernel says {wrong[:5]}')
             guest.off()

@@ -34,6 +34,16 @@ class ComplaintsTest(unittest.TestCase):
         for line in OTHERS:
             self.assertFalse(complaints.complains(line), line)
 
+    def test_out_of_memory(self) -> None:
+        log = [
+            'sh invoked oom-killer: gfp_mask=0x440dc0',
+            ' Call Trace:',
+            'Memory cgroup out of memory: Killed process 683 (sh)',
+        ]
+        self.assertEqual([], complaints.find(2 * log))
+        for line in COMPLAINTS:
+            self.assertEqual([line], complaints.find([*log, line]))
+
     def test_grep(self) -> None:
         for grep in (['grep'], ['busybox', 'grep']):
             done = subprocess.run(
