@@ -59,17 +59,19 @@ def number(name: str, values: spec_values.Number) -> Callable[[str], int]:
     return reader(lambda text: values.parse(name, text))
 
 
-def add_rate(parser: argparse.ArgumentParser) -> None:
+def add_rate(
+    parser: argparse._ActionsContainer, required: bool = True
+) -> None:
     """Offer ``--rate``."""
     parser.add_argument(
-        '--rate', required=True, type=reader(units.rate_per_s),
+        '--rate', required=required, type=reader(units.rate_per_s),
         metavar='RATE',
         help='Requests of all clients together, such as 500/s.',
     )  # fmt: skip
 
 
 def add_deadline(
-    parser: argparse.ArgumentParser, required: bool = True
+    parser: argparse._ActionsContainer, required: bool = True
 ) -> None:
     """Offer ``--deadline``."""
     parser.add_argument(
@@ -80,7 +82,7 @@ def add_deadline(
 
 
 def add_percentile(
-    parser: argparse.ArgumentParser, required: bool = True
+    parser: argparse._ActionsContainer, required: bool = True
 ) -> None:
     """Offer ``--percentile``."""
     parser.add_argument(

@@ -5,7 +5,10 @@ import os
 import random
 import shlex
 
+import fixtures
+
 from nova_rt.cmd.model import samples
+from nova_rt.model import tried
 from nova_rt.tests.unit.cmd.model import base
 
 
@@ -54,6 +57,53 @@ class FitTest(base.TestCase):
             *shlex.split(said['Options']),
         )
         self.assertEqual('M/G/1', again['Model'])
+
+    def test_size(self):
+        """By simulation, and not more than the bound that is proved."""
+        self.useFixture(fixtures.MockPatchObject(tried, 'REQUESTS', 31 * 1000))
+        data = 'ms\n' + '0.5\n0.9\n1.6\n' * 100
+        wish = '--rate 400/s --deadline 12ms --percentile 99 --period 2ms'
+        said = self.fit(data, f'--csv-unit ms {wish} --latency 1ms')
+        bound = self.ask(
+            f'reservation {wish} --latency 1ms', *shlex.split(said['Options'])
+        )
+        self.assertEqual(bound['Reservation'], said['By bound'])
+        runtime, period = map(int, said['Reservation'].split('/'))
+        self.assertEqual(2000, period)
+        self.assertLess(runtime, int(said['By bound'].partition('/')[0]))
+        self.assertIn(said['Reservation'], said['Flavor'])
+        response = said['Response p99']
+        self.assertLess(response['Low'], response['Simulated'])
+        self.assertLess(response['Simulated'], response['High'])
+        self.assertLessEqual(response['High'], 0.012)
+        shown = self.run_it(
+            f'fit --csv-unit ms {wish} --latency 1ms',
+            self.write('x.csv', data),
+        ).out
+        self.assertIn(' ms +- ', shown)
+        self.assertNotIn('Flavor set', shown)
+
+    def test_size_that_the_bound_decides(self):
+        """So few requests that the interval is wider than the bound."""
+        self.useFixture(
+            fixtures.MockPatchObject(tried.Trial, 'size', lambda *args: None)
+        )
+        wish = '--rate 400/s --deadline 12ms --percentile 99'
+        said = self.fit('1ms\n' * 99 + '2ms\n', wish)
+        self.assertEqual(said['By bound'], said['Reservation'])
+        self.assertIn('The bound is the answer', said['How sure'])
+        self.assertNotIn('Response p99', said)
+
+    def test_size_is_not_asked_for(self):
+        data = '1ms\n' * 50
+        for more in ('--rate 5/s', '--deadline 9ms --percentile 99',
+                     '--rate 5/s --percentile 9'):  # fmt: skip
+            self.refused('go together', data, more)
+        for more in ('--period 2ms', '--latency 0ms'):
+            self.refused('are for --rate', data, more)
+        wish = '--rate 5/s --deadline 20ms --percentile'
+        self.refused('above 99.96', data, f'{wish} 99.99')
+        self.refused('do not meet', data, f'{wish} 99 --latency 10ms')
 
     def test_spellings(self):
         """With names or without, by name or number, with what editors add."""

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The smallest reservation that meets a deadline in simulation.
+
+For CPU times that were measured, the formula for the percentile is a bound
+(:class:`nova_rt.model.measured.MeasuredQueue`), and the gap P - Q is added to
+it as a whole. Here the requests themselves are simulated, on a server that has
+each budget as late as earliest deadline first allows.
+"""
+
+from collections.abc import Sequence
+import dataclasses
+import math
+
+import numpy
+
+from nova_rt import exception
+from nova_rt.model import cbs, confidence, inputs, simulation
+from nova_rt.model.confidence import Estimate
+from nova_rt.model.limits import Limits
+from nova_rt.model.schedule import Position
+from nova_rt.model.supply import NS_PER_S
+from nova_rt.reservation import MIN_RUNTIME_US, Reservation
+
+REQUESTS = 400_000
+#: Of each batch, so many requests are beyond the percentile, or it is an
+#: accident.
+_BEYOND = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Tried:
+    """A reservation, and its response times in simulation.
+
+    :ivar reservation: Q and P, the overhead included
+    :ivar percentile_s: with its 99.9 % confidence interval
+    """
+
+    reservation: Reservation
+    percentile_s: Estimate
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """Requests that are the same for every reservation that is tried.
+
+    Arrivals are Poisson, CPU times are drawn from a sample, independently.
+
+    :ivar samples_s: CPU times at full speed
+    :ivar latency_s: one way
+    :ivar seed: of the random numbers
+    """
+
+    samples_s: Sequence[float]
+    rate_per_s: float
+    deadline_s: float
+    fraction: float
+    latency_s: float = 0.0
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        inputs.fraction(self.fraction)
+        most = 1 - _BEYOND * (confidence.BATCHES + 1) / REQUESTS
+        if self.fraction > most:
+            raise exception.InvalidQuantity(
+                f'{REQUESTS} requests are simulated, which say nothing of a '
+                f'percentile above {math.floor(1e4 * most) / 100}'
+            )
+
+    def size(self, enough: Reservation) -> Tried | None:
+        """Find the smallest runtime, with the period of a reservation.
+
+        By bisection: of the runtimes that were tried, it is the smallest whose
+        interval is within the deadline, and one microsecond less was not.
+
+        :param enough: where to begin, such as what
+            :func:`nova_rt.model.sizing.size` returns
+        :returns: at most ``enough``; None if the interval of that is not
+            within the deadline
+        """
+        best = self._try(enough.runtime_us, enough.period_us)
+        if best is None:
+            return None
+        # With that, the queue is not stable, or there is no budget.
+        low = max(
+            MIN_RUNTIME_US - 1,
+            math.floor(self._load * enough.period_us) + self._overhead_us,
+        )
+        high = enough.runtime_us
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = self._try(middle, enough.period_us)
+            if found is not None:
+                best, high = found, middle
+            else:
+                low = middle
+        return best
+
+    @property
+    def _load(self) -> float:
+        return self.rate_per_s * float(numpy.mean(self.samples_s))
+
+    @property
+    def _overhead_us(self) -> int:
+        return math.ceil(self.limits.overhead_us)
+
+    def _try(self, runtime_us: int, period_us: int) -> Tried | None:
+        """Simulate; None if the interval is not within the deadline."""
+        budget_us = runtime_us - self._overhead_us
+        if budget_us < MIN_RUNTIME_US:
+            return None
+        rng = numpy.random.default_rng(self.seed)
+        come = simulation.poisson_ns(self.rate_per_s, REQUESTS, rng)
+        works = simulation.drawn_ns(self.samples_s, REQUESTS, rng)
+        server = cbs.DeadlineServer(
+            Reservation(budget_us, period_us), Position.LAST
+        )
+        times_s = (server.fifo_ns(come, works) - come) / NS_PER_S
+        found = confidence.percentile(
+            times_s + 2 * self.latency_s, self.fraction
+        )
+        if found.high > self.deadline_s:
+            return None
+        return Tried(Reservation(runtime_us, period_us), found)
