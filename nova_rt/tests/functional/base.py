@@ -21,7 +21,7 @@ from nova_rt.cmd import compute, hooks
 from nova_rt.host import owners
 from nova_rt.privsep import left
 from nova_rt.tests.fixtures import kernel
-from nova_rt.tests.functional import containers, paste, waiting
+from nova_rt.tests.functional import containers, paste, quick, waiting
 from nova_rt.virt.libvirt import driver, metadata
 
 FILTER = 'nova_rt.scheduler.filters.rt_bandwidth_filter.RTBandwidthFilter'
@@ -45,6 +45,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
     ID_POOL = '3000041472:6553600'
 
     def setUp(self):
+        self.useFixture(quick.Quick())
         hooks.extend_nova_virt()
         paste_file = self.useFixture(paste.APIPaste()).path
         self.flags(api_paste_config=paste_file, group='wsgi')

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's api-paste.ini with our filter in it, as an operator edits it."""
 
+import functools
 import importlib.metadata
 import pathlib
 
@@ -12,6 +13,7 @@ paste.filter_factory = nova_rt.api.middleware:RTHintMiddleware.factory
 """
 
 
+@functools.cache
 def _stock() -> pathlib.Path:
     """Where the installation of Nova has its api-paste.ini.
 
