@@ -5,6 +5,7 @@ Everything is real but libvirt and the kernel: each host has a fake kernel
 that answers like the one it stands for, errno included.
 """
 
+import contextlib
 import errno
 import json
 import pathlib
@@ -15,6 +16,7 @@ from nova import exception as nova_exception
 from nova import objects, service
 from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
+from testtools import content
 
 from nova_rt import events, extra_specs, node_stats, record
 from nova_rt.cmd import compute, hooks
@@ -208,6 +210,15 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         )
         for text in texts:
             self.assertIn(text, str(refusal))
+
+    @contextlib.contextmanager
+    def case(self, *of):
+        """Within, a failure says which of the cases of a test it is."""
+        try:
+            yield
+        except Exception:
+            self.addDetail('case', content.text_content(repr(of)))
+            raise
 
     def flags_of_ours(self, **values):
         self.flags(group='nova_rt', **values)
