@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The privileged helper as it really runs, with the capabilities it has."""
 
+import contextlib
 import errno
+from operator import gt
 import os
 import pathlib
 import sys
+import threading
 import time
 
 import fixtures
 from oslo_config import cfg
 
+from nova_rt.host import helpers
 import nova_rt.privsep
 import nova_rt.privsep.cgroup
 from nova_rt.tests.host import machine
 
 _HELPER = pathlib.Path(sys.executable).parent / 'privsep-helper'
+
+
+def _held():
+    """Descriptors and threads of this process."""
+    return [len(os.listdir('/proc/self/fd')), threading.active_count()]
 
 
 class EveryMachine:
@@ -31,6 +40,7 @@ class EveryMachine:
         """Run the functions in a helper with these settings."""
         directory = self.useFixture(fixtures.TempDir()).path
         path = pathlib.Path(directory) / 'nova.conf'
+        self.path = str(path)
         path.write_text(
             '\n'.join((
                 '[nova_rt]', f'partition = {self.machine.partition}',
@@ -65,6 +75,31 @@ class EveryMachine:
         probe = f'{self.machine.top}/nova-rt-probe-1'
         daemon.make_group(probe)
         daemon.remove_probe(probe)
+
+    def test_ended_when_it_is_idle(self):
+        """With what it had here, however often."""
+        daemon = self._daemon()
+        self.useFixture(fixtures.MockPatchObject(helpers, 'IDLE_S', 0))
+        helper = helpers.Helper(nova_rt.privsep.rt_pctxt, 'of a test')
+        most = [10_000, 10_000]
+        for _ in range(4):
+            helper.call(daemon.write, str(self.file), self.LITTLE)
+            self.assertEqual(1, self._count_helpers())
+            helper.end_if_idle()
+            deadline = time.monotonic() + 60
+            # What reads its log ends a little later than itself.
+            while self._count_helpers() or any(map(gt, _held(), most)):
+                self.assertLess(time.monotonic(), deadline, _held())
+                time.sleep(0.05)
+            most = _held()
+
+    def _count_helpers(self):
+        """How many helpers with this test's configuration there are."""
+        found = 0
+        for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
+            with contextlib.suppress(OSError):
+                found += self.path.encode() in path.read_bytes()
+        return found
 
     def test_errors_keep_their_errno(self):
         self.machine.add_task(self.group)
