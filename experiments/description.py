@@ -15,14 +15,14 @@ from typing import Any
 
 import yaml
 
+from experiments import noises
+from nova_rt import exception
+from nova_rt.reservation import Reservation
+
 FIGURES = pathlib.Path(__file__).resolve().parent / 'figures'
 #: check is what `make model` measures, in about a minute.
 SETS = ('check', 'small', 'full')
 KERNELS = ('hcbs', 'base')
-#: What a CPU can reserve: the fair server has the rest.
-CEILING = 0.95
-#: What the noise reserves, as experiments/guest/init.c has it.
-NOISE_BANDWIDTH = 0.24
 #: Of a guest.
 MAX_CPUS = 4
 #: What one Ethernet frame has, with its headers.
@@ -75,7 +75,7 @@ class Point:
                 _check_number(field.name, getattr(self, field.name))
         self._known('work_is', ('exponential', 'constant'))
         self._known('size_is', ('exponential', 'constant'))
-        self._known('noise', ('none', 'periodic', 'hogs'))
+        self._known('noise', (noises.NONE, *noises.KINDS))
         self._known('kernel', KERNELS)
         if not self.inter_arrival_us or not self.period_us:
             raise Refused('a period and an inter-arrival time are above 0')
@@ -97,7 +97,7 @@ class Point:
             or self.size_bytes > DATAGRAM_BYTES
             or self.size_is != 'constant'
             or self.work_is != 'exponential'
-            or self.noise != 'none'
+            or self.noise != noises.NONE
         ):
             raise Refused(
                 'several CPUs have a reservation, exponential CPU times, '
@@ -105,16 +105,33 @@ class Point:
             )
 
     def _check_stable(self) -> None:
-        noise = NOISE_BANDWIDTH if self.noise != 'none' else 0
-        if self.bandwidth and self.bandwidth + noise > CEILING + 1e-9:
-            raise Refused(
-                f'a bandwidth of {self.bandwidth:g} and {noise:g} of noise '
-                f'are above {CEILING}'
-            )
+        if not self.bandwidth:
+            kind = noises.KINDS.get(self.noise)
+            if kind and not kind.plain:
+                raise Refused(f'noise {self.noise} is beside a reservation')
+        else:
+            self._check_admitted()
         if self.cpu_load >= (self.bandwidth or 1):
             raise Refused(
                 f'a load of {self.cpu_load:g} is not below the bandwidth of '
                 f'{self.bandwidth or 1:g}'
+            )
+
+    def _check_admitted(self) -> None:
+        try:
+            beside = self.beside
+        except exception.InvalidReservation as err:
+            raise Refused(str(err)) from err
+        total = sum(each.ppm for each in (self.reservation, *beside))
+        if total > noises.CEILING_PPM:
+            raise Refused(
+                f'a bandwidth of {self.bandwidth:g} and '
+                f'{sum(each.ppm for each in beside)} ppm of noise are above '
+                f'{noises.CEILING_PPM} ppm'
+            )
+        if self.noise != noises.NONE and not beside:
+            raise Refused(
+                f'a bandwidth of {self.bandwidth:g} leaves nothing for noise'
             )
 
     def _known(self, name: str, words: tuple[str, ...]) -> None:
@@ -144,6 +161,18 @@ class Point:
         return round(self.bandwidth * self.period_us)
 
     @property
+    def reservation(self) -> Reservation:
+        """The reservation of a server that has one."""
+        return Reservation(self.runtime_us, self.period_us)
+
+    @property
+    def beside(self) -> noises.Neighbours:
+        """The reservations of the noise."""
+        return noises.beside(
+            self.noise, self.reservation if self.bandwidth else None
+        )
+
+    @property
     def link_bit_per_s(self) -> int:
         """The rate of the link, sigma; 0 without one."""
         if self.bwr:
@@ -159,9 +188,13 @@ class Point:
 
     def line(self, name: str, count: int, seed: int) -> str:
         """The point in the words of experiments/guest/init.c."""
+        tasks, beside = noises.NONE, ''
+        if self.noise != noises.NONE:
+            tasks = noises.KINDS[self.noise].tasks
+            beside = ''.join(f' beside={each}' for each in self.beside)
         return (
             f'{name} runtime={self.runtime_us} period={self.period_us}'
-            f' noise={self.noise} link={self.link_bit_per_s}'
+            f' noise={tasks}{beside} link={self.link_bit_per_s}'
             f' delay={self.delay_us} cpus={self.cpus}'
             f' -- --count {count} --seed {seed}'
             f' --rate {self.rate_per_s:.9g} --work {self.service_us * 1e3:.9g}'

@@ -7,7 +7,8 @@ expectation, because of which requests came. So each point has three answers:
 - the *theory*, for all requests there could be;
 - the *fluid* queue with the very requests that were sent, on a CPU that is
   always there with the speed Q/P;
-- the *scheduler* with these requests: nova_rt/model/cbs, and the token bucket.
+- the *scheduler* with these requests: nova_rt/model/judged and the token
+  bucket.
 
 Fluid against theory is chance. Measured against fluid is what the theory does
 not know, and measured against scheduler is what the simulation does not.
@@ -18,13 +19,14 @@ import math
 
 import numpy
 
-from experiments import samples
+from experiments import noises, samples
 from experiments.description import Point
 from lab.measure import distribution
 from nova_rt.model import (
-    cbs,
+    confidence,
     constant,
     guarantee,
+    judged,
     many,
     simulation,
     single,
@@ -42,6 +44,10 @@ BURST_BYTES = 1514
 #: Requests at the beginning that are sent and not counted: the queue is empty
 #: then, and the neighbours do not know each other's addresses.
 SKIPPED = 100
+#: What the client and the network can add to a response, beside their mean.
+JITTER_S = 50e-6
+#: Shorter runs have no confidence interval.
+_MANY = 100 * (confidence.BATCHES + 1)
 Nanoseconds = samples.Nanoseconds
 
 
@@ -72,11 +78,15 @@ class Result:
     :ivar alone_s: the mean of the same requests as the model has it for a
         container that is alone: :func:`nova_rt.model.sizing.mean_alone_s`, or
         for several CPUs :func:`nova_rt.model.many.mean_shared_s`
-    :ivar scheduler: the same requests, scheduled; the fluid one if there is no
-        reservation, or several CPUs
+    :ivar mean_half_s: the mean of endless requests is within so much of the
+        measured one, with a confidence of 95 %; 0 for short runs
+    :ivar scheduler: the same requests, scheduled beside the same neighbours if
+        they are busy; the fluid one without a reservation, or for several CPUs
     :ivar excess_s: the most that a response was later than on the fluid CPU
         with the bandwidth less the overhead
     :ivar gap_s: what it may be later: P - Q, with Q less the overhead
+    :ivar beyond: how many responses were later than that, by more than
+        :data:`JITTER_S`
     :ivar longest_s: the longest response
     :ivar guaranteed_s: what none may exceed, for constant CPU times; else 0
     :ivar trip_s: 2 delta, measured
@@ -86,6 +96,7 @@ class Result:
 
     point: Point
     measured: Numbers
+    mean_half_s: float
     theory: Numbers
     bound_s: float
     bucket_s: float
@@ -94,6 +105,7 @@ class Result:
     scheduler: Numbers
     excess_s: float
     gap_s: float
+    beyond: int
     longest_s: float
     guaranteed_s: float
     trip_s: float
@@ -252,6 +264,19 @@ def bound_s(
     return guarantee.delay_ns(arrivals, usable) / 1e9
 
 
+def place(point: Point) -> judged.Place:
+    """The neighbours in the simulation: those that are always busy."""
+    if point.noise == noises.NONE or not noises.KINDS[point.noise].busy:
+        return judged.Place()
+    return judged.Place(neighbours=point.beside)
+
+
+def _mean_half_s(times_ns: Nanoseconds) -> float:
+    if len(times_ns) < _MANY:
+        return 0.0
+    return confidence.mean(times_ns, confidence.T_95).half_width / 1e9
+
+
 def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
     """Put what was measured beside what the model says.
 
@@ -270,12 +295,11 @@ def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
     )
     fluid_ns = on_fluid_ns(there_ns, works_ns, bandwidth, point.cpus)
     done_ns, alone_ns, gain_s = fluid_ns, fluid_ns, 0.0
-    excess_s, gap_s, guaranteed_s = 0.0, 0.0, 0.0
+    excess_s, gap_s, beyond, guaranteed_s = 0.0, 0.0, 0, 0.0
     if point.bandwidth:
-        reservation = Reservation(point.runtime_us, point.period_us)
+        reservation = point.reservation
         if point.cpus == 1:
-            server = cbs.DeadlineServer(reservation)
-            done_ns = server.fifo_ns(there_ns, works_ns)
+            done_ns = judged.run(reservation, place(point), there_ns, works_ns)
         expected = sizing.expect(exact, rate, FRACTION, reservation)
         gap_s, gain_s = expected.gap_s, expected.mean_s - expected.alone_s
         if point.cpus > 1:
@@ -285,8 +309,9 @@ def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
         alone_ns = on_fluid_ns(
             there_ns, works_ns, expected.bandwidth, point.cpus
         )
-        late_ns = run.received_ns - alone_ns - trip_ns
-        excess_s = float(late_ns[SKIPPED:].max()) / 1e9
+        late_s = (run.received_ns - alone_ns - trip_ns)[SKIPPED:] / 1e9
+        excess_s = float(late_s.max())
+        beyond = int((late_s > gap_s + JITTER_S).sum())
         if point.work_is == 'constant':
             guaranteed_s = trip_s + bound_s(reservation, there_ns, works_ns)
 
@@ -296,6 +321,7 @@ def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
     return Result(
         point=point,
         measured=Numbers.of(run.response_ns[SKIPPED:]),
+        mean_half_s=_mean_half_s(run.response_ns[SKIPPED:]),
         theory=Numbers(
             exact.mean_s(rate, bandwidth),
             exact.percentile_s(rate, bandwidth, FRACTION),
@@ -307,6 +333,7 @@ def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
         scheduler=responses(done_ns),
         excess_s=excess_s,
         gap_s=gap_s,
+        beyond=beyond,
         longest_s=float(run.response_ns[SKIPPED:].max()) / 1e9,
         guaranteed_s=guaranteed_s,
         trip_s=trip_s,

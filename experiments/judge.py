@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bounds that are stated, and whether they hold."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 import statistics
 
-from experiments.description import Point
-from experiments.evaluate import Result
+from experiments import beside, noises
+from experiments.evaluate import JITTER_S, Result
+from experiments.verdict import Verdict, beyond, each, reserved
 from nova_rt.model.limits import Limits
 
 #: Mean error at most, for load ratios up to this and without a link.
@@ -16,56 +16,9 @@ MODERATE = 0.8
 PERCENTILE_ERROR = 0.05
 #: The papers' percentile holds up to this use of the link.
 HALF_A_LINK = 0.5
-#: 99th percentile of a real-time server with noise against without.
-ISOLATION = 1.02
-#: What the client and the network can add to a response, beside their mean.
-JITTER_S = 50e-6
-WORDS = {'periodic': 'periodic tasks', 'hogs': 'endless tasks'}
-
-
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """A bound that was looked at.
-
-    :ivar what: a sentence
-    :ivar found: the worst number that was found, in words
-    :ivar points: what each point has, a line for each
-    """
-
-    what: str
-    found: str
-    holds: bool
-    points: tuple[str, ...] = ()
-
-
-def reserved(result: Result) -> bool:
-    """Whether the kernel guarantees something here."""
-    return bool(result.point.bandwidth) and result.point.kernel == 'hcbs'
-
-
-def describe(point: Point) -> str:
-    """A point in a few words."""
-    words = [
-        f'Q/P {point.bandwidth:g}, P {point.period_us / 1e3:g} ms',
-        f'LDR {point.cpu_load / point.bandwidth:.3f}',
-        f'1/lambda {point.inter_arrival_us / 1e3:g} ms',
-    ]
-    if point.link_bit_per_s:
-        words.append(
-            f'{point.size_is} {point.size_bytes:g} bytes at '
-            f'{point.link_bit_per_s / 1e6:.4g} Mbit/s'
-        )
-    if point.cpus > 1:
-        words.append(f'{point.cpus} CPUs')
-    if point.noise != 'none':
-        words.append(f'beside {WORDS[point.noise]}')
-    return ', '.join(words)
-
-
-def _each(
-    results: Sequence[Result], words: Callable[[Result], str]
-) -> tuple[str, ...]:
-    return tuple(f'{describe(one.point)}: {words(one)}' for one in results)
+#: Mean and 99th percentile against the simulated scheduler, at each point with
+#: a moderate load.
+SCHEDULER_ERROR = 0.02
 
 
 def verdicts(results: Mapping[str, Sequence[Result]]) -> list[Verdict]:
@@ -83,11 +36,12 @@ def verdicts(results: Mapping[str, Sequence[Result]]) -> list[Verdict]:
         _conservative(everything),
         _exact_percentile(everything),
         _mean_error(everything),
+        _each_point(everything),
         _several(several),
-        _isolation(results.get('isolation', [])),
+        beside.verdicts(results),
         _lost(measured),
     ]
-    return [verdict for each in found for verdict in each]
+    return [verdict for one in found for verdict in one]
 
 
 def _guaranteed(results: Sequence[Result]) -> Iterator[Verdict]:
@@ -98,13 +52,44 @@ def _guaranteed(results: Sequence[Result]) -> Iterator[Verdict]:
             'No response is later than on a CPU that is always there by more '
             f'than P - Q, {Limits().overhead_us:g} us in each period '
             f'for switching and {JITTER_S * 1e6:.0f} us for the network',
-            f'at the tightest point {worst.excess_s * 1e3:.3f} ms of '
-            f'{worst.gap_s * 1e3:.3f} ms, {len(used)} points',
-            all(one.excess_s <= one.gap_s + JITTER_S for one in used),
-            _each(
+            f'{beyond(used)} are; at the tightest point '
+            f'{worst.excess_s * 1e3:.3f} ms of {worst.gap_s * 1e3:.3f} ms, '
+            f'{len(used)} points',
+            not any(one.beyond for one in used),
+            each(
                 used,
                 lambda one: (
                     f'{one.excess_s * 1e3:.3f} of {one.gap_s * 1e3:.3f} ms'
+                ),
+            ),
+        )
+
+
+def _each_point(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = [
+        one
+        for one in results
+        if reserved(one)
+        and one.point.noise == noises.NONE
+        and one.point.cpu_load / one.point.bandwidth <= MODERATE + 1e-9
+    ]
+    if used:
+        found = [
+            max(abs(one.scheduler_error), abs(one.scheduler_percentile_error))
+            for one in used
+        ]
+        within = sum(each <= SCHEDULER_ERROR for each in found)
+        yield Verdict(
+            'Mean and 99th percentile are within '
+            f'{SCHEDULER_ERROR:.0%} of the simulated scheduler with the same '
+            f'requests, at each point with a load ratio up to {MODERATE:g}',
+            f'{within} of {len(used)} points, largest {max(found):.2%}',
+            within == len(used),
+            each(
+                used,
+                lambda one: (
+                    f'{one.scheduler_error:+.2%}, 99th percentile '
+                    f'{one.scheduler_percentile_error:+.2%}'
                 ),
             ),
         )
@@ -120,7 +105,7 @@ def _never_longer(results: Sequence[Result]) -> Iterator[Verdict]:
             f'the longest are {min(tight):.2f} to {max(tight):.2f} of it, '
             f'{len(used)} points',
             all(one.longest_s <= one.guaranteed_s + JITTER_S for one in used),
-            _each(
+            each(
                 used,
                 lambda one: (
                     f'{one.longest_s * 1e3:.3f} of '
@@ -135,7 +120,7 @@ def _conservative(results: Sequence[Result]) -> Iterator[Verdict]:
         one
         for one in results
         if reserved(one)
-        and one.point.noise == 'none'
+        and one.point.noise == noises.NONE
         and 0 < one.point.link_ratio <= HALF_A_LINK + 1e-6
     ]
     if used:
@@ -148,7 +133,7 @@ def _conservative(results: Sequence[Result]) -> Iterator[Verdict]:
             f'from what is chance, at most {max(ratios):.3f}; '
             f'{len(used)} points',
             max(ratios + with_chance) <= 1,
-            _each(
+            each(
                 used,
                 lambda one: (
                     f'{one.measured.percentile_s * 1e3:.3f} of '
@@ -163,7 +148,7 @@ def _exact_percentile(results: Sequence[Result]) -> Iterator[Verdict]:
         one
         for one in results
         if reserved(one)
-        and one.point.noise == 'none'
+        and one.point.noise == noises.NONE
         and one.point.link_bit_per_s
         and one.point.size_is == 'exponential'
         and not one.lost
@@ -182,7 +167,7 @@ def _exact_percentile(results: Sequence[Result]) -> Iterator[Verdict]:
             f'{min(errors):+.1%} to {max(errors):+.1%}, {len(used)} points; '
             f'with the frame, {min(plain):+.1%} to {max(plain):+.1%}',
             max(map(abs, errors)) <= PERCENTILE_ERROR,
-            _each(used, lambda one: f'{one.percentile_error:+.1%}'),
+            each(used, lambda one: f'{one.percentile_error:+.1%}'),
         )
 
 
@@ -191,7 +176,7 @@ def _mean_error(results: Sequence[Result]) -> Iterator[Verdict]:
         one
         for one in results
         if reserved(one)
-        and one.point.noise == 'none'
+        and one.point.noise == noises.NONE
         and not one.point.link_bit_per_s
         and one.point.work_is == 'exponential'
         and one.point.cpu_load / one.point.bandwidth <= MODERATE + 1e-9
@@ -224,7 +209,7 @@ def _mean_error(results: Sequence[Result]) -> Iterator[Verdict]:
             f'mean {statistics.mean(errors):.2%}, largest {max(errors):.2%}, '
             f'{len(used)} points{more}',
             statistics.mean(errors) <= MEAN_ERROR,
-            _each(used, words),
+            each(used, words),
         )
 
 
@@ -238,7 +223,7 @@ def _several(results: Sequence[Result]) -> Iterator[Verdict]:
             'apart from what is chance',
             f'{min(fluid):+.1%} to {max(fluid):+.1%}, {len(used)} points',
             max(fluid) <= 0,
-            _each(used, lambda one: f'{one.fluid_error:+.1%}'),
+            each(used, lambda one: f'{one.fluid_error:+.1%}'),
         )
         yield Verdict(
             'The mean error of the model for several CPUs that are alone, '
@@ -247,35 +232,8 @@ def _several(results: Sequence[Result]) -> Iterator[Verdict]:
             f'mean {statistics.mean(shared):.2%}, largest {max(shared):.2%}, '
             f'{len(used)} points',
             statistics.mean(shared) <= MEAN_ERROR,
-            _each(used, lambda one: f'{one.alone_error:+.1%}'),
+            each(used, lambda one: f'{one.alone_error:+.1%}'),
         )
-
-
-def _isolation(results: Sequence[Result]) -> Iterator[Verdict]:
-    for reservation, noise, ratio in ratios(results):
-        if reservation:
-            yield Verdict(
-                f'The 99th percentile beside {WORDS[noise]} is at most '
-                f'{ISOLATION} times that without',
-                f'{ratio:.4f}',
-                ratio <= ISOLATION,
-            )
-
-
-def ratios(results: Sequence[Result]) -> Iterator[tuple[bool, str, float]]:
-    """99th percentiles with noise over those without, for equal requests.
-
-    :returns: whether there is a reservation, the noise, the ratio
-    """
-    quiet = {one.point: one for one in results if one.point.noise == 'none'}
-    for one in results:
-        alone = quiet.get(dataclasses.replace(one.point, noise='none'))
-        if one.point.noise != 'none' and alone and one.point.kernel == 'hcbs':
-            yield (
-                reserved(one),
-                one.point.noise,
-                one.measured.percentile_s / alone.measured.percentile_s,
-            )
 
 
 def _lost(results: Sequence[Result]) -> Iterator[Verdict]:

@@ -13,7 +13,7 @@ matplotlib.use('Agg')
 from matplotlib import pyplot
 import numpy
 
-from experiments import evaluate
+from experiments import evaluate, noises
 from experiments.description import Figure, Point, Refused
 from experiments.evaluate import Result
 from lab.measure import distribution
@@ -48,10 +48,8 @@ SHORT = {
     'cpus': '{} CPUs',
 }
 KERNELS = {'hcbs': 'with reservations', 'base': 'unpatched'}
-NOISES = {
-    'none': 'nothing beside it',
-    'periodic': 'periodic tasks',
-    'hogs': 'endless tasks',
+NOISES = {noises.NONE: 'nothing beside it'} | {
+    kind: noise.words for kind, noise in noises.KINDS.items()
 }
 _LINE = 80
 
@@ -217,7 +215,8 @@ def _at(point: Point, name: str, value: float) -> Point:
 
 
 def _ecdf(axis: Any, results: Sequence[Result]) -> None:
-    widths = {'none': 1.2, 'periodic': 3.5, 'hogs': 7.0}
+    kinds = dict.fromkeys(one.point.noise for one in results)
+    widths = {kind: 1.2 + 2.3 * number for number, kind in enumerate(kinds)}
     for number, one in enumerate(results):
         width = widths[one.point.noise]
         reserved = one.point.bandwidth > 0
@@ -227,7 +226,7 @@ def _ecdf(axis: Any, results: Sequence[Result]) -> None:
             where='post',
             # What lies on each other is drawn thin over thick.
             linewidth=width if reserved else 1.5,
-            zorder=3 - width / 10,
+            zorder=3 - width / 20,
             linestyle='-' if reserved else '--',
             color=COLOURS[number % len(COLOURS)],
             label=f'{kind}, {NOISES[one.point.noise]}',

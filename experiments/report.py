@@ -4,20 +4,22 @@
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 import csv
+import dataclasses
 import html
 import json
 import pathlib
 from typing import Any
 
-from experiments import description, judge, plot
+from experiments import beside, description, noises, plot
 from experiments.description import Figure
 from experiments.evaluate import Result
-from experiments.judge import Verdict
+from experiments.verdict import Verdict, reserved
 
 _HERE = pathlib.Path(__file__).resolve().parent
 
 _HEADS = (
     'mean (ms)',
+    '95 % within',
     'p99 (ms)',
     'theory mean',
     'theory p99',
@@ -30,6 +32,7 @@ _HEADS = (
     'its p99',
     'latest (ms)',
     'allowed (ms)',
+    'beyond',
     'longest (ms)',
     'bound (ms)',
     'lost',
@@ -89,6 +92,7 @@ def row(figure: Figure, one: Result) -> list[str]:
             for name in parameters(figure)
         ),
         _ms(one.measured.mean_s),
+        f'+- {_ms(one.mean_half_s)}' if one.mean_half_s else '',
         _ms(one.measured.percentile_s),
         _ms(one.theory.mean_s),
         _ms(one.theory.percentile_s),
@@ -96,11 +100,12 @@ def row(figure: Figure, one: Result) -> list[str]:
         _percent(one.error),
         _percent(one.chance),
         _percent(one.fluid_error),
-        _percent(one.alone_error) if judge.reserved(one) else '',
+        _percent(one.alone_error) if reserved(one) else '',
         _percent(one.scheduler_error) if scheduled(one) else '',
         _percent(one.scheduler_percentile_error) if scheduled(one) else '',
         _ms(one.excess_s) if one.gap_s else '',
         _ms(one.gap_s) if one.gap_s else '',
+        str(one.beyond) if one.gap_s else '',
         _ms(one.longest_s),
         _ms(one.guaranteed_s) if one.guaranteed_s else '',
         str(one.lost),
@@ -173,7 +178,7 @@ def result(figure: Figure, results: Sequence[Result]) -> str:
 
 
 def _sentences(results: Sequence[Result]) -> Iterator[str]:
-    used = [one for one in results if judge.reserved(one) and one.gap_s]
+    used = [one for one in results if reserved(one) and one.gap_s]
     if used:
         fluid = max((one.fluid_error for one in used), key=abs)
         alone = max((one.alone_error for one in used), key=abs)
@@ -207,12 +212,25 @@ def _sentences(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _noise(results: Sequence[Result]) -> Iterator[str]:
-    for reserved, noise, ratio in judge.ratios(results):
+    for one, ratio in beside.ratios(results):
+        kind = noises.KINDS[one.point.noise]
+        with_ = 'With' if reserved(one) else 'Without'
         yield (
-            f'{"With" if reserved else "Without"} a reservation, '
-            f'{plot.NOISES[noise]} multiply the 99th percentile by '
-            f'{ratio:.3f}.'
+            f'{with_} a reservation, {kind.words} multiply the 99th '
+            f'percentile by {ratio:.3f}'
+            + (
+                f', in the simulation by {_ideal(results, one):.3f}.'
+                if reserved(one) and kind.busy
+                else '.'
+            )
         )
+
+
+def _ideal(results: Sequence[Result], noisy: Result) -> float:
+    """The same ratio of the simulated scheduler."""
+    quiet = dataclasses.replace(noisy.point, noise=noises.NONE)
+    alone = next(one for one in results if one.point == quiet)
+    return noisy.scheduler.percentile_s / alone.scheduler.percentile_s
 
 
 def _page(

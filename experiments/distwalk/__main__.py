@@ -21,7 +21,7 @@ import subprocess
 import sys
 
 from experiments import __main__ as command
-from experiments import description, evaluate, guest, judge, servers
+from experiments import description, evaluate, guest, servers, verdict
 from experiments.distwalk import containers
 from lab import namespace, paths
 from lab.console import LabError
@@ -99,7 +99,7 @@ def line(ours: evaluate.Result, theirs: evaluate.Result) -> str:
         more = other / one - 1
         words.append(f'{one * 1e3:.3f} and {other * 1e3:.3f} ms ({more:+.1%})')
     return (
-        f'{judge.describe(ours.point)}: mean {words[0]}, p99 {words[1]}, '
+        f'{verdict.describe(ours.point)}: mean {words[0]}, p99 {words[1]}, '
         f'mean against the scheduler {ours.scheduler_error:+.1%} and '
         f'{theirs.scheduler_error:+.1%}, lost {ours.lost} and {theirs.lost}'
     )

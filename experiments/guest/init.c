@@ -3,15 +3,18 @@
  * The init of the guest in which the experiments run. It reads /plan, a line
  * for each point:
  *
- *   NAME runtime=US period=US policy=rr|other noise=none|periodic|hogs
- *        link=BIT_PER_S delay=US cpus=N -- OPTIONS OF load client
+ *   NAME runtime=US period=US policy=rr|other link=BIT_PER_S delay=US cpus=N
+ *        noise=none|periodic|endless|packets [beside=US/US ...]
+ *        -- OPTIONS OF load client
  *
  * Each point has two name spaces of the network, with a pair of veth devices
  * between them, a server in a group with this reservation (none with runtime 0)
- * and noise beside it. What the client prints goes to the console between
- * "POINT name" and "END name status".
+ * and noise beside it: four tasks, in a group for each reservation of "beside",
+ * and endless ones in the root as well, unless they are periodic. What the client
+ * prints goes to the console between "POINT name" and "END name status".
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -25,6 +28,7 @@
 #include <sys/klog.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -33,11 +37,11 @@
 
 #define MS 1000000LL
 #define SEC 1000000000LL
+/* EDGE 2019: four tasks of 6 ms every 100 ms. */
 #define NR_NOISE 4
-/* Of the noise: EDGE 2019, four tasks of 6 ms every 100 ms. */
-#define NOISE_RUNTIME_US 24000
-#define NOISE_PERIOD_US 100000
+#define NOISE_PERIOD (100 * MS)
 #define NOISE_EACH (6 * MS)
+#define MAX_GROUPS 20
 #define MAX_WORDS 64
 
 static bool v2;
@@ -45,6 +49,10 @@ static bool v2;
 struct point {
 	char *name, *policy, *noise, *cpus, *client[MAX_WORDS];
 	long runtime, period, link, delay;
+	struct {
+		long runtime, period;
+	} beside[MAX_GROUPS];
+	int nr_beside;
 };
 
 static void power_off(void)
@@ -174,59 +182,149 @@ static void enter(const char *name, bool reserved, const char *policy)
 		die("SCHED_RR");
 }
 
+/* ---- network ---- */
+
+/*
+ * A process in a name space of its own, behind the devices @ours and @theirs;
+ * it does @task once they are up.
+ */
+static pid_t beyond(const char *ours, const char *theirs, int net,
+		    void (*task)(const struct point *), const struct point *p)
+{
+	int ready[2], go[2];
+	char c = 0;
+	pid_t pid;
+
+	if (pipe(ready) || pipe(go))
+		die("pipe");
+	pid = fork();
+	if (!pid) {
+		if (unshare(CLONE_NEWNET))
+			die("unshare");
+		if (write(ready[1], &c, 1) != 1 || read(go[0], &c, 1) != 1)
+			die("pipe");
+		run("/bin/ip link set lo up");
+		run("/bin/ip addr add 10.9.%d.2/24 dev %s", net, theirs);
+		run("/bin/ip link set %s up", theirs);
+		task(p);
+	}
+	if (read(ready[0], &c, 1) != 1)
+		die(theirs);
+	run("/bin/ip link add %s type veth peer name %s", ours, theirs);
+	run("/bin/ip link set %s netns %d", theirs, pid);
+	run("/bin/ip addr add 10.9.%d.1/24 dev %s", net, ours);
+	run("/bin/ip link set %s up", ours);
+	if (write(go[1], &c, 1) != 1)
+		die(theirs);
+	return pid;
+}
+
 /* ---- noise ---- */
 
-static void make_noise(bool reserved, bool endless, int64_t start)
-{
-	int64_t next = start, before;
+static int64_t noise_begin;
 
-	enter("noise", reserved, "rr");
-	for (;;) {
+static const char *noise_group(int number)
+{
+	static char name[16];
+
+	snprintf(name, sizeof(name), "noise%d", number);
+	return name;
+}
+
+static void endless(void)
+{
+	for (;;)
+		;
+}
+
+static void periodic(void)
+{
+	int64_t next = noise_begin, before;
+
+	for (;; next += NOISE_PERIOD) {
 		struct timespec ts = { next / SEC, next % SEC };
 
 		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
 			;
 		before = now(CLOCK_THREAD_CPUTIME_ID);
-		while (endless || now(CLOCK_THREAD_CPUTIME_ID) - before < NOISE_EACH)
+		while (now(CLOCK_THREAD_CPUTIME_ID) - before < NOISE_EACH)
 			;
-		next += NOISE_PERIOD_US * 1000;
 	}
 }
 
-/* Four tasks in a reservation; hogs in the root as well, if they are endless. */
+static int packet_socket(struct sockaddr_in *a)
+{
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+
+	*a = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(7001) };
+	inet_pton(AF_INET, "10.9.1.2", &a->sin_addr);
+	if (s < 0)
+		die("socket");
+	return s;
+}
+
+static void send_packets(void)
+{
+	static char data[1400];
+	struct sockaddr_in a;
+	int s = packet_socket(&a);
+
+	for (;;)
+		sendto(s, data, sizeof(data), 0, (void *)&a, sizeof(a));
+}
+
+static void take_packets(const struct point *p)
+{
+	static char data[1400];
+	struct sockaddr_in a;
+	int s = packet_socket(&a);
+
+	if (bind(s, (void *)&a, sizeof(a)))
+		die("bind");
+	enter(noise_group(0), p->nr_beside, "rr");
+	for (;;)
+		recv(s, data, sizeof(data), 0);
+}
+
+static pid_t make_noise(void (*task)(void), int number)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	if (number >= 0)
+		enter(noise_group(number), true, "rr");
+	task();
+	return 0;
+}
+
 static int noise(const struct point *p, pid_t *pids)
 {
-	bool endless = !strcmp(p->noise, "hogs"), reserved = p->runtime;
-	int64_t begin = now(CLOCK_MONOTONIC) + 10 * MS;
+	void (*task)(void) = !strcmp(p->noise, "periodic") ? periodic :
+			     !strcmp(p->noise, "packets") ? send_packets : endless;
 	int i, n = 0;
 
 	if (!strcmp(p->noise, "none"))
 		return 0;
-	if (reserved)
-		group("noise", NOISE_RUNTIME_US, NOISE_PERIOD_US);
-	for (i = 0; i < NR_NOISE + (endless && reserved); i++) {
-		pids[n] = fork();
-		if (!pids[n])
-			make_noise(reserved && i < NR_NOISE, endless, begin);
-		n++;
-	}
+	for (i = 0; i < p->nr_beside; i++)
+		group(noise_group(i), p->beside[i].runtime, p->beside[i].period);
+	if (task == send_packets)
+		pids[n++] = beyond("n0", "n1", 1, take_packets, p);
+	noise_begin = now(CLOCK_MONOTONIC) + 10 * MS;
+	/* One neighbour has several tasks, as the papers' has. */
+	for (i = 0; i < (p->nr_beside > 1 ? p->nr_beside : NR_NOISE); i++)
+		pids[n++] = make_noise(task, p->nr_beside ? i % p->nr_beside : -1);
+	if (p->nr_beside && task != periodic)
+		pids[n++] = make_noise(task, -1);
 	return n;
 }
 
 /* ---- a point ---- */
 
-static void server(const struct point *p, int ready, int go)
+static void server(const struct point *p)
 {
 	char *words[] = { "/load", "server", "--port", "7000", "--threads", p->cpus, NULL };
-	char c = 0;
 
-	if (unshare(CLONE_NEWNET))
-		die("unshare");
-	if (write(ready, &c, 1) != 1 || read(go, &c, 1) != 1)
-		die("pipe");
-	run("/bin/ip link set lo up");
-	run("/bin/ip addr add 10.9.0.2/24 dev s0");
-	run("/bin/ip link set s0 up");
 	if (p->delay)
 		run("/bin/tc qdisc add dev s0 root netem limit 100000 delay %ldus", p->delay);
 	enter("server", p->runtime, p->policy);
@@ -250,33 +348,20 @@ static void show(const char *path)
 static void measure(const struct point *p)
 {
 	const struct sched_param highest = { .sched_priority = 99 };
-	pid_t pid, client, pids[NR_NOISE + 1];
-	int ready[2], go[2], n, status;
+	pid_t pid, client, pids[MAX_GROUPS + 2];
+	int n, status;
 	int64_t begin;
-	char c = 0;
 
-	/* The server's process is made by what has no deadline. */
-	if (pipe(ready) || pipe(go))
-		die("pipe");
 	if (unshare(CLONE_NEWNET))
 		die("unshare");
 	if (p->runtime)
 		group("server", p->runtime, p->period);
-	pid = fork();
-	if (!pid)
-		server(p, ready[1], go[0]);
-	if (read(ready[0], &c, 1) != 1)
-		die("server");
 	run("/bin/ip link set lo up");
-	run("/bin/ip link add c0 type veth peer name s0");
-	run("/bin/ip link set s0 netns %d", pid);
-	run("/bin/ip addr add 10.9.0.1/24 dev c0");
-	run("/bin/ip link set c0 up");
+	/* The server's process is made by what has no deadline. */
+	pid = beyond("c0", "s0", 0, server, p);
 	if (p->link)
 		run("/bin/tc qdisc add dev c0 root tbf rate %ldbit burst 1514 latency 100ms",
 		    p->link);
-	if (write(go[1], &c, 1) != 1)
-		die("server");
 	usleep(100000);
 	n = noise(p, pids);
 	begin = now(CLOCK_MONOTONIC);
@@ -297,13 +382,21 @@ static void measure(const struct point *p)
 		show("/out");
 	if (v2 && p->runtime)
 		show("/cg/server/cpu.rt.stat");
-	if (p->runtime) {
+	if (p->runtime)
 		leave("server");
-		if (strcmp(p->noise, "none"))
-			leave("noise");
-	}
+	for (n = 0; n < p->nr_beside; n++)
+		leave(noise_group(n));
 	fflush(stdout);
 	_exit(status ? 1 : 0);
+}
+
+static void add_neighbour(struct point *p, const char *text)
+{
+	int i = p->nr_beside++;
+
+	if (i == MAX_GROUPS ||
+	    sscanf(text, "%ld/%ld", &p->beside[i].runtime, &p->beside[i].period) != 2)
+		die(text);
 }
 
 static void parse(char *line, struct point *p)
@@ -324,6 +417,8 @@ static void parse(char *line, struct point *p)
 			p->policy = value;
 		else if (!strcmp(*w, "noise"))
 			p->noise = value;
+		else if (!strcmp(*w, "beside"))
+			add_neighbour(p, value);
 		else if (!strcmp(*w, "cpus"))
 			p->cpus = value;
 		else if (!strcmp(*w, "runtime"))

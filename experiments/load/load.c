@@ -9,6 +9,12 @@
  *        [--work-is exponential|constant] [--size BYTES]
  *        [--size-is exponential|constant] [--seed N]
  *        [--deadline US] [--patience S]
+ *   load client --to ADDRESS --port PORT --trace FILE
+ *        [--deadline US] [--patience S]
+ *
+ * A trace has a line for each request: when it is to be sent, counted from the
+ * beginning, and its CPU time, both in ns, and its size in bytes if that is not
+ * 128. So "awk 'NF == 6 {print $2, $5, $6}'" makes a trace of what a client printed.
  *
  * UDP. A request is a train of datagrams that each fit into an Ethernet frame;
  * its size counts their headers. It is there with its last datagram, and lost
@@ -50,6 +56,8 @@
 #define MAX_COUNT 10000000
 #define MAX_SIZE (1 << 20)
 #define MAX_THREADS 64
+#define MAX_WORK (100 * SEC)
+#define MAX_TIME (86400 * SEC)
 #define DEADLINE 6	/* SCHED_DEADLINE */
 /* experiments/distwalk/load.c has others. */
 #ifndef SERVE
@@ -63,6 +71,8 @@ struct request {
 	int64_t work_ns;
 };
 
+#define MIN_SIZE (HEADERS + (int)sizeof(struct request))
+
 struct answer {
 	uint32_t magic, number;
 	int64_t service_ns;
@@ -74,7 +84,7 @@ struct sample {
 };
 
 struct options {
-	const char *to;
+	const char *to, *trace;
 	long port, threads, count, deadline_us, patience_s;
 	double rate, work, size;
 	bool work_constant, size_constant;
@@ -297,8 +307,8 @@ static struct sample *draw(const struct options *o)
 			size = exponential(&sizes, o->size);
 		if (size > MAX_SIZE)
 			size = MAX_SIZE;
-		if (size < HEADERS + sizeof(struct request))
-			size = HEADERS + sizeof(struct request);
+		if (size < MIN_SIZE)
+			size = MIN_SIZE;
 		x[i].intended = t;
 		x[i].work = ceil(work);
 		x[i].size = lround(size);
@@ -306,11 +316,63 @@ static struct sample *draw(const struct options *o)
 	return x;
 }
 
+static void refuse_line(const char *path, long line, const char *why)
+{
+	fprintf(stderr, "load: --trace %s: line %ld: %s\n", path, line, why);
+	exit(2);
+}
+
+static struct sample *read_trace(const struct options *o, long *count)
+{
+	FILE *file = fopen(o->trace, "r");
+	struct sample *x = NULL;
+	long long before = 0;
+	char *line = NULL;
+	size_t room = 0;
+	long n = 0;
+
+	if (!file)
+		refuse("--trace", o->trace, strerror(errno));
+	for (; getline(&line, &room, file) >= 0; n++) {
+		long long when, work, size = o->size;
+		int end = 0, fields;
+
+		fields = sscanf(line, "%lld %lld %n%lld %n", &when, &work, &end, &size, &end);
+		if (fields < 2 || line[end])
+			refuse_line(o->trace, n + 1, "not \"INSTANT_NS CPU_TIME_NS [BYTES]\"");
+		if (when < before || when > MAX_TIME)
+			refuse_line(o->trace, n + 1, "the instant is before the one in front "
+				    "of it, or later than a day");
+		if (work < 0 || work > MAX_WORK)
+			refuse_line(o->trace, n + 1, "the CPU time is not from 0 to 100 s");
+		if (size < MIN_SIZE || size > MAX_SIZE)
+			refuse_line(o->trace, n + 1, "the size is not that of a request");
+		if (n == MAX_COUNT)
+			refuse_line(o->trace, n + 1, "too many requests");
+		/* Twice as much room at each power of two. */
+		if (!(n & (n - 1)))
+			x = realloc(x, (n ? 2 * n : 1) * sizeof(*x));
+		if (!x)
+			fail("memory");
+		x[n] = (struct sample){ .intended = when, .work = work, .size = size };
+		before = when;
+	}
+	if (ferror(file))
+		fail(o->trace);
+	if (!n)
+		refuse("--trace", o->trace, "it has no requests");
+	free(line);
+	fclose(file);
+	*count = n;
+	return x;
+}
+
 static void ask(const struct options *o)
 {
 	struct sockaddr_in there = address(o->to, o->port);
-	struct sample *x = draw(o);
-	long i, got = 0, all = o->count;
+	long count = o->count;
+	struct sample *x = o->trace ? read_trace(o, &count) : draw(o);
+	long i, got = 0, all = count;
 	int64_t start, offset, end;
 	int s = udp(), on = 1;
 
@@ -407,12 +469,14 @@ int main(int argc, char **argv)
 			refuse(k, v, "no option of the server");
 		else if (!strcmp(k, "--to"))
 			o.to = v;
+		else if (!strcmp(k, "--trace"))
+			o.trace = v;
 		else if (!strcmp(k, "--count"))
 			o.count = whole(k, v, 1, MAX_COUNT);
 		else if (!strcmp(k, "--rate"))
 			o.rate = number(k, v, 1e-3, 1e6);
 		else if (!strcmp(k, "--work"))
-			o.work = number(k, v, 0, 1e11);
+			o.work = number(k, v, 0, MAX_WORK);
 		else if (!strcmp(k, "--work-is"))
 			o.work_constant = constant(k, v);
 		else if (!strcmp(k, "--size"))
@@ -434,9 +498,11 @@ int main(int argc, char **argv)
 		SERVE(o.port, o.threads);
 	if (!o.to)
 		refuse("--to", "", "it is missing");
-	if (!o.count)
+	if (o.trace && (o.count || o.rate || o.work))
+		refuse("--trace", o.trace, "neither --count, --rate nor --work goes with it");
+	if (!o.trace && !o.count)
 		refuse("--count", "", "it is missing");
-	if (!o.rate)
+	if (!o.trace && !o.rate)
 		refuse("--rate", "", "it is missing");
 	ASK(&o);
 	return 0;

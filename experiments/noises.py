@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is beside a server: tasks, and the reservations that they have.
+
+experiments/guest/init.c starts the tasks. The papers' noise reserves the same
+whatever the server has. The others are what the theorem of
+nova_rt/model/supply.py allows at most: neighbours that are always busy and
+leave nothing of the CPU, with periods that put their deadlines before those of
+the server as often as can be.
+"""
+
+from collections.abc import Callable, Iterator
+import dataclasses
+
+from nova_rt.reservation import Reservation
+
+#: What a CPU can reserve, in ppm: the fair server has the rest.
+CEILING_PPM = 950_000
+#: EDGE 2019, section IV: four tasks of 6 ms every 100 ms.
+_PAPER = Reservation(24_000, 100_000)
+#: Periods of many neighbours in those of the server, taken in turn; the
+#: second is a microsecond shorter.
+_PERIODS = (0.5, 1, 1, 2, 5)
+_EACH_PPM = 50_000
+
+Neighbours = tuple[Reservation, ...]
+
+
+def _fill(period_us: int, free_ppm: int) -> Neighbours:
+    """One neighbour that has all that is free."""
+    runtime_us = period_us * free_ppm // 10**6
+    return (Reservation(runtime_us, period_us),) if runtime_us else ()
+
+
+def _many(server: Reservation, free_ppm: int) -> Iterator[Reservation]:
+    """As many neighbours of a twentieth of the CPU as are admitted."""
+    for number in range(free_ppm // _EACH_PPM):
+        which = number % len(_PERIODS)
+        period_us = int(server.period_us * _PERIODS[which]) - (which == 1)
+        yield from _fill(period_us, _EACH_PPM)
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """One kind of noise.
+
+    :ivar words: what is beside the server
+    :ivar tasks: of experiments/guest/init.c
+    :ivar reserved: the neighbours of a server with this reservation, when so
+        many ppm of the CPU are free
+    :ivar longer: their periods are longer than the server's, so that it has
+        its runtime first, as if it were alone
+    :ivar busy: they always have something to do
+    :ivar plain: it can be beside a server without a reservation, without one
+    """
+
+    words: str
+    tasks: str
+    reserved: Callable[[Reservation, int], Neighbours]
+    longer: bool = False
+    busy: bool = True
+    plain: bool = False
+
+
+KINDS = {
+    'periodic': Noise(
+        'periodic tasks', 'periodic', lambda *_: (_PAPER,),
+        longer=True, busy=False, plain=True,
+    ),
+    'hogs': Noise(
+        'endless tasks', 'endless', lambda *_: (_PAPER,),
+        longer=True, plain=True,
+    ),
+    'equal': Noise(
+        'a busy neighbour of the same period', 'endless',
+        lambda server, free_ppm: _fill(server.period_us, free_ppm),
+    ),
+    'shorter': Noise(
+        'a busy neighbour of a shorter period', 'endless',
+        lambda server, free_ppm: _fill(server.period_us - 1, free_ppm),
+    ),
+    'many': Noise(
+        'as many busy neighbours as are admitted', 'endless',
+        lambda server, free_ppm: tuple(_many(server, free_ppm)),
+    ),
+    'packets': Noise(
+        'floods of packets', 'packets', lambda *_: (_PAPER,),
+        longer=True, busy=False, plain=True,
+    ),
+}  # fmt: skip
+NONE = 'none'
+
+
+def beside(kind: str, server: Reservation | None) -> Neighbours:
+    """Return the reservations of a kind of noise.
+
+    :param kind: of :data:`KINDS`, or :data:`NONE`
+    :param server: None for a server without a reservation
+    """
+    if kind == NONE or server is None:
+        return ()
+    return KINDS[kind].reserved(server, CEILING_PPM - server.ppm)
