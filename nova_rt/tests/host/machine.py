@@ -303,3 +303,22 @@ class MachineTestCase(base.BaseTestCase):
                 f'needs a kernel with the interface {kind.interface.name}'
             )
         self.machine = self.useFixture(self.MACHINE())
+
+
+class MountHelperMixin:
+    """What the helper that mounts does to a container, in this process."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(
+            fixtures.MockPatchObject(
+                nova_rt.privsep.mount_pctxt, 'client_mode', False
+            )
+        )
+        self.group = self.machine.top / 'web'
+        self.machine.make_group(self.group)
+
+    def fails(self, number, called, controller):
+        """A function refuses a process with this errno."""
+        err = self.assertRaises(OSError, called, controller)
+        self.assertEqual(number, err.errno, str(err))
