@@ -5,39 +5,31 @@ Nova calls them at microversion 2.86 and later, one key at a time, and
 refuses ``rt:`` keys that none of them names.
 """
 
-from nova import exception as nova_exception
+from collections.abc import Callable
+
 from nova.api.validation.extra_specs import base
 import nova.conf
 
-from nova_rt import bounds, exception, extra_specs
+from nova_rt import bounds, extra_specs
+from nova_rt.api.validation.extra_specs import judged
 import nova_rt.conf
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)
 
 
-class RTExtraSpecValidator(base.ExtraSpecValidator):
-    """Validator that lets nova_rt's own table judge the value."""
+def _check(spec: extra_specs.Spec) -> Callable[[str, str], None]:
+    """The check of a spec, within the bounds that hold when it is called."""
 
-    def __init__(self, spec: extra_specs.Spec) -> None:
-        super().__init__(spec.key, spec.text, {'type': str})
-        self._spec = spec
+    def check(_: str, value: str) -> None:
+        bounds.Bounds.from_options(CONF.nova_rt).check_value(spec, value)
 
-    def validate(self, name: str, value: str | float) -> None:
-        """Judge one pair.
-
-        :param value: numbers reach a validator as JSON numbers
-        :raises nova.exception.ValidationError: with our message
-        """
-        allowed = bounds.Bounds.from_options(CONF.nova_rt)
-        try:
-            allowed.check_value(self._spec, str(value))
-        except exception.InvalidRequest as err:
-            raise nova_exception.ValidationError(
-                f'Validation failed; extra spec {name}: {err}'
-            ) from err
+    return check
 
 
 def register() -> list[base.ExtraSpecValidator]:
     """The validators, one for each entry of the table, for nova-api."""
-    return [RTExtraSpecValidator(spec) for spec in extra_specs.SPECS.values()]
+    return [
+        judged.JudgedValidator(spec.key, spec.text, _check(spec))
+        for spec in extra_specs.SPECS.values()
+    ]
