@@ -2,18 +2,22 @@
 """Measure some points with distwalk, the papers' own load, and with ours.
 
     python -m experiments.distwalk [--source DIR] [--output DIR]
-    python -m experiments.distwalk --lab [COUNT] [--source DIR]
+    python -m experiments.distwalk --lab [COUNT] [--noise] [--source DIR]
 
 Both send the same requests at the same instants to the HCBS guest: those of a
 small figure of EDGE 2019 without a link. With --lab they send COUNT of them,
 or 10,000, to containers of the lab, which has to be up, and only those for
-half of a CPU: stock Linux sums reservations over the host. distwalk is
+half of a CPU: stock Linux sums reservations over the host. With --noise they
+do so at one point, alone and beside four endless tasks of a plain container on
+the same CPU, while the virtual switch runs before those tasks, and while it is
+an ordinary process beside them. distwalk is
 compiled from its public source, which is fetched if it is not there. Without
 it, this says so and ends with EX_UNAVAILABLE. It is under the GNU GPL, and no
 part of this project.
 """
 
 import argparse
+from collections.abc import Iterator
 import dataclasses
 import os
 import pathlib
@@ -31,6 +35,7 @@ PUBLIC = 'https://github.com/tomcucinotta/distwalk'
 COMMIT = '9b00acca58dc9682be2eb92cc1f3a62598e92738'
 PROGRAMS = ('dw_node', 'dw_client')
 FIGURE = 'edge19-fig4ac'
+HOGS = 4
 
 
 class Unavailable(Exception):
@@ -91,6 +96,33 @@ def measure_in_lab(load: guest.Load, count: int) -> list[evaluate.Result]:
     return command.measure(figure, 'small', paths.RESULTS, source)
 
 
+def measure_noise(load: guest.Load, name: str, count: int) -> Iterator[str]:
+    """Measure what noise does to a server, with the switch before it and not.
+
+    :param name: of the load
+    :returns: lines for people
+    """
+    point = description.Point(bandwidth=0.5, ldr=0.5)
+    task = guest.Task('noise', point, evaluate.SKIPPED + count, command.SEED)
+    for ahead in (True, False):
+        alone, beside = (
+            evaluate.Numbers.of(
+                containers.run(
+                    [task], load, containers.Conditions(hogs, ahead)
+                )['noise'].response_ns[evaluate.SKIPPED :]
+            )
+            for hogs in (0, HOGS)
+        )
+        yield (
+            f'{name}, the switch {"before" if ahead else "beside"} the noise:'
+            f' mean {alone.mean_s * 1e3:.3f} and {beside.mean_s * 1e3:.3f} ms'
+            f' ({beside.mean_s / alone.mean_s:.2f}), p99'
+            f' {alone.percentile_s * 1e3:.3f} and'
+            f' {beside.percentile_s * 1e3:.3f} ms'
+            f' ({beside.percentile_s / alone.percentile_s:.2f})'
+        )
+
+
 def line(ours: evaluate.Result, theirs: evaluate.Result) -> str:
     """A point, measured by both."""
     words = []
@@ -105,10 +137,10 @@ def line(ours: evaluate.Result, theirs: evaluate.Result) -> str:
     )
 
 
-def main() -> int:
-    """Run the command.
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line.
 
-    :returns: the exit code
+    :param words: those of this program by default
     """
     parser = argparse.ArgumentParser(
         prog='python -m experiments.distwalk',
@@ -135,25 +167,56 @@ def main() -> int:
         metavar='COUNT',
         help="in the lab's containers, so many requests",
     )
-    options = parser.parse_args()
-    if options.lab is not None:
-        if options.output is not None:
-            parser.error('--output belongs to the guest, not to --lab')
-        if options.lab < 1:
-            parser.error('COUNT is at least 1')
+    parser.add_argument(
+        '--noise',
+        action='store_true',
+        help='beside endless tasks; with --lab',
+    )
+    options = parser.parse_args(words)
+    if options.lab is None and options.noise:
+        parser.error('--noise belongs to --lab')
+    if options.lab is not None and options.output is not None:
+        parser.error('--output belongs to the guest, not to --lab')
+    if options.lab is not None and options.lab < 1:
+        parser.error('COUNT is at least 1')
+    return options
+
+
+def report(options: argparse.Namespace) -> Iterator[str]:
+    """Measure what is asked for.
+
+    :returns: lines for people
+    :raises Unavailable: if there is no distwalk
+    :raises Failed: if the guest did not measure
+    :raises LabError: if the lab did not
+    """
+    theirs = build(options.source)
+    if options.noise:
+        yield from measure_noise(guest.OURS, 'ours', options.lab)
+        yield from measure_noise(theirs, 'distwalk', options.lab)
+        return
+    output = options.output or paths.RESULTS / 'experiments'
+    found = [
+        measure_in_lab(load, options.lab)
+        if options.lab
+        else measure(load, output / 'cache')
+        for load in (guest.OURS, theirs)
+    ]
+    for pair in zip(*found, strict=True):
+        yield line(*pair)
+
+
+def main() -> int:
+    """Run the command.
+
+    :returns: the exit code
+    """
+    options = arguments()
     if options.lab and not namespace.inside():
         return servers.again('experiments.distwalk')
-    output = options.output or paths.RESULTS / 'experiments'
     try:
-        theirs = build(options.source)
-        found = [
-            measure_in_lab(load, options.lab)
-            if options.lab
-            else measure(load, output / 'cache')
-            for load in (guest.OURS, theirs)
-        ]
-        for pair in zip(*found, strict=True):
-            print(line(*pair))
+        for text in report(options):
+            print(text, flush=True)
     except Unavailable as err:
         print(f'distwalk: skipped, {err}')
         return os.EX_UNAVAILABLE

@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 import contextlib
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -17,10 +18,25 @@ from lab.measure import container, network, rtprobe
 _PORT = 7000
 #: Where the programs are in a container; it becomes their /.
 _PLACE = '/experiment'
+_NOISE_S = 3600
+
+
+@dataclasses.dataclass(frozen=True)
+class Conditions:
+    """What else is there while a point is measured.
+
+    :ivar hogs: endless tasks of a plain container on the server's CPU
+    :ivar ahead: the virtual switch runs before them, on the client's CPU
+    """
+
+    hogs: int = 0
+    ahead: bool = True
 
 
 def run(
-    tasks: Sequence[guest.Task], load: guest.Load
+    tasks: Sequence[guest.Task],
+    load: guest.Load,
+    conditions: Conditions = Conditions(),
 ) -> dict[str, samples.Run]:
     """Measure points, each with a server of its own.
 
@@ -42,9 +58,22 @@ def run(
                 f'{point.runtime_us}/{point.period_us}',
                 network=True,
             )
-            found[task.name] = _ask(server, tree, task)
+            if conditions.hogs:
+                noise = ours.boot('noise', network=True)
+                _begin_noise(noise, server, conditions.hogs)
+            found[task.name] = _ask(server, tree, task, conditions.ahead)
             ours.delete()
     return found
+
+
+def _begin_noise(noise: Any, server: Any, hogs: int) -> None:
+    """Keep the CPU of a server busy."""
+    beside = container.Container.of(server.id)
+    assert beside is not None
+    (cpu,) = beside.cpus()
+    probe = rtprobe.Probe(servers.address(noise))
+    probe.wait()
+    probe.hog('other', cpu=cpu, seconds=_NOISE_S, count=hogs)
 
 
 def _tree(load: guest.Load, root: pathlib.Path) -> pathlib.Path:
@@ -74,7 +103,9 @@ def _copy(tree: pathlib.Path, found: container.Container) -> None:
         raise LabError(f'the programs were not copied: {done.stderr.strip()}')
 
 
-def _ask(server: Any, tree: pathlib.Path, task: guest.Task) -> samples.Run:
+def _ask(
+    server: Any, tree: pathlib.Path, task: guest.Task, ahead: bool
+) -> samples.Run:
     """Start a load in a container, and its client beside it."""
     found = container.Container.of(server.id)
     if not found:
@@ -93,7 +124,7 @@ def _ask(server: Any, tree: pathlib.Path, task: guest.Task) -> samples.Run:
     answering = ['/load', 'server', '--port', str(_PORT)]
     with (
         servers.inside(found, answering, ('--rr', '1'), cpu, _PLACE),
-        network.ahead(other),
+        network.ahead(other) if ahead else contextlib.nullcontext(),
     ):
         done = subprocess.run(
             asking, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -6,6 +6,7 @@ kernel of its own; `make experiments` measures.
 """
 
 import dataclasses
+import io
 import json
 import math
 import pathlib
@@ -537,6 +538,20 @@ class DistwalkTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as name:
             source = guest.HERE / 'distwalk/load.c'
             guest.compile_c(source, pathlib.Path(name) / 'load')
+
+    def test_refused_options(self):
+        for wrong in (
+            ['--noise'], ['--lab', '0'], ['--lab', 'x'],
+            ['--lab', '5', '--output', 'x'],
+        ):  # fmt: skip
+            with (
+                self.subTest(wrong),
+                mock.patch('sys.stderr', io.StringIO()) as err,
+                self.assertRaises(SystemExit) as ended,
+            ):
+                distwalk.arguments(wrong)
+            self.assertEqual(2, ended.exception.code)
+            self.assertIn('error: ', err.getvalue())
 
     def test_without_distwalk(self):
         with tempfile.TemporaryDirectory() as name:
