@@ -49,8 +49,8 @@ bench-reports: venv ## Measure database, conductor and exporter; 20 minutes
 	@$(PY) bench/exporter.py \
 		--output $(NOVA_RT_LAB)/results/bench/exporter.json
 
-model: venv ## Hold the model against the HCBS kernel at 11 points
-	@$(CHECK) --full model
+model: venv ## Hold the model against the HCBS kernel at 13 points
+	@$(CHECK) model
 
 experiments: venv ## Measure the papers' figures at a few points, 10 minutes
 	@$(PY) -m experiments run small
@@ -85,8 +85,8 @@ host: venv ## Run the tests on this machine's own kernel files
 kernel: venv ## Build the HCBS kernel and run some of every group of its tests
 	@$(CHECK) kernel
 
-kernel-tested: ## Note in kernel/tested.toml that this kernel has passed here
-	@$(CHECK) --note-kernel
+kernel-tested: ## Note in kernel/tested.toml that kernel and model have passed
+	@$(CHECK) --note-tested
 
 e2e: venv ## Run the end-to-end tests on the lab
 	@$(CHECK) e2e

@@ -10,7 +10,7 @@ stopped, for the same tree. A part that fails does not keep the others from
 running. The exit code is 0 if all passed.
 
 Other calls: --shown (what the long form has shown, and what has changed
-since), --unstable (tests that passed in their second run only), --note-kernel
+since), --unstable (tests that passed in their second run only), --note-tested
 and --note-full (write kernel/tested.toml and tools/gate/shown.toml, for other
 machines).
 """
@@ -472,7 +472,7 @@ def main(words: list[str]) -> int:
     parser.add_argument('--full', action='store_true')
     parser.add_argument('--shown', action='store_true')
     parser.add_argument('--unstable', action='store_true')
-    parser.add_argument('--note-kernel', action='store_true')
+    parser.add_argument('--note-tested', action='store_true')
     parser.add_argument('--note-full', action='store_true')
     parser.add_argument('names', nargs='*', metavar='PART')
     options = parser.parse_args(words)
@@ -483,8 +483,8 @@ def main(words: list[str]) -> int:
     # As an interrupt from the keyboard: the part that runs is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        if options.note_kernel:
-            print(records.note_kernel())
+        if options.note_tested:
+            print(records.note_tested())
             return 0
         if options.note_full:
             print(records.note_full())

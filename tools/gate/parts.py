@@ -64,7 +64,8 @@ class Part:
     :ivar inputs: the files and directories that decide its result; none if
         the gate runs it whatever was recorded
     :ivar in_ci: it runs in CI whatever was recorded
-    :ivar portable: the machine is none of its inputs
+    :ivar portable: the machine is none of its inputs; kernel/tested.toml has
+        its last green run
     :ivar at_least: fewer tests than that are a failure
     """
 
@@ -151,6 +152,12 @@ _PACKAGE = ('nova_rt', 'etc', 'tools/gate/lists', *_PYTHON)
 _CLOUD = ('lab', 'tempest_plugin', 'tools/bootstrap.sh', *_PACKAGE)
 _KERNEL = ('kernel/base', 'kernel/config', 'kernel/patches',
            'kernel/scripts', 'kernel/tests', 'kernel/Makefile')  # fmt: skip
+_MODELS = (
+    'kernel/base', 'kernel/config', 'kernel/patches', 'kernel/scripts',
+    'kernel/tests/tools', 'kernel/Makefile', 'experiments', 'lab/paths.py',
+    'lab/measure/distribution.py', 'nova_rt/model', 'nova_rt/exception.py',
+    'nova_rt/reservation.py', 'constraints.txt',
+)  # fmt: skip
 _EVERYTHING = ('.',)
 
 _STYLE = Part(
@@ -192,6 +199,13 @@ _SOURCE = other('kernel/scripts/fetch.sh', without='no source')
 _GUESTS = other('make -C kernel packages')
 # In QEMU under a virtual clock, so that no other load matters. What was built
 # is kept under /var/lib/nova-rt-kernel.
+_MODEL = Part(
+    "the papers' model on the HCBS kernel",
+    600,
+    [_SOURCE, _GUESTS, other('python -m experiments run check')],
+    _MODELS,
+    portable=True,
+)
 _E2E = 'exec stestr --test-path=./lab/tests run --serial'
 
 GATE = {
@@ -230,6 +244,7 @@ GATE = {
         portable=True,
         at_least=30,
     ),
+    'model': _MODEL,
     'e2e': Part(
         'the whole cloud',
         600,
@@ -345,18 +360,7 @@ FULL = {
         1200,
         [_SOURCE, _GUESTS, other('make -C kernel layer')],
     ),
-    'model': Part(
-        "the papers' model on the HCBS kernel",
-        1200,
-        [
-            _SOURCE,
-            _GUESTS,
-            other(
-                'python -m experiments run check --output '
-                f'{places.LOGS / "experiments"}'
-            ),
-        ],
-    ),
+    'model': _MODEL,
     **{
         f'property-{seed}': Part(
             'random operations',

@@ -2,8 +2,8 @@
 """What was shown green, of which content, and what was unstable.
 
 A line of JSON each run, in $NOVA_RT_GREEN (default /var/lib/nova-rt-green).
-The kernel's last green run is in kernel/tested.toml as well, so that a fresh
-machine need not build an unchanged kernel.
+The last green runs of what takes a kernel are in kernel/tested.toml as well,
+so that a fresh machine need not build an unchanged one.
 """
 
 import collections
@@ -182,46 +182,59 @@ def shown(name: str, part: parts.Part) -> Shown | None:
             return Shown(
                 run['at'][:10], found['counts'], f'commit {run["commit"][:12]}'
             )
-    if name == 'kernel':
-        return _tested(wanted)
-    return None
-
-
-def _tested(wanted: str) -> Shown | None:
-    try:
-        found = tomllib.loads(places.TESTED.read_text())
-    except FileNotFoundError:
-        return None
-    if found['key'] != wanted:
+    found = _tested().get(name, {})
+    if found.get('key') != wanted:
         return None
     return Shown(str(found['date']), found['counts'], places.TESTED.name)
 
 
-def note_kernel() -> str:
-    """Write kernel/tested.toml from the record of the kernel as it is.
+def _tested() -> dict[str, dict[str, Any]]:
+    with contextlib.suppress(FileNotFoundError):
+        return tomllib.loads(places.TESTED.read_text())
+    return {}
+
+
+def note_tested() -> str:
+    """Write kernel/tested.toml: what has passed of the kernel as it is.
 
     :return: what is said of it
-    :raises LookupError: if no green run of it is recorded
+    :raises LookupError: if no green run of one of the parts is recorded, here
+        or in the file
     """
-    part = parts.GATE['kernel']
-    for run in reversed(runs()):
-        found = run.get('parts', {}).get('kernel', {})
-        if found.get('key') == key(part) and found['word'] == 'passed':
-            break
-    else:
-        raise LookupError('no green run of this kernel is recorded here')
-    counts = ', '.join(f'{k} = {n}' for k, n in found['counts'].items())
-    places.TESTED.write_text(
+    text = (
         '# SPDX-License-Identifier: Apache-2.0\n'
-        '# The last green run of `make kernel`. `python -m tools.check '
-        '--note-kernel`\n# writes this; the gate builds no kernel as long as '
-        'the key fits.\n'
-        f'key = "{found["key"]}"\n'
-        f'date = {run["at"][:10]}\n'
-        f'seconds = {round(found["seconds"])}\n'
-        f'counts = {{ {counts} }}\n'
+        '# The last green runs of `make kernel` and `make model`. `make '
+        'kernel-tested`\n# writes this; the gate builds no kernel as long as '
+        'the keys fit.\n'
     )
-    return f'{places.TESTED}: {run["at"][:10]}, {counts}'
+    lines = []
+    for name, part in parts.GATE.items():
+        if part.portable:
+            found = _last_green(name, key(part))
+            counts = ', '.join(
+                f'{k} = {n}' for k, n in found['counts'].items()
+            )
+            text += (
+                f'\n[{name}]\n'
+                f'key = "{found["key"]}"\n'
+                f'date = {found["date"]}\n'
+                f'seconds = {round(found["seconds"])}\n'
+                f'counts = {{ {counts} }}\n'
+            )
+            lines.append(f'{name}: {found["date"]}, {counts}')
+    places.TESTED.write_text(text)
+    return '\n'.join([str(places.TESTED), *lines])
+
+
+def _last_green(name: str, wanted: str) -> dict[str, Any]:
+    for run in reversed(runs()):
+        found = run.get('parts', {}).get(name, {})
+        if found.get('key') == wanted and found['word'] == 'passed':
+            return {'date': run['at'][:10], **found}
+    found = _tested().get(name, {})
+    if found.get('key') != wanted:
+        raise LookupError(f'no green run of this {name} is recorded here')
+    return dict(found)
 
 
 def parts_of(wanted: str, form: str) -> set[str]:

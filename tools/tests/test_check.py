@@ -340,19 +340,32 @@ class RecordsTest(CheckTestCase):
             self.assertRegex(line, rf'^{name} +20\S+  {commit} +0 s  ')
 
     def test_kernel_that_passed_on_another_machine(self):
-        table = self._table('kernel', portable=True)
+        table = {
+            **self._table('kernel', portable=True),
+            **self._table('model', portable=True),
+            **self._table('unit'),
+        }
         with mock.patch.object(parts, 'GATE', table):
-            with self.assertRaises(LookupError):
-                records.note_kernel()
-            self.run_check(table)
-            records.note_kernel()
+            with self.assertRaisesRegex(LookupError, 'this kernel'):
+                records.note_tested()
+            self.run_check(table, 'kernel')
+            with self.assertRaisesRegex(LookupError, 'this model'):
+                records.note_tested()
+            self.run_check(table, 'model')
+            self.assertNotIn('unit', records.note_tested())
+            shutil.rmtree(self.top / 'green')
+            # One that ran elsewhere stays.
+            self.run_check(table, 'model')
+            records.note_tested()
         shutil.rmtree(self.top / 'green')
+        before = self._runs()
         _, lines = self.run_check(table)
-        self.assertEqual(1, self._runs())
-        self.assertIn('tested.toml', self.row(lines, 'kernel'))
+        self.assertEqual(before + 1, self._runs())
+        for name in ('kernel', 'model'):
+            self.assertIn('tested.toml', self.row(lines, name))
         self.input.write_text('two')
         self.run_check(table)
-        self.assertEqual(2, self._runs())
+        self.assertEqual(before + 4, self._runs())
 
     def test_a_record_that_is_cut_off(self):
         self.run_check(self._table())
