@@ -20,8 +20,6 @@ _REQUESTS = spec_values.Number(3_100, 10_000_000)
 _SEED = spec_values.Number(0, 10**9)
 # Neighbours take ten times as long to simulate.
 _ALONE, _BESIDE = 1_000_000, 100_000
-# Of each batch, so many beyond a percentile, or it is an accident.
-_BEYOND = 5
 
 
 class Simulate(question.Question):
@@ -155,11 +153,11 @@ class Simulate(question.Question):
                 expected.gap_s,
             ),
         }  # fmt: skip
-        batch = len(come) // (confidence.BATCHES + 1)
+        highest = confidence.highest_fraction(len(come))
         for each in _PERCENTILES:
             name = f'p{units.tell_percentile(each)}'
             said[name] = None
-            if batch * (1 - each) >= _BEYOND:
+            if each <= highest:
                 said[name] = _beside(
                     confidence.percentile(times_s, each, confidence.T_95),
                     model.percentile_s(rate_per_s, expected.bandwidth, each),

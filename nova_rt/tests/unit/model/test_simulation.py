@@ -294,6 +294,14 @@ class ConfidenceTest(base.BaseTestCase):
         found = confidence.Estimate(5.0, 2.0)
         self.assertEqual((3.0, 7.0), (found.low, found.high))
 
+    def test_highest_percentile(self):
+        """Five values beyond it in each batch."""
+        for count, wanted in ((3100, 0.95), (31_000, 0.995), (31_030, 0.995)):
+            self.assertEqual(wanted, confidence.highest_fraction(count))
+        self.assertRaises(
+            exception.InvalidQuantity, confidence.highest_fraction, 3099
+        )
+
     def test_too_few(self):
         self.assertRaises(
             exception.InvalidQuantity, confidence.mean, numpy.ones(3099)
