@@ -206,18 +206,12 @@ def models(
 def through_link_ns(
     arrivals_ns: Nanoseconds, sizes_bytes: Nanoseconds, bit_per_s: int
 ) -> Nanoseconds:
-    """When the last frame of each request leaves the token bucket.
-
-    With tokens for B bytes, a frame leaves B/sigma before a queue without
-    tokens would have sent it, but not before it came.
-    """
+    """When the last frame of each request leaves the token bucket."""
     if not bit_per_s:
         return arrivals_ns
     times_ns = numpy.ceil(sizes_bytes * 8e9 / bit_per_s).astype(numpy.int64)
-    sent_ns = simulation.fifo_ns(arrivals_ns, times_ns)
     ahead_ns = int(BURST_BYTES * 8e9 / bit_per_s)
-    found: Nanoseconds = numpy.maximum(arrivals_ns, sent_ns - ahead_ns)
-    return found
+    return simulation.through_link_ns(arrivals_ns, times_ns, ahead_ns)
 
 
 def _bucket_s(point: Point) -> float:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler itself, simulated: a hard CBS as in SCHED_DEADLINE."""
 
+import heapq
 import random
 
 import numpy
 
 from nova_rt import exception
+from nova_rt.model import inputs
 from nova_rt.model.schedule import Nanoseconds, Position
 from nova_rt.model.supply import NS_PER_US
 from nova_rt.reservation import Reservation
@@ -65,13 +67,28 @@ class DeadlineServer:
         :param works_ns: CPU times of at least 1
         :returns: times, as many as requests
         """
+        return self.fifo_many_ns(arrivals_ns, works_ns, 1)
+
+    def fifo_many_ns(
+        self, arrivals_ns: Nanoseconds, works_ns: Nanoseconds, cpus: int
+    ) -> Nanoseconds:
+        """The same for several CPUs that share one queue.
+
+        Each CPU has such a server. A request goes to the CPU that is free
+        first, of several to the one with the lowest number, and stays there.
+
+        :param cpus: number of them
+        :returns: times, as many as requests
+        """
+        inputs.whole('the number of CPUs', cpus)
         runtime, period = self._runtime, self._period
-        budget, deadline = 0, -1
-        now = -1
+        # When each is free, its number, and the budget and deadline it has.
+        free = [(-1, cpu, 0, -1) for cpu in range(cpus)]
         done = []
         for arrival, work in zip(
             arrivals_ns.tolist(), works_ns.tolist(), strict=True
         ):
+            now, cpu, budget, deadline = free[0]
             if arrival > now:
                 # It was idle, and wakes up.
                 now = arrival
@@ -93,5 +110,6 @@ class DeadlineServer:
                 deadline = now + period
                 now += self._delay(period - runtime) + more
                 budget = runtime - more
+            heapq.heapreplace(free, (now, cpu, budget, deadline))
             done.append(now)
         return numpy.array(done, dtype=numpy.int64)

@@ -22,6 +22,8 @@ BATCHES = 30
 T_999 = 3.6594
 #: The same for 95 %.
 T_95 = 2.0452
+# Of each batch, so many values are beyond a percentile, or it is an accident.
+_BEYOND = 5
 
 Numbers = numpy.typing.NDArray[numpy.float64 | numpy.int64]
 
@@ -62,16 +64,32 @@ def estimate(
     :returns: the statistic with its interval
     :raises InvalidQuantity: for fewer than 3100 values
     """
-    length = len(values) // (BATCHES + 1)
-    if length < 100:
-        raise exception.InvalidQuantity(
-            f'{len(values)} values are too few: there must be at least '
-            f'{100 * (BATCHES + 1)}'
-        )
+    length = _length(len(values))
     used = values[len(values) - BATCHES * length :].reshape(BATCHES, length)
     found = numpy.array([of(batch) for batch in used])
     spread = float(found.std(ddof=1)) / math.sqrt(BATCHES)
     return Estimate(float(found.mean()), t * spread)
+
+
+def highest_fraction(count: int) -> float:
+    """The highest percentile of which a run says something.
+
+    :param count: values in the run
+    :returns: such as 0.995: at least five values of each batch are beyond it
+    :raises InvalidQuantity: for fewer than 3100 values
+    """
+    return 1 - _BEYOND / _length(count)
+
+
+def _length(count: int) -> int:
+    """Values in each batch."""
+    length = count // (BATCHES + 1)
+    if length < 100:
+        raise exception.InvalidQuantity(
+            f'{count} values are too few: there must be at least '
+            f'{100 * (BATCHES + 1)}'
+        )
+    return length
 
 
 def mean(values: Numbers, t: float = T_999) -> Estimate:

@@ -6,6 +6,9 @@ import dataclasses
 from fractions import Fraction
 import math
 
+import numpy
+import numpy.typing
+
 from nova_rt import exception
 from nova_rt.model import cbs, edf, supply
 from nova_rt.model.schedule import Nanoseconds, Position
@@ -17,10 +20,11 @@ _MOST_EVENTS = 20_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """What runs beside a container on its CPU.
+    """What runs beside a container on its CPUs.
 
     :ivar late: it has each budget as late as earliest deadline first allows
-    :ivar neighbours: servers that never sleep; with none it is alone
+    :ivar neighbours: servers that never sleep, on each of its CPUs; with none
+        it is alone
     """
 
     late: bool = False
@@ -32,26 +36,83 @@ def run(
     place: Place,
     arrivals_ns: Nanoseconds,
     works_ns: Nanoseconds,
+    cpus: int = 1,
 ) -> Nanoseconds:
-    """Simulate the scheduler, first come, first served, on one CPU.
+    """Simulate the scheduler, first come, first served.
 
     :param arrivals_ns: times that do not fall
     :param works_ns: CPU times of at least 1
+    :param cpus: how many share the queue, each with this reservation
     :returns: when each request is done
-    :raises InvalidQuantity: for neighbours that are not admitted, and runs
-        that take too long
+    :raises InvalidQuantity: for neighbours that are not admitted, or are
+        beside several CPUs that share a queue, and runs that take too long
     """
     if not place.neighbours:
         position = Position.LAST if place.late else Position.FIRST
         server = cbs.DeadlineServer(reservation, position)
-        return server.fifo_ns(arrivals_ns, works_ns)
+        return server.fifo_many_ns(arrivals_ns, works_ns, cpus)
+    if cpus > 1:
+        raise exception.InvalidQuantity(
+            'no simulation knows neighbours beside several CPUs that share '
+            'a queue'
+        )
+    _check_neighbours(reservation, place, len(arrivals_ns), arrivals_ns[-1])
+    return edf.fifo_ns(reservation, place.neighbours, arrivals_ns, works_ns)
+
+
+def run_split(
+    reservation: Reservation,
+    place: Place,
+    arrivals_ns: Nanoseconds,
+    works_ns: Nanoseconds,
+    chosen: numpy.typing.NDArray[numpy.int64],
+) -> tuple[Nanoseconds, Fraction]:
+    """Simulate several CPUs, each with a queue of its own.
+
+    :param chosen: the CPU of each request, which has this reservation
+    :returns: when each request is done, and what :func:`latest_ns` says of
+        the worst CPU
+    :raises InvalidQuantity: see :func:`run`
+    """
+    order = numpy.argsort(chosen, kind='stable')
+    ends = numpy.flatnonzero(numpy.diff(chosen[order])) + 1
+    parts = numpy.split(order, ends)
+    if place.neighbours:
+        _check_neighbours(
+            reservation, place, len(arrivals_ns), arrivals_ns[-1], len(parts)
+        )
+    done_ns = numpy.empty_like(arrivals_ns)
+    latest = []
+    for part in parts:
+        come, works = arrivals_ns[part], works_ns[part]
+        done_ns[part] = done = run(reservation, place, come, works)
+        latest.append(
+            latest_ns(
+                reservation, come.tolist(), works.tolist(), done.tolist()
+            )
+        )
+    return done_ns, max(latest)
+
+
+def _check_neighbours(
+    reservation: Reservation,
+    place: Place,
+    count: int,
+    last_ns: int,
+    cpus: int = 1,
+) -> None:
+    """Refuse what is not admitted, or takes too long.
+
+    :param count: of the requests
+    :param last_ns: when the last one comes
+    """
     total = reservation.ppm + sum(each.ppm for each in place.neighbours)
     if total > PPM:
         raise exception.InvalidQuantity(
             f'the reservation and its neighbours are {total / PPM:.6g} of a '
             'CPU together: they are admitted up to 1'
         )
-    events = 2 * len(arrivals_ns) + int(arrivals_ns[-1]) * sum(
+    events = 2 * count + cpus * int(last_ns) * sum(
         2 / (each.period_us * supply.NS_PER_US)
         for each in (reservation, *place.neighbours)
     )
@@ -60,7 +121,6 @@ def run(
             f'about {events:.2g} events take too long: simulate fewer '
             'requests, or neighbours with longer periods'
         )
-    return edf.fifo_ns(reservation, place.neighbours, arrivals_ns, works_ns)
 
 
 def latest_ns(

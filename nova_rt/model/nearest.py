@@ -173,6 +173,11 @@ def _typed(
     return None
 
 
+def _left_s(model: _Model, wish: Wish, offer: Offer) -> float:
+    """What P - Q leaves of the deadline."""
+    return wish.deadline_s - model.gap_s(offer.period_s, offer.bandwidth)
+
+
 def _deadline(
     model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
 ) -> str | None:
@@ -197,7 +202,7 @@ def _rate(
     model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
 ) -> str | None:
     def cost(offer: Offer) -> float:
-        left_s = wish.deadline_s - model.gap_s(offer.period_s, offer.bandwidth)
+        left_s = _left_s(model, wish, offer)
         if left_s < inputs.LEAST:
             return 0.0
         found = model.fastest_per_s(offer.bandwidth, left_s, wish.fraction)
@@ -213,7 +218,7 @@ def _percentile(
     model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
 ) -> str | None:
     def cost(offer: Offer) -> float:
-        left_s = wish.deadline_s - model.gap_s(offer.period_s, offer.bandwidth)
+        left_s = _left_s(model, wish, offer)
         if left_s < inputs.LEAST or wish.rate_per_s >= model.capacity_per_s(
             offer.bandwidth
         ):

@@ -7,7 +7,7 @@ import enum
 import math
 
 from nova_rt import exception
-from nova_rt.model import constant, inputs, many, single, tandem
+from nova_rt.model import balanced, constant, inputs, many, single, tandem
 from nova_rt.model.response import ResponseTime
 
 
@@ -154,6 +154,26 @@ def choose(service: Service) -> Choice:
         'M/M/1',
         f'Exact for {_POISSON} and exponential CPU times, on a CPU that is '
         'always there.',
+    )
+
+
+def choose_split(service: Service) -> Choice:
+    """The model of a service each of whose vCPUs has a queue of its own.
+
+    Each request goes to one of them, chosen at random.
+
+    :returns: the model, and how sure it is
+    :raises InvalidQuantity: for what is no quantity, and for combinations
+        that no model knows
+    """
+    if service.link is not None:
+        return choose(service)
+    each = choose(dataclasses.replace(service, cpus=1))
+    member = balanced.Member(each.model, service.cpus)
+    return dataclasses.replace(
+        each,
+        model=balanced.Balanced([member]),
+        name=f'{service.cpus} x {each.name}',
     )
 
 

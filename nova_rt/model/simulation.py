@@ -120,6 +120,25 @@ def fifo_ns(
     return schedule.done_ns(total + numpy.maximum.accumulate(ready))
 
 
+def through_link_ns(
+    arrivals_ns: Nanoseconds, times_ns: Nanoseconds, ahead_ns: int
+) -> Nanoseconds:
+    """When the last bit of each request leaves a shaped link.
+
+    A token bucket shapes it, and what it holds back waits: none is dropped.
+    A bucket of B bits is full as long as nothing waits, so a request leaves
+    B/sigma before a queue without tokens would have sent it, but not before it
+    came.
+
+    :param arrivals_ns: times that do not fall
+    :param times_ns: what each request takes at the rate of the link, sigma
+    :param ahead_ns: B/sigma
+    :returns: times that do not fall, as many as requests
+    """
+    sent_ns = fifo_ns(arrivals_ns, times_ns)
+    return numpy.maximum(arrivals_ns, sent_ns - ahead_ns)
+
+
 def fifo_many_ns(
     arrivals_ns: Nanoseconds,
     works_ns: Nanoseconds,

@@ -9,22 +9,20 @@ each budget as late as earliest deadline first allows.
 
 from collections.abc import Sequence
 import dataclasses
+import functools
 import math
 
 import numpy
 
 from nova_rt import exception
-from nova_rt.model import cbs, confidence, inputs, simulation
+from nova_rt.model import confidence, inputs, judged, simulation
 from nova_rt.model.confidence import Estimate
 from nova_rt.model.limits import Limits
-from nova_rt.model.schedule import Position
+from nova_rt.model.schedule import Nanoseconds
 from nova_rt.model.supply import NS_PER_S
 from nova_rt.reservation import MIN_RUNTIME_US, Reservation
 
 REQUESTS = 400_000
-#: Of each batch, so many requests are beyond the percentile, or it is an
-#: accident.
-_BEYOND = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +58,7 @@ class Trial:
 
     def __post_init__(self) -> None:
         inputs.fraction(self.fraction)
-        most = 1 - _BEYOND * (confidence.BATCHES + 1) / REQUESTS
+        most = confidence.highest_fraction(REQUESTS)
         if self.fraction > most:
             raise exception.InvalidQuantity(
                 f'{REQUESTS} requests are simulated, which say nothing of a '
@@ -104,20 +102,27 @@ class Trial:
     def _overhead_us(self) -> int:
         return math.ceil(self.limits.overhead_us)
 
+    @functools.cached_property
+    def _requests(self) -> tuple[Nanoseconds, Nanoseconds]:
+        """When they come, and their CPU times."""
+        rng = numpy.random.default_rng(self.seed)
+        return (
+            simulation.poisson_ns(self.rate_per_s, REQUESTS, rng),
+            simulation.drawn_ns(self.samples_s, REQUESTS, rng),
+        )
+
     def _try(self, runtime_us: int, period_us: int) -> Tried | None:
         """Simulate; None if the interval is not within the deadline."""
         budget_us = runtime_us - self._overhead_us
         if budget_us < MIN_RUNTIME_US:
             return None
-        rng = numpy.random.default_rng(self.seed)
-        come = simulation.poisson_ns(self.rate_per_s, REQUESTS, rng)
-        works = simulation.drawn_ns(self.samples_s, REQUESTS, rng)
-        server = cbs.DeadlineServer(
-            Reservation(budget_us, period_us), Position.LAST
-        )
-        times_s = (server.fifo_ns(come, works) - come) / NS_PER_S
+        come, works = self._requests
+        done = judged.run(
+            Reservation(budget_us, period_us), judged.Place(late=True),
+            come, works,
+        )  # fmt: skip
         found = confidence.percentile(
-            times_s + 2 * self.latency_s, self.fraction
+            (done - come) / NS_PER_S + 2 * self.latency_s, self.fraction
         )
         if found.high > self.deadline_s:
             return None

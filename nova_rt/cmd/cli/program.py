@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program with commands: logging and usage."""
 
+import argparse
 from importlib import metadata
 import logging
 from typing import Any
 
-from cliff import app, commandmanager
+from cliff import app, commandmanager, help
 
-from nova_rt.cmd.cli import terminal
+from nova_rt.cmd.cli import base, terminal
 
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 
@@ -28,6 +29,16 @@ class _Escaping(logging.Formatter):
     def formatException(self, ei: Any) -> str:
         lines = super().formatException(ei).splitlines()
         return '\n'.join(map(terminal.escape, lines))
+
+
+class _Help(base.ExitCodes, help.HelpCommand):
+    """print detailed help for another command"""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        try:
+            return super().take_action(parsed_args)
+        except ValueError as err:
+            raise base.CannotRun(str(err)) from err
 
 
 class Program(app.App):
@@ -63,6 +74,8 @@ class Program(app.App):
             deferred_help=True,
             **streams,
         )
+        # cliff's own ends with 1 if there is no such command.
+        self.command_manager.add_command('help', _Help)
 
     def configure_logging(self) -> None:
         """Log to stderr: warnings, with ``-v`` more, with ``-q`` less."""

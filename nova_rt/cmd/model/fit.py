@@ -37,15 +37,8 @@ class Fit(question.Question):
         options.add_rate(group, required=False)
         options.add_deadline(group, required=False)
         options.add_percentile(group, required=False)
-        group.add_argument(
-            '--latency', type=options.reader(units.delay_s), metavar='TIME',
-            help='Of the network, one way, such as 0.1ms. Default: none.',
-        )  # fmt: skip
-        group.add_argument(
-            '--period', type=options.reader(options.whole_us), metavar='TIME',
-            help='Take this period, such as 2ms. Default: the best one by '
-            'the bound.',
-        )  # fmt: skip
+        options.add_latency(group)
+        options.add_period(group)
         return parser
 
     def answer(self, given: argparse.Namespace) -> question.Answer:

@@ -139,8 +139,18 @@ def add_times(group: argparse._ActionsContainer) -> None:
         help='Take the CPU times from a file instead; see the command fit.',
     )  # fmt: skip
     samples.add_options(group)
+    add_latency(group, 0.0)
+
+
+def add_latency(
+    group: argparse._ActionsContainer, default: float | None = None
+) -> None:
+    """Offer ``--latency``.
+
+    :param default: seconds; None where it matters whether it was given
+    """
     group.add_argument(
-        '--latency', default=0.0, type=reader(units.delay_s),
+        '--latency', default=default, type=reader(units.delay_s),
         metavar='TIME',
         help='Of the network, one way, such as 0.1ms. Default: none.',
     )  # fmt: skip
@@ -183,12 +193,17 @@ def add_periods(parser: argparse.ArgumentParser) -> None:
         )  # fmt: skip
 
 
-def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Offer what bounds a reservation that is to be chosen."""
-    parser.add_argument(
+def add_period(group: argparse._ActionsContainer) -> None:
+    """Offer ``--period``."""
+    group.add_argument(
         '--period', type=reader(whole_us), metavar='TIME',
         help='Take this period, such as 2ms. Default: the best one.',
     )  # fmt: skip
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Offer what bounds a reservation that is to be chosen."""
+    add_period(parser)
     add_periods(parser)
     parser.add_argument(
         '--max-bandwidth', default=_USUAL.max_bandwidth,

@@ -2,18 +2,20 @@
 """``plan``: where the servers of several services go."""
 
 import argparse
+import math
 from typing import TYPE_CHECKING, Any
 
-from nova_rt import cpulist
+from nova_rt import cpulist, exception
 from nova_rt.admission import Placement
-from nova_rt.cmd.model import columns, options, question
-from nova_rt.model import planner
+from nova_rt.cmd.model import columns, exact, options, question
+from nova_rt.model import planner, units
 from nova_rt.reservation import PPM
 
 if TYPE_CHECKING:
     from nova_rt.cmd.model import planfile
 
 _PACKING = (Placement.FIRST_FIT, Placement.BEST_FIT)
+_LIMIT_S, _LONGEST_S = 10.0, 3600.0
 
 
 class Plan(question.Question):
@@ -40,6 +42,16 @@ class Plan(question.Question):
             help='Servers are created in the order of the file. Default: in '
             'the best order that was found.',
         )  # fmt: skip
+        parser.add_argument(
+            '--exact', action='store_true',
+            help='For small plans: compare with the most that any plan can '
+            'reserve. Needs highspy.',
+        )  # fmt: skip
+        parser.add_argument(
+            '--time-limit', type=options.reader(_read_limit), metavar='TIME',
+            help='After which --exact gives up, such as 1min. Default: '
+            f'{_LIMIT_S:g}s.',
+        )  # fmt: skip
         options.add_periods(parser)
         options.add_overhead(parser)
         return parser
@@ -52,6 +64,11 @@ class Plan(question.Question):
         # Here, because only this command needs YAML.
         from nova_rt.cmd.model import planfile
 
+        if given.exact:
+            # Before the time is spent: it may not be there.
+            exact.load()
+        elif given.time_limit is not None:
+            raise exception.InvalidQuantity('--time-limit is for --exact')
         planned = planfile.read(given.file, options.limits(given))
         hosts, servers = planned.hosts, planned.servers
         placements = tuple(Placement)
@@ -62,6 +79,10 @@ class Plan(question.Question):
         if best.refused:
             self.exit_code = 1
         said = _sum_up(best, planned)
+        if given.exact:
+            said['Optimum'] = _compare(
+                best, planned, given.time_limit or _LIMIT_S
+            )
         said |= _hosts(plans, planned)
         said['Placement'] = str(best.placement)
         said['Compared'] = columns.Told(
@@ -113,6 +134,47 @@ def _sum_up(best: planner.Plan, planned: 'planfile.Planned') -> dict[str, Any]:
         'Capacity': _cpus(sum(host.capacity.total_ppm for host in hosts)),
         'No plan exceeds': _cpus(planner.bound_ppm(servers, hosts)),
     }
+
+
+def _read_limit(text: str) -> float:
+    """Read how long a solver may take."""
+    found = units.duration_s(text)
+    if found > _LONGEST_S:
+        raise exception.InvalidQuantity(
+            f'it must be at most {_LONGEST_S / 60:g}min'
+        )
+    return found
+
+
+def _compare(
+    best: planner.Plan, planned: 'planfile.Planned', limit_s: float
+) -> columns.Told:
+    """The most that any plan can reserve, or between what it is."""
+    found = exact.solve(planned.servers, planned.hosts, limit_s)
+    least, most = best.admitted_ppm, found.bound_ppm
+    if most < least:
+        # Its floats were wrong; this bound has none.
+        most = planner.bound_ppm(planned.servers, planned.hosts)
+    least = max(least, found.admitted_ppm)
+    part = best.admitted_ppm / most if most else 1.0
+    # Down: it is no more than that.
+    shown = f'{math.floor(1000 * part) / 1000:.3f} of it'
+    lines = [f'{most / PPM:.3f} CPUs; the plan has {shown}']
+    if least < most:
+        lines = [
+            f'not found in {units.tell_duration(limit_s)}: '
+            f'{least / PPM:.3f} to {most / PPM:.3f} CPUs;',
+            f'the plan has at least {shown}',
+        ]
+    return columns.Told(
+        {
+            'Bandwidth': least / PPM,
+            'At most': most / PPM,
+            'Found': least == most,
+            'Plan': part,
+        },
+        *lines,
+    )
 
 
 def _hosts(

@@ -2,32 +2,65 @@
 """``simulate``: the scheduler itself, beside the model's values."""
 
 import argparse
-import itertools
-from typing import TYPE_CHECKING, Any
+import dataclasses
+from typing import Any
 
 from nova_rt import exception, spec_values
-from nova_rt.cmd.model import columns, options, question, samples
+from nova_rt.cmd.model import columns, options, question, requests, samples
 from nova_rt.model import services, sizing, units
 from nova_rt.model.limits import Limits
 from nova_rt.reservation import Reservation
 
-if TYPE_CHECKING:
-    from nova_rt.model.schedule import Nanoseconds
-
 _PERCENTILES = (0.5, 0.9, 0.99, 0.999)
-# Fewer requests have no confidence interval.
-_REQUESTS = spec_values.Number(3_100, 10_000_000)
+_REQUESTS = spec_values.Number(requests.FEWEST, 10_000_000)
 _SEED = spec_values.Number(0, 10**9)
 # Neighbours take ten times as long to simulate.
 _ALONE, _BESIDE = 1_000_000, 100_000
-# Of each batch, so many beyond a percentile, or it is an accident.
-_BEYOND = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What is simulated, and what the model says of it.
+
+    :ivar proved: the theorem is about each CPU
+    :ivar ahead_s: what the link's bucket holds, at the rate of the link
+    """
+
+    service: services.Service
+    choice: services.Choice
+    rate_per_s: float
+    instants_s: list[float] | None
+    expected: sizing.Sizing
+    proved: bool
+    ahead_s: float
+
+    @classmethod
+    def of(cls, given: argparse.Namespace) -> '_Asked':
+        """Put the options together.
+
+        :raises Unanswerable: if it is not stable
+        """
+        service = options.service(given)
+        instants_s = requests.read(given)
+        rate_per_s = given.rate or requests.rate_per_s(instants_s or [])
+        choose = services.choose_split if given.split else services.choose
+        choice = choose(service)
+        expected = sizing.expect(
+            choice.model, rate_per_s, 0.99, given.reservation,
+            Limits(overhead_us=0),
+        )  # fmt: skip
+        bucket_bit = given.bucket or requests.FRAME_BIT
+        return cls(
+            service, choice, rate_per_s, instants_s, expected,
+            proved=given.split or service.cpus == 1,
+            ahead_s=bucket_bit / given.link if given.link else 0.0,
+        )  # fmt: skip
 
 
 class Simulate(question.Question):
     """Simulate the scheduler of a host, and say how far the model is off.
 
-    One CPU, a hard CBS with the wake-up rule of Linux; nothing is taken off
+    A hard CBS with the wake-up rule of Linux on each CPU; nothing is taken off
     for switching. The exit code is 1 if a request was later than the theorem
     allows, which is a fault of this program.
     """
@@ -52,7 +85,17 @@ class Simulate(question.Question):
             '--arrivals-unit', choices=samples.UNITS,
             help='Of instants without one.',
         )  # fmt: skip
-        options.add_times(parser.add_argument_group('service'))
+        options.add_service(parser)
+        parser.add_argument(
+            '--split', action='store_true',
+            help='Let each vCPU have a queue of its own, and each request go '
+            'to one of them at random. Default: one queue for all.',
+        )  # fmt: skip
+        parser.add_argument(
+            '--bucket', type=options.reader(units.size_bit), metavar='SIZE',
+            help='Token bucket of the link, which drops nothing. Default: '
+            f'one frame, {requests.FRAME_BIT // 8}B.',
+        )  # fmt: skip
         parser.add_argument(
             '--late', action='store_true',
             help='Have each budget as late as earliest deadline first allows. '
@@ -74,10 +117,6 @@ class Simulate(question.Question):
             metavar='N',
             help='Of the random numbers. Default: 1.',
         )  # fmt: skip
-        # What a service can have elsewhere.
-        parser.set_defaults(
-            vcpus=1, link=None, request_size=None, conservative=False
-        )
         return parser
 
     def answer(self, given: argparse.Namespace) -> question.Answer:
@@ -86,86 +125,85 @@ class Simulate(question.Question):
         :returns: properties and their values
         """
         _check(given)
-        service = options.service(given)
-        arrivals = None
-        if given.arrivals is not None:
-            arrivals = samples.read(
-                given.arrivals, None, given.arrivals_unit, zero=True
-            )
-        rate_per_s = given.rate or _rate_per_s(arrivals or [])
-        choice = services.choose(service)
         # Before the time is spent: it may not be stable.
-        expected = sizing.expect(
-            choice.model, rate_per_s, 0.99, given.reservation,
-            Limits(overhead_us=0),
-        )  # fmt: skip
+        asked = _Asked.of(given)
+        choice, cpus = asked.choice, asked.service.cpus
+        capacity_per_s = choice.model.capacity_per_s(asked.expected.bandwidth)
         said: dict[str, Any] = {
             'Reservation': str(given.reservation),
-            'Load': columns.Share(
-                rate_per_s / choice.model.capacity_per_s(expected.bandwidth)
-            ),
+            'Load': columns.Share(asked.rate_per_s / capacity_per_s),
             'Place': _place(given),
+            'vCPUs': cpus,
+            'Queue': _queue(given),
+            'Link': _link(asked),
         }
-        said |= self._run(given, service, arrivals, rate_per_s, expected)
+        said |= self._run(given, asked)
         said['Model'] = choice.name
         return tuple(said), tuple(said.values())
 
-    def _run(
-        self,
-        given: argparse.Namespace,
-        service: services.Service,
-        arrivals_s: list[float] | None,
-        rate_per_s: float,
-        expected: sizing.Sizing,
-    ) -> dict[str, Any]:
+    def _run(self, given: argparse.Namespace, asked: _Asked) -> dict[str, Any]:
         # Here, because only this command needs numpy.
-        import numpy
+        from nova_rt.model import confidence, judged
 
-        from nova_rt.model import confidence, judged, simulation
-
-        rng = numpy.random.default_rng(given.seed)
-        if arrivals_s is None:
-            count = given.requests or (_BESIDE if given.beside else _ALONE)
-            come = simulation.poisson_ns(rate_per_s, count, rng)
-        else:
-            come = _instants_ns(arrivals_s)
-        works = _works_ns(service, len(come), rng)
-        place = judged.Place(given.late, tuple(given.beside or ()))
-        done = judged.run(given.reservation, place, come, works)
-        latest_s = (
-            float(
-                judged.latest_ns(
-                    given.reservation, come.tolist(), works.tolist(),
-                    done.tolist(),
-                )
-            )
-            / 1e9
+        count = given.requests or (_BESIDE if given.beside else _ALONE)
+        drawn = requests.draw(
+            asked.service, asked.instants_s or (asked.rate_per_s, count),
+            given.seed, asked.ahead_s, given.split,
         )  # fmt: skip
-        alone = not (given.late or given.beside)
-        allowed_s = 0.0 if alone else expected.gap_s
-        if latest_s > allowed_s + 1e-12:
-            self.exit_code = 1
-        times_s = (done - come) / 1e9 + 2 * service.latency_s
-        model = services.choose(service).model
+        place = judged.Place(given.late, tuple(given.beside or ()))
+        there_ns, works_ns = drawn.there_ns, drawn.works_ns
+        latest_ns = None
+        if drawn.chosen is not None:
+            done_ns, latest_ns = judged.run_split(
+                given.reservation, place, there_ns, works_ns, drawn.chosen
+            )
+        else:
+            done_ns = judged.run(
+                given.reservation, place, there_ns, works_ns,
+                asked.service.cpus,
+            )  # fmt: skip
+            if asked.proved:
+                latest_ns = judged.latest_ns(
+                    given.reservation, there_ns.tolist(), works_ns.tolist(),
+                    done_ns.tolist(),
+                )  # fmt: skip
+        times_s = (done_ns - drawn.sent_ns) / 1e9
+        times_s += 2 * asked.service.latency_s
+        expected, model = asked.expected, asked.choice.model
+        gap_s = expected.gap_s if asked.proved else None
         said: dict[str, Any] = {
-            'Requests': len(come),
+            'Requests': len(times_s),
             'Seed': given.seed,
             'Mean': _beside(
                 confidence.mean(times_s, confidence.T_95), expected.mean_s,
-                expected.gap_s,
+                gap_s,
             ),
         }  # fmt: skip
-        batch = len(come) // (confidence.BATCHES + 1)
+        highest = confidence.highest_fraction(len(times_s))
         for each in _PERCENTILES:
             name = f'p{units.tell_percentile(each)}'
             said[name] = None
-            if batch * (1 - each) >= _BEYOND:
+            if each <= highest:
                 said[name] = _beside(
                     confidence.percentile(times_s, each, confidence.T_95),
-                    model.percentile_s(rate_per_s, expected.bandwidth, each),
-                    expected.gap_s,
+                    model.percentile_s(
+                        asked.rate_per_s, expected.bandwidth, each
+                    ),
+                    gap_s,
                 )
-        said['Latest'] = columns.Told(
+        said['Latest'] = None
+        if latest_ns is not None:
+            alone = not (given.late or given.beside)
+            said['Latest'] = self._latest(
+                float(latest_ns) / 1e9, 0.0 if alone else expected.gap_s
+            )
+        return said
+
+    def _latest(self, latest_s: float, allowed_s: float) -> columns.Told:
+        """What the theorem allows, and whether it was kept."""
+        if latest_s > allowed_s + 1e-12:
+            self.exit_code = 1
+        return columns.Told(
             {
                 'After fluid': latest_s,
                 'Allowed': allowed_s,
@@ -174,7 +212,6 @@ class Simulate(question.Question):
             f'{_signed(latest_s)} the fluid CPU with the same requests,',
             f'{_signed(latest_s - allowed_s)} what the theorem allows',
         )
-        return said
 
 
 def _check(given: argparse.Namespace) -> None:
@@ -200,53 +237,19 @@ def _check(given: argparse.Namespace) -> None:
             'give either --late or --beside: the place of a budget, or the '
             'neighbours that decide it',
         ),
+        (
+            given.split and given.vcpus == 1,
+            '--split is for several --vcpus',
+        ),
+        (
+            given.beside and given.vcpus > 1 and not given.split,
+            'no simulation knows --beside with several vCPUs that share a '
+            'queue: give --split as well, or --late instead',
+        ),
+        (given.bucket and given.link is None, '--bucket is for --link'),
     ):
         if wrong:
             raise exception.InvalidQuantity(text)
-
-
-def _rate_per_s(instants_s: list[float]) -> float:
-    """Of a trace.
-
-    :raises InvalidQuantity: if it is none
-    """
-    if len(instants_s) < _REQUESTS.minimum:
-        raise exception.InvalidQuantity(
-            f'{len(instants_s)} requests are too few: there must be at least '
-            f'{_REQUESTS.minimum}'
-        )
-    for line, (one, other) in enumerate(itertools.pairwise(instants_s), 2):
-        if other < one:
-            raise exception.InvalidQuantity(
-                f'instant {line} is before the one in front of it'
-            )
-    length_s = instants_s[-1] - instants_s[0]
-    if not 0 < length_s <= 4e9:
-        raise exception.InvalidQuantity(
-            f'the instants are within {length_s:g} s: it must be above 0, '
-            'and less than a century'
-        )
-    return (len(instants_s) - 1) / length_s
-
-
-def _instants_ns(instants_s: list[float]) -> 'Nanoseconds':
-    import numpy
-
-    since_s = numpy.array(instants_s) - instants_s[0]
-    found: Nanoseconds = (since_s * 1e9).astype(numpy.int64)
-    return found
-
-
-def _works_ns(
-    service: services.Service, count: int, rng: Any
-) -> 'Nanoseconds':
-    from nova_rt.model import simulation
-
-    if service.times is services.Times.MEASURED:
-        return simulation.drawn_ns(service.samples_s, count, rng)
-    if service.times is services.Times.CONSTANT:
-        return simulation.constant_ns(service.service_s, count)
-    return simulation.exponential_ns(service.service_s, count, rng)
 
 
 def _place(given: argparse.Namespace) -> str:
@@ -255,23 +258,48 @@ def _place(given: argparse.Namespace) -> str:
     return 'late' if given.late else 'alone'
 
 
+def _queue(given: argparse.Namespace) -> str | None:
+    if given.vcpus == 1:
+        return None
+    if given.split:
+        return 'one for each vCPU, chosen at random'
+    return 'one for all vCPUs'
+
+
+def _link(asked: _Asked) -> columns.Told | None:
+    """How much of the link is used, and how far its bucket is ahead."""
+    if not asked.choice.link_s:
+        return None
+    load = asked.rate_per_s * asked.choice.link_s
+    return columns.Told(
+        {'Load': load, 'Ahead': asked.ahead_s},
+        f'load {load:.3f}, by its bucket up to '
+        f'{units.tell_duration(asked.ahead_s)} ahead of the model',
+    )
+
+
 def _signed(seconds: float) -> str:
     word = 'before' if seconds < 0 else 'after'
     shown = units.tell_duration(abs(seconds)) if seconds else '0 s'
     return f'{shown} {word}'
 
 
-def _beside(found: Any, model_s: float, gap_s: float) -> columns.Told:
-    """A simulated number with its interval, and the model's."""
+def _beside(found: Any, model_s: float, gap_s: float | None) -> columns.Told:
+    """A simulated number with its interval, and the model's.
+
+    :param gap_s: P - Q; None where nothing is proved
+    """
     tell = units.tell_duration
+    safe_s = None if gap_s is None else model_s + gap_s
+    safe = '' if safe_s is None else f', safe {tell(safe_s)}'
     return columns.Told(
         {
             'Simulated': found.value,
             'Low': found.low,
             'High': found.high,
             'Model': model_s,
-            'Safe': model_s + gap_s,
+            'Safe': safe_s,
         },
         f'{tell(found.value)} +- {tell(found.half_width)}, '
-        f'model {tell(model_s)}, safe {tell(model_s + gap_s)}',
+        f'model {tell(model_s)}{safe}',
     )

@@ -55,6 +55,49 @@ class JudgedTest(base.BaseTestCase):
             exception.InvalidQuantity, judged.run, OURS, full, come, works
         )
 
+    def test_a_queue_for_each_cpu(self):
+        """As each CPU does by itself, and as late as the worst of them."""
+        come, works = self.requests()
+        chosen = runs.rng(8).integers(3, size=len(come))
+        for place in (
+            judged.Place(),
+            judged.Place(late=True),
+            judged.Place(neighbours=(Reservation(599, 2000),)),
+        ):
+            done, latest = judged.run_split(OURS, place, come, works, chosen)
+            alone = []
+            for cpu in range(3):
+                here = chosen == cpu
+                part = come[here], works[here]
+                wanted = judged.run(OURS, place, *part)
+                self.assertEqual(wanted.tolist(), done[here].tolist())
+                times = [each.tolist() for each in (*part, wanted)]
+                alone.append(judged.latest_ns(OURS, *times))
+            self.assertEqual(max(alone), latest)
+            self.assertLess(min(alone), latest)
+
+    def test_a_queue_for_all_cpus(self):
+        """Sooner than on one of them; neighbours are not simulated."""
+        come, works = self.requests()
+        one, two = (judged.run(OURS, judged.Place(), come, works, cpus)
+                    for cpus in (1, 2))  # fmt: skip
+        self.assertLess(int(two.sum()), int(one.sum()))
+        beside = judged.Place(neighbours=(Reservation(599, 2000),))
+        self.assertRaises(
+            exception.InvalidQuantity, judged.run, OURS, beside, come, works, 2
+        )
+
+    def test_neighbours_of_each_cpu_take_their_time(self):
+        """What one CPU can do is too long on a thousand of them."""
+        come = simulation.constant_ns(5, 1000).cumsum()
+        works = simulation.constant_ns(1e-3, 1000)
+        beside = judged.Place(neighbours=(Reservation(100, 1000),))
+        chosen = numpy.arange(1000)
+        self.assertRaises(
+            exception.InvalidQuantity,
+            judged.run_split, OURS, beside, come, works, chosen,
+        )  # fmt: skip
+
     def test_too_long(self):
         come = simulation.constant_ns(1e6, 3)
         works = simulation.constant_ns(1e-3, 3)

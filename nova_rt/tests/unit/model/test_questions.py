@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.model.questions and services."""
 
+import dataclasses
+
 import hypothesis
 from hypothesis import strategies
 from oslotest import base
@@ -136,6 +138,36 @@ class ChoiceTest(base.BaseTestCase):
             self.assertIs(wanted, type(found.model))
             self.assertTrue(found.sure.endswith('.'))
             self.assertEqual([], found.cautions(1, 0.5, 0, 1))
+
+    def test_split(self):
+        """Three queues, each with a third of the requests."""
+        for each in (
+            services.Service(service_s=1e-3, latency_s=1e-4),
+            services.Service(services.Times.CONSTANT, 1e-3),
+            services.Service(
+                services.Times.MEASURED, samples_s=[1e-3, 2e-3] * 10
+            ),
+        ):
+            one = services.choose(each)
+            three = services.choose_split(dataclasses.replace(each, cpus=3))
+            self.assertEqual(f'3 x {one.name}', three.name)
+            self.assertAlmostEqual(
+                one.model.mean_s(300, 0.7), three.model.mean_s(900, 0.7), 9
+            )
+            self.assertAlmostEqual(
+                one.model.percentile_s(300, 0.7, 0.99),
+                three.model.percentile_s(900, 0.7, 0.99),
+                9,
+            )
+            self.assertEqual(
+                one.model.gap_s(2e-3, 0.7), three.model.gap_s(2e-3, 0.7)
+            )
+        link = services.Link(64e6, 8192)
+        self.assertRaises(
+            exception.InvalidQuantity,
+            services.choose_split,
+            services.Service(service_s=1e-3, cpus=2, link=link),
+        )
 
     def test_no_model(self):
         link = services.Link(64e6, 8192)

@@ -78,6 +78,51 @@ def slow_cbs(arrivals, works, server):
     return done
 
 
+def slow_many(arrivals, works, servers):
+    """The same for CPUs that share a queue."""
+    done = [None] * len(works)
+    left = list(works)
+    queue = []
+    busy = [None] * len(servers)
+    freed = [-1] * len(servers)
+    now = coming = 0
+    while None in done:
+        while coming < len(arrivals) and arrivals[coming] <= now:
+            queue.append(coming)
+            coming += 1
+        for cpu in sorted(range(len(servers)), key=lambda at: (freed[at], at)):
+            if busy[cpu] is None and queue:
+                busy[cpu] = queue.pop(0)
+        for cpu, server in enumerate(servers):
+            if busy[cpu] is None:
+                server.awake = False
+            elif server.work(now):
+                left[busy[cpu]] -= 1
+                if left[busy[cpu]] == 0:
+                    done[busy[cpu]] = now + 1
+                    busy[cpu], freed[cpu] = None, now + 1
+        now += 1
+    return done
+
+
+def slow_link(arrivals, sizes, bucket):
+    """When requests have left a token bucket, one part after the other."""
+    tokens, now = bucket, 0
+    queue, done = list(zip(arrivals, sizes, strict=True)), []
+    while queue:
+        arrival, size = queue[0]
+        if arrival <= now and tokens:
+            tokens -= 1
+            queue[0] = arrival, size - 1
+            if size == 1:
+                done.append(now)
+                del queue[0]
+        else:
+            now += 1
+            tokens = min(bucket, tokens + 1)
+    return done
+
+
 @ddt.ddt
 class ScheduleTest(base.BaseTestCase):
     @ddt.data(*Position)
@@ -220,6 +265,25 @@ class ShapedTest(base.BaseTestCase):
         )
 
 
+class LinkTest(base.BaseTestCase):
+    def test_against_the_slow_loop(self):
+        rng = runs.rng()
+        # Requests that the bucket holds, and others that it does not.
+        arrivals = numpy.cumsum(rng.integers(0, 12, 400))
+        sizes = rng.integers(1, 10, 400)
+        for bucket in (1, 5, 30):
+            left = simulation.through_link_ns(arrivals, sizes, bucket)
+            wanted = slow_link(arrivals.tolist(), sizes.tolist(), bucket)
+            self.assertEqual(wanted, left.tolist())
+            self.assertTrue((left > arrivals).any())
+
+    def test_without_a_bucket(self):
+        arrivals = numpy.array([3, 4, 90], dtype=numpy.int64)
+        sizes = numpy.array([10, 5, 7], dtype=numpy.int64)
+        left = simulation.through_link_ns(arrivals, sizes, 0)
+        self.assertEqual([13, 18, 97], left.tolist())
+
+
 @ddt.ddt
 class DeadlineServerTest(base.BaseTestCase):
     @ddt.data(*((u, p) for u in (7, 2, 10) for p in ('first', 'last')))
@@ -237,6 +301,27 @@ class DeadlineServerTest(base.BaseTestCase):
         wanted = slow_cbs(arrivals.tolist(), works.tolist(), slow)
         found = server.fifo_ns(arrivals * step, works * step)
         self.assertEqual(wanted, (found // step).tolist())
+
+    @ddt.data(*((n, u, p) for n in (2, 3) for u in (7, 2, 10)
+                for p in ('first', 'last')))  # fmt: skip
+    @ddt.unpack
+    def test_several_cpus_against_the_slow_loop(self, cpus, runtime, position):
+        step = 10_000
+        rng = runs.rng()
+        arrivals = numpy.cumsum(rng.integers(0, 25 // cpus, 400))
+        works = rng.integers(1, 12, 400)
+        server = cbs.DeadlineServer(
+            Reservation(runtime * 10, 100), Position(position)
+        )
+        slow = [SlowCBS(runtime, 10, position == 'last') for _ in range(cpus)]
+        wanted = slow_many(arrivals.tolist(), works.tolist(), slow)
+        found = server.fifo_many_ns(arrivals * step, works * step, cpus)
+        self.assertEqual(wanted, (found // step).tolist())
+        # It is not the same as one queue each.
+        self.assertNotEqual(
+            found.tolist(),
+            server.fifo_ns(arrivals * step, works * step).tolist(),
+        )
 
     def test_alone_an_activity_takes_the_formula(self):
         reservation = Reservation(1400, 2000)
@@ -293,6 +378,14 @@ class ConfidenceTest(base.BaseTestCase):
     def test_ends(self):
         found = confidence.Estimate(5.0, 2.0)
         self.assertEqual((3.0, 7.0), (found.low, found.high))
+
+    def test_highest_percentile(self):
+        """Five values beyond it in each batch."""
+        for count, wanted in ((3100, 0.95), (31_000, 0.995), (31_030, 0.995)):
+            self.assertEqual(wanted, confidence.highest_fraction(count))
+        self.assertRaises(
+            exception.InvalidQuantity, confidence.highest_fraction, 3099
+        )
 
     def test_too_few(self):
         self.assertRaises(

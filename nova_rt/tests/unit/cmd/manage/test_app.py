@@ -110,7 +110,12 @@ class AppTest(base.BaseTestCase):
         self.assertIn('Traceback', result.err)
 
     def test_usage(self):
-        for words in ((), ('nonsense',), ('one', '--nonsense')):
+        for words in (
+            (),
+            ('nonsense',),
+            ('help', 'nonsense'),
+            ('one', '--nonsense'),
+        ):
             result = self.run_one(*words)
             self.assertEqual(2, result.code)
             self.assertNotIn('Traceback', result.out + result.err)

@@ -222,6 +222,9 @@ class BadInputTest(base.TestCase):
         result = self.run_it('nonsense')
         self.assertEqual((2, ''), (result.code, result.out))
         self.assertEqual(1, result.err.count('\n'))
+        for words in ('help nope', '--help nope', 'nope --help',
+                      'help nope nope'):  # fmt: skip
+            self.assert_refused("Unknown command ['nope'", words)
         self.assert_refused('which command', '')
         self.assert_refused('cannot be written', f'--log-file / {line()}')
 

@@ -11,8 +11,8 @@ from nova_rt.cmd.model import app
 from nova_rt.tests.unit.cmd.model import base
 
 # What takes longer to load than an answer may take.
-HEAVY = ('nova', 'numpy', 'scipy', 'matplotlib', 'sqlalchemy', 'cmd2', 'rich',
-         'oslo_config', 'oslo_log', 'libvirt')  # fmt: skip
+HEAVY = ('nova', 'numpy', 'scipy', 'matplotlib', 'highspy', 'sqlalchemy',
+         'cmd2', 'rich', 'oslo_config', 'oslo_log', 'libvirt')  # fmt: skip
 TOP = pathlib.Path(app.__file__).parents[3]
 
 

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.cmd.model.simulate."""
 
+import fractions
+from unittest import mock
+
 import numpy
 
+from nova_rt.model import judged
 from nova_rt.tests.unit.cmd.model import base
 
 LINE = 'simulate --reservation 1400/2000 --service-time 1ms '
@@ -103,9 +107,121 @@ class SimulateTest(base.TestCase):
             ('from 3100', '--rate 1/s --requests 3099'),
             ('from 0', '--rate 1/s --seed -1'),
             ('--beside', '--rate 1/s --beside 3/2'),
-            ('unrecognized', '--rate 1/s --vcpus 2'),
+            ('is for several --vcpus', '--rate 1/s --split'),
+            ('give --split', '--rate 1/s --vcpus 2 --beside 9/900'),
+            ('admitted up to 1', '--rate 1/s --vcpus 2 --split '
+             '--beside 601/2000'),
+            ('no model knows constant', '--rate 1/s --vcpus 2 '
+             '--distribution constant'),
+            ('no model knows several', '--rate 1/s --vcpus 2 --split '
+             '--link 1Mbit --request-size 1KiB'),
+            ('no model knows constant', '--rate 1/s --distribution constant '
+             '--link 1Mbit --request-size 1KiB'),
+            ('go together', '--rate 1/s --link 1Mbit'),
+            ('is for --link', '--rate 1/s --bucket 1B'),
+            ('is for --link', '--rate 1/s --conservative'),
+            ('unstable', '--rate 400/s --link 1Mbit --request-size 1KiB'),
+            ('unstable', '--rate 1400/s --vcpus 2'),
+            ('unstable', '--rate 1400/s --vcpus 2 --split'),
         ):  # fmt: skip
             self.assert_refused(text, f'{LINE} {more}')
+
+    def agrees(self, said, slack=0.0):
+        """Each simulated value is where the model says, in its interval.
+
+        :param slack: what the simulation may be off by itself, in seconds
+        """
+        for name in NAMES:
+            one = said[name]
+            self.assertLess(one['Low'] - slack, one['Model'])
+            self.assertLess(one['Model'], one['High'] + slack)
+            # Narrow enough to mean something.
+            self.assertLess(one['High'] - one['Low'] + slack, one['Model'] / 3)
+
+    def test_several_cpus(self):
+        """With the shortest periods they are those of the model."""
+        line = (
+            'simulate --reservation 70/100 --service-time 2ms --vcpus 3 '
+            '--rate 800/s --requests 200000 --seed 5'
+        )
+        shared, split = self.ask(line), self.ask(f'{line} --split')
+        self.assertEqual('M/M/3', shared['Model'])
+        self.assertEqual('3 x M/M/1', split['Model'])
+        for said in (shared, split):
+            self.agrees(said, 30e-6)
+            self.assertEqual(3, said['vCPUs'])
+        # Not by chance: one queue is better by far.
+        self.assertLess(
+            shared['Mean']['High'] * 1.5, split['Mean']['Simulated']
+        )
+        model = self.ask(
+            'latency --reservation 70/100 --service-time 2ms --vcpus 3 '
+            '--rate 800/s --overhead 0us'
+        )
+        for name in NAMES:
+            self.assertAlmostEqual(model[name], shared[name]['Model'])
+
+    def test_theorem_on_several_cpus(self):
+        """It is about one CPU, so about each of several queues."""
+        line = f'{LINE} --rate 1200/s --vcpus 3 --requests 30000'
+        for place, least, most in (
+            ('', -6e-4, 0),
+            ('--late', 5.9e-4, 6e-4),
+            ('--beside 599/2000', 1e-5, 6e-4),
+        ):
+            said = self.ask(f'{line} --split {place}')
+            self.assertAlmostEqual(most, said['Latest']['Allowed'])
+            self.assertLessEqual(least, said['Latest']['After fluid'])
+            self.assertTrue(said['Latest']['Within'])
+            self.assertIsNotNone(said['Mean']['Safe'])
+        for place in ('', '--late'):
+            said = self.ask(f'{line} {place}')
+            self.assertIsNone(said['Latest'])
+            self.assertIsNone(said['Mean']['Safe'])
+        result = self.run_it(line)
+        self.assertNotIn('theorem', result.out)
+        self.assertNotIn('safe', result.out)
+
+    def test_later_than_the_theorem(self):
+        """That would be a fault, and is one of the exit code."""
+        for more in ('', '--vcpus 2 --split'):
+            line = f'{LINE} --rate 400/s --requests 3100 {more}'
+            with mock.patch.object(
+                judged, 'latest_ns', return_value=fractions.Fraction(1, 2)
+            ):
+                result = self.run_it(f'{line} -f json')
+            self.assertEqual(1, result.code)
+            self.assertFalse(result.data['Latest']['Within'])
+
+    def test_link(self):
+        """The tandem, if the bucket is nothing and the period short."""
+        line = (
+            'simulate --reservation 70/100 --service-time 2ms --rate 200/s '
+            '--link 4Mbit --request-size 1000B --requests 200000'
+        )
+        said = self.ask(f'{line} --bucket 1bit')
+        self.assertEqual('tandem', said['Model'])
+        self.assertAlmostEqual(0.4, said['Link']['Load'])
+        self.agrees(said, 30e-6)
+        self.assertTrue(said['Latest']['Within'])
+        # What the link adds is more than the interval.
+        plain = self.ask(
+            'simulate --reservation 70/100 --service-time 2ms --rate 200/s '
+            '--requests 200000'
+        )
+        self.assertLess(plain['Mean']['High'], said['Mean']['Low'])
+        frame = self.ask(line)
+        self.assertAlmostEqual(1514 * 8 / 4e6, frame['Link']['Ahead'])
+        saved = said['Mean']['Simulated'] - frame['Mean']['Simulated']
+        self.assertTrue(5e-4 < saved < frame['Link']['Ahead'], saved)
+        # A bucket that is never empty is no link.
+        much = self.ask(f'{line} --bucket 1e14bit')
+        self.assertAlmostEqual(
+            plain['Mean']['Simulated'], much['Mean']['Simulated'], 9
+        )
+        bound = self.ask(f'{line} --conservative')
+        self.assertLess(frame['p99']['Model'], bound['p99']['Model'])
+        self.assertEqual(frame['p99']['High'], bound['p99']['High'])
 
     def test_for_people(self):
         result = self.run_it(f'{LINE} --rate 400/s --requests 5000')
