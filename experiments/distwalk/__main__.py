@@ -8,12 +8,11 @@ Both send the same requests at the same instants to the HCBS guest: those of a
 small figure of EDGE 2019 without a link. With --lab they send COUNT of them,
 or 10,000, to containers of the lab, which has to be up, and only those for
 half of a CPU: stock Linux sums reservations over the host. With --noise they
-do so at one point, alone and beside four endless tasks of a plain container on
-the same CPU, while the virtual switch runs before those tasks, and while it is
-an ordinary process beside them. distwalk is
-compiled from its public source, which is fetched if it is not there. Without
-it, this says so and ends with EX_UNAVAILABLE. It is under the GNU GPL, and no
-part of this project.
+do so at one point, alone and beside endless tasks of a plain container, two
+for each CPU, while the virtual switch runs before those tasks, and while it is
+an ordinary process beside them. distwalk is compiled from its public source,
+which is fetched if it is not there. Without it, this says so and ends with
+EX_UNAVAILABLE. It is under the GNU GPL, and no part of this project.
 """
 
 import argparse
@@ -35,7 +34,8 @@ PUBLIC = 'https://github.com/tomcucinotta/distwalk'
 COMMIT = '9b00acca58dc9682be2eb92cc1f3a62598e92738'
 PROGRAMS = ('dw_node', 'dw_client')
 FIGURE = 'edge19-fig4ac'
-HOGS = 4
+#: Two for each CPU, so that no other process has one for itself.
+HOGS = 2 * (os.cpu_count() or 1)
 
 
 class Unavailable(Exception):
