@@ -15,32 +15,24 @@ not know, and measured against scheduler is what the simulation does not.
 """
 
 import dataclasses
-import math
 
 import numpy
 
-from experiments import noises, samples
+from experiments import samples, simulated
 from experiments.description import Point
 from lab.measure import distribution
 from nova_rt.model import (
     confidence,
     constant,
-    guarantee,
-    judged,
     many,
-    simulation,
     single,
     sizing,
     tandem,
 )
-from nova_rt.model.limits import Limits
 from nova_rt.model.response import ResponseTime
-from nova_rt.reservation import Reservation
 
 PERCENT = 99
 FRACTION = PERCENT / 100
-#: The token bucket's size: one frame.
-BURST_BYTES = 1514
 #: Requests at the beginning that are sent and not counted: the queue is empty
 #: then, and the neighbours do not know each other's addresses.
 SKIPPED = 100
@@ -82,6 +74,8 @@ class Result:
         measured one, with a confidence of 95 %; 0 for short runs
     :ivar scheduler: the same requests, scheduled beside the same neighbours if
         they are busy; the fluid one without a reservation, or for several CPUs
+    :ivar phases_s: the smallest and the largest 99th percentile of the
+        scheduler, for busy neighbours that begin at other instants
     :ivar excess_s: the most that a response was later than on the fluid CPU
         with the bandwidth less the overhead
     :ivar gap_s: what it may be later: P - Q, with Q less the overhead
@@ -103,6 +97,7 @@ class Result:
     fluid: Numbers
     alone_s: float
     scheduler: Numbers
+    phases_s: tuple[float, float]
     excess_s: float
     gap_s: float
     beyond: int
@@ -203,66 +198,10 @@ def models(
     )
 
 
-def through_link_ns(
-    arrivals_ns: Nanoseconds, sizes_bytes: Nanoseconds, bit_per_s: int
-) -> Nanoseconds:
-    """When the last frame of each request leaves the token bucket."""
-    if not bit_per_s:
-        return arrivals_ns
-    times_ns = numpy.ceil(sizes_bytes * 8e9 / bit_per_s).astype(numpy.int64)
-    ahead_ns = int(BURST_BYTES * 8e9 / bit_per_s)
-    return simulation.through_link_ns(arrivals_ns, times_ns, ahead_ns)
-
-
 def _bucket_s(point: Point) -> float:
     if not point.link_bit_per_s:
         return 0.0
-    return BURST_BYTES * 8 / point.link_bit_per_s
-
-
-def on_fluid_ns(
-    arrivals_ns: Nanoseconds,
-    works_ns: Nanoseconds,
-    bandwidth: float,
-    cpus: int = 1,
-) -> Nanoseconds:
-    """When each request is done on CPUs that are always there."""
-    slowed_ns = numpy.ceil(works_ns / bandwidth).astype(numpy.int64)
-    if cpus > 1:
-        return simulation.fifo_many_ns(arrivals_ns, slowed_ns, cpus)
-    return simulation.fifo_ns(arrivals_ns, slowed_ns)
-
-
-def bound_s(
-    reservation: Reservation, arrivals_ns: Nanoseconds, works_ns: Nanoseconds
-) -> float:
-    """What no response time exceeds, without the network.
-
-    Of the largest CPU time, and the smallest token bucket that the arrivals
-    keep to, at a rate of 0.98 of the capacity.
-
-    :returns: seconds
-    """
-    cost_ns = int(works_ns.max())
-    usable = Reservation(
-        math.floor(reservation.runtime_us - Limits().overhead_us),
-        reservation.period_us,
-    )
-    interval_ns = math.ceil(
-        cost_ns * usable.period_us / usable.runtime_us / 0.98
-    )
-    # Request k needs k - j + 1 - (t_k - t_j)/interval tokens, for all j <= k.
-    level = numpy.arange(len(arrivals_ns)) - arrivals_ns / interval_ns
-    tokens = (level - numpy.minimum.accumulate(level)).max() + 1
-    arrivals = guarantee.Arrivals(math.ceil(tokens), interval_ns, cost_ns)
-    return guarantee.delay_ns(arrivals, usable) / 1e9
-
-
-def place(point: Point) -> judged.Place:
-    """The neighbours in the simulation: those that are always busy."""
-    if point.noise == noises.NONE or not noises.KINDS[point.noise].busy:
-        return judged.Place()
-    return judged.Place(neighbours=point.beside)
+    return simulated.BURST_BYTES * 8 / point.link_bit_per_s
 
 
 def _mean_half_s(times_ns: Nanoseconds) -> float:
@@ -284,34 +223,39 @@ def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
     rate = point.rate_per_s
     works_ns = numpy.maximum(run.service_ns, 1)
     trip_ns = round(trip_s * 1e9)
-    there_ns = through_link_ns(
+    there_ns = simulated.through_link_ns(
         run.intended_ns, run.size_bytes, point.link_bit_per_s
     )
-    fluid_ns = on_fluid_ns(there_ns, works_ns, bandwidth, point.cpus)
-    done_ns, alone_ns, gain_s = fluid_ns, fluid_ns, 0.0
+    fluid_ns = simulated.on_fluid_ns(there_ns, works_ns, bandwidth, point.cpus)
+    all_done_ns, alone_ns, gain_s = [fluid_ns], fluid_ns, 0.0
     excess_s, gap_s, beyond, guaranteed_s = 0.0, 0.0, 0, 0.0
     if point.bandwidth:
         reservation = point.reservation
         if point.cpus == 1:
-            done_ns = judged.run(reservation, place(point), there_ns, works_ns)
+            all_done_ns = list(
+                simulated.scheduled_ns(point, there_ns, works_ns)
+            )
         expected = sizing.expect(exact, rate, FRACTION, reservation)
         gap_s, gain_s = expected.gap_s, expected.mean_s - expected.alone_s
         if point.cpus > 1:
             gain_s = (expected.mean_s - trip_s) - many.mean_shared_s(
                 point.cpus, point.service_us / 1e6, rate, expected.bandwidth
             )
-        alone_ns = on_fluid_ns(
+        alone_ns = simulated.on_fluid_ns(
             there_ns, works_ns, expected.bandwidth, point.cpus
         )
         late_s = (run.received_ns - alone_ns - trip_ns)[SKIPPED:] / 1e9
         excess_s = float(late_s.max())
         beyond = int((late_s > gap_s + JITTER_S).sum())
         if point.work_is == 'constant':
-            guaranteed_s = trip_s + bound_s(reservation, there_ns, works_ns)
+            guaranteed_s = trip_s + simulated.bound_s(
+                reservation, there_ns, works_ns
+            )
 
     def responses(done: Nanoseconds) -> Numbers:
         return Numbers.of((done - run.intended_ns)[SKIPPED:] + trip_ns)
 
+    scheduled = [responses(done_ns) for done_ns in all_done_ns]
     return Result(
         point=point,
         measured=Numbers.of(run.response_ns[SKIPPED:]),
@@ -324,7 +268,11 @@ def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
         bucket_s=_bucket_s(point),
         fluid=responses(fluid_ns),
         alone_s=responses(alone_ns).mean_s - gain_s,
-        scheduler=responses(done_ns),
+        scheduler=scheduled[0],
+        phases_s=(
+            min(one.percentile_s for one in scheduled),
+            max(one.percentile_s for one in scheduled),
+        ),
         excess_s=excess_s,
         gap_s=gap_s,
         beyond=beyond,

@@ -19,6 +19,7 @@ from unittest import mock
 import numpy
 
 from experiments import description, evaluate, guest, judge, report, samples
+from experiments import simulated as requests
 from experiments.description import Point, Refused
 from experiments.distwalk import __main__ as distwalk
 from nova_rt.model import judged, simulation
@@ -223,7 +224,7 @@ def simulated(point, late_ns=0, count=3000, position=Position.FIRST):
         done = simulation.fifo_many_ns(arrivals, slowed, point.cpus)
     elif point.bandwidth:
         late = position is Position.LAST
-        place = judged.Place(late) if late else evaluate.place(point)
+        place = judged.Place(late) if late else requests.place(point)
         done = judged.run(point.reservation, place, arrivals, works)
     else:
         done = simulation.fifo_ns(arrivals, works)
@@ -257,7 +258,7 @@ class EvaluateTest(unittest.TestCase):
         # A frame by frame bucket of 1514 bytes at 8 Mbit/s: 1 us a byte.
         arrivals = numpy.array([0, 0, 10_000_000])
         sizes = numpy.array([1514, 3028, 100])
-        left = evaluate.through_link_ns(arrivals, sizes, 8_000_000)
+        left = requests.through_link_ns(arrivals, sizes, 8_000_000)
         self.assertEqual([0, 3_028_000, 10_000_000], left.tolist())
 
     def test_hardly_any_answer(self):
@@ -416,7 +417,7 @@ class JudgeTest(unittest.TestCase):
             one = simulated(point)
             self.assertEqual([], self.broken(alone, one))
             self.assertGreater(one.excess_s, alone.excess_s)
-            slow = evaluate.Numbers(1, one.scheduler.percentile_s * 1.021)
+            slow = evaluate.Numbers(1, one.phases_s[1] * 1.021)
             slower = dataclasses.replace(one, measured=slow)
             self.assertIn('always busy', self.broken(alone, slower)[0])
 

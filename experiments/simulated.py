@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The very requests of a run: on a fluid CPU, scheduled, and their bound."""
+
+from collections.abc import Iterator
+import math
+
+import numpy
+
+from experiments import noises, samples
+from experiments.description import Point
+from nova_rt.model import guarantee, judged, simulation
+from nova_rt.model.limits import Limits
+from nova_rt.reservation import Reservation
+
+#: The token bucket's size: one frame.
+BURST_BYTES = 1514
+#: Instants at which busy neighbours can begin, spread over their longest
+#: period: one of 24 ms in 100 ms is in the way from some of them only.
+_PHASES = 20
+Nanoseconds = samples.Nanoseconds
+
+
+def through_link_ns(
+    arrivals_ns: Nanoseconds, sizes_bytes: Nanoseconds, bit_per_s: int
+) -> Nanoseconds:
+    """When the last frame of each request leaves the token bucket."""
+    if not bit_per_s:
+        return arrivals_ns
+    times_ns = numpy.ceil(sizes_bytes * 8e9 / bit_per_s).astype(numpy.int64)
+    ahead_ns = int(BURST_BYTES * 8e9 / bit_per_s)
+    return simulation.through_link_ns(arrivals_ns, times_ns, ahead_ns)
+
+
+def on_fluid_ns(
+    arrivals_ns: Nanoseconds,
+    works_ns: Nanoseconds,
+    bandwidth: float,
+    cpus: int = 1,
+) -> Nanoseconds:
+    """When each request is done on CPUs that are always there."""
+    slowed_ns = numpy.ceil(works_ns / bandwidth).astype(numpy.int64)
+    if cpus > 1:
+        return simulation.fifo_many_ns(arrivals_ns, slowed_ns, cpus)
+    return simulation.fifo_ns(arrivals_ns, slowed_ns)
+
+
+def bound_s(
+    reservation: Reservation, arrivals_ns: Nanoseconds, works_ns: Nanoseconds
+) -> float:
+    """What no response time exceeds, without the network.
+
+    Of the largest CPU time, and the smallest token bucket that the arrivals
+    keep to, at a rate of 0.98 of the capacity.
+
+    :returns: seconds
+    """
+    cost_ns = int(works_ns.max())
+    usable = Reservation(
+        math.floor(reservation.runtime_us - Limits().overhead_us),
+        reservation.period_us,
+    )
+    interval_ns = math.ceil(
+        cost_ns * usable.period_us / usable.runtime_us / 0.98
+    )
+    # Request k needs k - j + 1 - (t_k - t_j)/interval tokens, for all j <= k.
+    level = numpy.arange(len(arrivals_ns)) - arrivals_ns / interval_ns
+    tokens = (level - numpy.minimum.accumulate(level)).max() + 1
+    arrivals = guarantee.Arrivals(math.ceil(tokens), interval_ns, cost_ns)
+    return guarantee.delay_ns(arrivals, usable) / 1e9
+
+
+def place(point: Point) -> judged.Place:
+    """The neighbours in the simulation: those that are always busy."""
+    if point.noise == noises.NONE or not noises.KINDS[point.noise].busy:
+        return judged.Place()
+    return judged.Place(neighbours=point.beside)
+
+
+def scheduled_ns(
+    point: Point, arrivals_ns: Nanoseconds, works_ns: Nanoseconds
+) -> Iterator[Nanoseconds]:
+    """When each request is done, for each instant of the neighbours.
+
+    :returns: times, as many as requests; once where no neighbour is busy
+    """
+    where = place(point)
+    most_us = max((each.period_us for each in where.neighbours), default=0)
+    for phase in range(_PHASES if most_us else 1):
+        # Theirs is 0, so what is later is the requests.
+        later_ns = most_us * 1000 * phase // _PHASES
+        yield (
+            judged.run(
+                point.reservation, where, arrivals_ns + later_ns, works_ns
+            )
+            - later_ns
+        )
