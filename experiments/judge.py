@@ -32,6 +32,7 @@ def verdicts(results: Mapping[str, Sequence[Result]]) -> list[Verdict]:
     everything = [one for one in measured if one.point.cpus == 1]
     found = [
         _guaranteed(everything),
+        beside.unpatched(everything),
         _never_longer(everything),
         _conservative(everything),
         _exact_percentile(everything),

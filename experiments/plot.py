@@ -216,7 +216,7 @@ def _at(point: Point, name: str, value: float) -> Point:
 
 def _ecdf(axis: Any, results: Sequence[Result]) -> None:
     kinds = dict.fromkeys(one.point.noise for one in results)
-    widths = {kind: 1.2 + 2.3 * number for number, kind in enumerate(kinds)}
+    widths = {kind: 1.2 + 2 * number for number, kind in enumerate(kinds)}
     for number, one in enumerate(results):
         width = widths[one.point.noise]
         reserved = one.point.bandwidth > 0
@@ -235,6 +235,11 @@ def _ecdf(axis: Any, results: Sequence[Result]) -> None:
     axis.xaxis.set_major_formatter('{x:g}')
     axis.set_xlabel('response time (ms)')
     axis.set_ylabel('fraction of the requests')
+    # Below: names of noise are long.
     axis.legend(
-        fontsize=8, loc='center left', bbox_to_anchor=(1.0, 0.5), frameon=False
+        fontsize=8,
+        loc='upper center',
+        bbox_to_anchor=(0.5, -0.14),
+        frameon=False,
+        ncol=2 if len(results) > len(kinds) else 1,
     )

@@ -216,10 +216,10 @@ def _noise(results: Sequence[Result]) -> Iterator[str]:
         kind = noises.KINDS[one.point.noise]
         with_ = 'With' if reserved(one) else 'Without'
         yield (
-            f'{with_} a reservation, {kind.words} multiply the 99th '
-            f'percentile by {ratio:.3f}'
+            f'{with_} a reservation, the 99th percentile beside {kind.words} '
+            f'is {ratio:.3f} times that alone'
             + (
-                f', in the simulation by {_ideal(results, one):.3f}.'
+                f', in the simulation {_ideal(results, one):.3f} times.'
                 if reserved(one) and kind.busy
                 else '.'
             )
