@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import csv
 import dataclasses
 import html
+import itertools
 import json
 import pathlib
 from typing import Any
@@ -156,13 +157,18 @@ def section(
         )
     )
     rows = [row(figure, one) for one in results]
+    # What no point has would push the rest off the page.
+    used = [any(cells) for cells in zip(*rows, strict=True)]
+    heads, *rows = (
+        list(itertools.compress(line, used)) for line in (head(figure), *rows)
+    )
     return (
         f'<h2 id="{figure.name}">{title}</h2>'
         f'<p><i>{html.escape(figure.source[0].upper() + figure.source[1:])}'
         f'</i></p>{texts}<h3>Result</h3>'
         f'<img alt="{title}" src="data:image/svg+xml;base64,{code}">'
         f'<p>{html.escape(result(figure, results))}</p>'
-        f'<div class="wide">{table(head(figure), rows)}</div>'
+        f'<div class="wide">{table(heads, rows)}</div>'
         '<h3>Where it deviates, and why</h3>'
         f'<p>{html.escape(figure.deviates)}</p>'
         f'<p><code>python -m experiments run {which} {figure.name}</code></p>'

@@ -485,6 +485,10 @@ class ReportTest(unittest.TestCase):
         for outside in ('src="http', 'href="http', '<script', '<link'):
             self.assertNotIn(outside, text)
         self.assertIn('<td class="broken">', text)
+        # Nothing here has a link, so that column is in the numbers only.
+        self.assertIn('<th>beyond</th>', text)
+        self.assertNotIn('<th>bound p99</th>', text)
+        self.assertIn('bound p99', lines[0])
         self.assertEqual(1 + len(results), len(lines))
         self.assertEqual(len(verdicts), len(summary['verdicts']))
 
