@@ -215,7 +215,7 @@ GATE = {
     'tools': _TOOLS,
     'functional-threading': Part(
         'Nova in one process, threads',
-        600,
+        450,
         tox(
             'testenv:functional-threading',
             f'{WORKERS} --exclude-list={LISTS}/functional-threading.long',
