@@ -2,10 +2,10 @@
 """What is beside a server: tasks, and the reservations that they have.
 
 experiments/guest/init.c starts the tasks. The papers' noise reserves the same
-whatever the server has. The others are what the theorem of
-nova_rt/model/supply.py allows at most: neighbours that are always busy and
-leave nothing of the CPU, with periods that put their deadlines before those of
-the server as often as can be.
+whatever the server has. The others are the worst that the theorem allows (no
+response is later than on a fluid CPU by more than P - Q, test_theorem.py):
+neighbours that are always busy and leave nothing of the CPU, with periods that
+put their deadlines before those of the server as often as can be.
 """
 
 from collections.abc import Callable, Iterator
