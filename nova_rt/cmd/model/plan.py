@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from nova_rt import cpulist, exception
 from nova_rt.admission import Placement
-from nova_rt.cmd.model import columns, exact, options, question
-from nova_rt.model import planner, units
+from nova_rt.cmd.model import columns, options, question
+from nova_rt.model import exact, planner, units
 from nova_rt.reservation import PPM
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from nova_rt.model.schedule import Nanoseconds
 
-#: Fewer have no confidence interval.
+#: Fewer have no confidence interval: that of confidence.py, which loads numpy.
 FEWEST = 3_100
 #: What a token bucket must hold at least: one frame.
 FRAME_BIT = 8 * 1514

@@ -16,7 +16,6 @@ from typing import Any
 
 from nova_rt import exception
 from nova_rt.admission import Capacity, Claim
-from nova_rt.cmd.cli import base
 from nova_rt.model.planner import Host, Placed, Server, bound_ppm
 
 # Beyond this, an answer within a minute is out of reach.
@@ -99,13 +98,13 @@ def load() -> Any:
     """Load the solver.
 
     :returns: its module
-    :raises CannotRun: if it is not installed
+    :raises Unanswerable: if it is not installed
     """
     try:
         return importlib.import_module('highspy')
     except ImportError as err:
-        raise base.CannotRun(
-            '--exact needs highspy: install nova_rt[exact]'
+        raise exception.Unanswerable(
+            'the exact optimum needs highspy: install nova_rt[exact]'
         ) from err
 
 
@@ -117,7 +116,7 @@ def solve(
     :param limit_s: the solver gives up after so long
     :returns: the best plan that it found, and a bound
     :raises InvalidQuantity: for what is too large
-    :raises CannotRun: without the solver
+    :raises Unanswerable: without the solver
     """
     highspy = load()
     # Smaller numbers, and all of them whole.
@@ -149,9 +148,9 @@ def _write(
     total = sum(len(host.capacity.cpus) for host in hosts)
     if len(sizes) * total > _MOST_NUMBERS:
         raise exception.InvalidQuantity(
-            f'--exact is for small plans: this one has {len(sizes)} sizes of '
-            f'servers and {total} CPUs, whose product is above '
-            f'{_MOST_NUMBERS}'
+            'the exact optimum is for small plans: this one has '
+            f'{len(sizes)} sizes of servers and {total} CPUs, whose product '
+            f'is above {_MOST_NUMBERS}'
         )
     program = _Program()
     groups: list[_Group] = []
