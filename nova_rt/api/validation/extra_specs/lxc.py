@@ -4,13 +4,13 @@
 from nova.api.validation.extra_specs import base
 
 from nova_rt import task_limit
-from nova_rt.api.validation.extra_specs import judged
+from nova_rt.api.validation.extra_specs import checked
 
 
 def register() -> list[base.ExtraSpecValidator]:
     """The validators of this namespace, for nova-api."""
     return [
-        judged.JudgedValidator(
+        checked.CheckedValidator(
             task_limit.KEY, task_limit.TEXT, task_limit.VALUES.parse
         )
     ]

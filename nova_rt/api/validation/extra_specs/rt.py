@@ -11,7 +11,7 @@ from nova.api.validation.extra_specs import base
 import nova.conf
 
 from nova_rt import bounds, extra_specs
-from nova_rt.api.validation.extra_specs import judged
+from nova_rt.api.validation.extra_specs import checked
 import nova_rt.conf
 
 CONF = nova.conf.CONF
@@ -30,6 +30,6 @@ def _check(spec: extra_specs.Spec) -> Callable[[str, str], None]:
 def register() -> list[base.ExtraSpecValidator]:
     """The validators, one for each entry of the table, for nova-api."""
     return [
-        judged.JudgedValidator(spec.key, spec.text, _check(spec))
+        checked.CheckedValidator(spec.key, spec.text, _check(spec))
         for spec in extra_specs.SPECS.values()
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra specs that a function of ours judges."""
+"""Extra specs that a function of ours checks."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from nova.api.validation.extra_specs import base
 from nova_rt import exception
 
 
-class JudgedValidator(base.ExtraSpecValidator):
+class CheckedValidator(base.ExtraSpecValidator):
     """Validator of one extra spec.
 
     :param key: with its namespace
@@ -24,7 +24,7 @@ class JudgedValidator(base.ExtraSpecValidator):
         self._check = check
 
     def validate(self, name: str, value: str | float) -> None:
-        """Judge one pair.
+        """Check one pair.
 
         :param value: numbers reach a validator as JSON numbers
         :raises nova.exception.ValidationError: with our message
