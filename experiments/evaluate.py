@@ -38,8 +38,6 @@ FRACTION = PERCENT / 100
 SKIPPED = 100
 #: What the client and the network can add to a response, beside their mean.
 JITTER_S = 50e-6
-#: Shorter runs have no confidence interval.
-_MANY = 100 * (confidence.BATCHES + 1)
 Nanoseconds = samples.Nanoseconds
 
 
@@ -205,7 +203,7 @@ def _bucket_s(point: Point) -> float:
 
 
 def _mean_half_s(times_ns: Nanoseconds) -> float:
-    if len(times_ns) < _MANY:
+    if len(times_ns) < confidence.FEWEST:
         return 0.0
     return confidence.mean(times_ns, confidence.T_95).half_width / 1e9
 

@@ -22,6 +22,10 @@ BATCHES = 30
 T_999 = 3.6594
 #: The same for 95 %.
 T_95 = 2.0452
+# In each batch, at least.
+_LENGTH = 100
+#: Fewer values have no confidence interval.
+FEWEST = _LENGTH * (BATCHES + 1)
 # Of each batch, so many values are beyond a percentile, or it is an accident.
 _BEYOND = 5
 
@@ -62,7 +66,7 @@ def estimate(
     :param of: the statistic, of one batch
     :param t: Student's t for the confidence, such as :data:`T_95`
     :returns: the statistic with its interval
-    :raises InvalidQuantity: for fewer than 3100 values
+    :raises InvalidQuantity: for fewer than :data:`FEWEST` values
     """
     length = _length(len(values))
     used = values[len(values) - BATCHES * length :].reshape(BATCHES, length)
@@ -76,7 +80,7 @@ def highest_fraction(count: int) -> float:
 
     :param count: values in the run
     :returns: such as 0.995: at least five values of each batch are beyond it
-    :raises InvalidQuantity: for fewer than 3100 values
+    :raises InvalidQuantity: for fewer than :data:`FEWEST` values
     """
     return 1 - _BEYOND / _length(count)
 
@@ -84,10 +88,9 @@ def highest_fraction(count: int) -> float:
 def _length(count: int) -> int:
     """Values in each batch."""
     length = count // (BATCHES + 1)
-    if length < 100:
+    if length < _LENGTH:
         raise exception.InvalidQuantity(
-            f'{count} values are too few: there must be at least '
-            f'{100 * (BATCHES + 1)}'
+            f'{count} values are too few: there must be at least {FEWEST}'
         )
     return length
 
