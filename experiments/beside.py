@@ -53,9 +53,7 @@ def _beside_busy(results: Sequence[Result]) -> Iterator[Verdict]:
     used = [
         one
         for one in results
-        if reserved(one)
-        and one.point.noise != noises.NONE
-        and noises.KINDS[one.point.noise].busy
+        if reserved(one) and noises.KINDS[one.point.noise].busy
     ]
     if used:
         found = [one.measured.percentile_s / one.phases_s[1] for one in used]

@@ -66,7 +66,7 @@ class Point:
     link_mbit: float = 0.0
     bwr: float = 0.0
     delay_us: int = 0
-    noise: str = 'none'
+    noise: str = noises.NONE
     kernel: str = 'hcbs'
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class Point:
                 _check_number(field.name, getattr(self, field.name))
         self._known('work_is', ('exponential', 'constant'))
         self._known('size_is', ('exponential', 'constant'))
-        self._known('noise', (noises.NONE, *noises.KINDS))
+        self._known('noise', tuple(noises.KINDS))
         self._known('kernel', KERNELS)
         if not self.inter_arrival_us or not self.period_us:
             raise Refused('a period and an inter-arrival time are above 0')
@@ -106,8 +106,7 @@ class Point:
 
     def _check_stable(self) -> None:
         if not self.bandwidth:
-            kind = noises.KINDS.get(self.noise)
-            if kind and not kind.plain:
+            if not noises.KINDS[self.noise].plain:
                 raise Refused(f'noise {self.noise} is beside a reservation')
         else:
             self._check_admitted()
@@ -188,10 +187,8 @@ class Point:
 
     def line(self, name: str, count: int, seed: int) -> str:
         """The point in the words of experiments/guest/init.c."""
-        tasks, beside = noises.NONE, ''
-        if self.noise != noises.NONE:
-            tasks = noises.KINDS[self.noise].tasks
-            beside = ''.join(f' beside={each}' for each in self.beside)
+        tasks = noises.KINDS[self.noise].tasks
+        beside = ''.join(f' beside={each}' for each in self.beside)
         return (
             f'{name} runtime={self.runtime_us} period={self.period_us}'
             f' noise={tasks}{beside} link={self.link_bit_per_s}'

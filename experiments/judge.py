@@ -4,9 +4,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 import statistics
 
-from experiments import beside, noises
+from experiments import beside
 from experiments.evaluate import JITTER_S, Result
-from experiments.verdict import Verdict, beyond, each, reserved
+from experiments.verdict import Verdict, beyond, each, quiet, reserved
 from nova_rt.model.limits import Limits
 
 #: Mean error at most, for load ratios up to this and without a link.
@@ -70,8 +70,7 @@ def _each_point(results: Sequence[Result]) -> Iterator[Verdict]:
     used = [
         one
         for one in results
-        if reserved(one)
-        and one.point.noise == noises.NONE
+        if quiet(one)
         and one.point.cpu_load / one.point.bandwidth <= MODERATE + 1e-9
     ]
     if used:
@@ -120,9 +119,7 @@ def _conservative(results: Sequence[Result]) -> Iterator[Verdict]:
     used = [
         one
         for one in results
-        if reserved(one)
-        and one.point.noise == noises.NONE
-        and 0 < one.point.link_ratio <= HALF_A_LINK + 1e-6
+        if quiet(one) and 0 < one.point.link_ratio <= HALF_A_LINK + 1e-6
     ]
     if used:
         with_chance = [one.measured.percentile_s / one.bound_s for one in used]
@@ -148,8 +145,7 @@ def _exact_percentile(results: Sequence[Result]) -> Iterator[Verdict]:
     used = [
         one
         for one in results
-        if reserved(one)
-        and one.point.noise == noises.NONE
+        if quiet(one)
         and one.point.link_bit_per_s
         and one.point.size_is == 'exponential'
         and not one.lost
@@ -176,8 +172,7 @@ def _mean_error(results: Sequence[Result]) -> Iterator[Verdict]:
     used = [
         one
         for one in results
-        if reserved(one)
-        and one.point.noise == noises.NONE
+        if quiet(one)
         and not one.point.link_bit_per_s
         and one.point.work_is == 'exponential'
         and one.point.cpu_load / one.point.bandwidth <= MODERATE + 1e-9

@@ -61,7 +61,11 @@ class Noise:
     plain: bool = False
 
 
+NONE = 'none'
 KINDS = {
+    NONE: Noise(
+        'nothing else', 'none', lambda *_: (), busy=False, plain=True
+    ),
     'periodic': Noise(
         'periodic tasks', 'periodic', lambda *_: (_PAPER,),
         longer=True, busy=False, plain=True,
@@ -87,15 +91,14 @@ KINDS = {
         longer=True, busy=False, plain=True,
     ),
 }  # fmt: skip
-NONE = 'none'
 
 
 def beside(kind: str, server: Reservation | None) -> Neighbours:
     """Return the reservations of a kind of noise.
 
-    :param kind: of :data:`KINDS`, or :data:`NONE`
+    :param kind: of :data:`KINDS`
     :param server: None for a server without a reservation
     """
-    if kind == NONE or server is None:
+    if server is None:
         return ()
     return KINDS[kind].reserved(server, CEILING_PPM - server.ppm)

@@ -48,9 +48,7 @@ SHORT = {
     'cpus': '{} CPUs',
 }
 KERNELS = {'hcbs': 'with reservations', 'base': 'unpatched'}
-NOISES = {noises.NONE: 'nothing beside it'} | {
-    kind: noise.words for kind, noise in noises.KINDS.items()
-}
+NOISES = {kind: noise.words for kind, noise in noises.KINDS.items()}
 _LINE = 80
 
 

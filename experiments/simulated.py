@@ -71,7 +71,7 @@ def bound_s(
 
 def place(point: Point) -> judged.Place:
     """The neighbours in the simulation: those that are always busy."""
-    if point.noise == noises.NONE or not noises.KINDS[point.noise].busy:
+    if not noises.KINDS[point.noise].busy:
         return judged.Place()
     return judged.Place(neighbours=point.beside)
 
@@ -81,11 +81,13 @@ def scheduled_ns(
 ) -> Iterator[Nanoseconds]:
     """When each request is done, for each instant of the neighbours.
 
-    :returns: times, as many as requests; once where no neighbour is busy
+    :returns: times, as many as requests; once where no neighbour is busy, or
+        where the kernel takes them for no neighbours
     """
     where = place(point)
     most_us = max((each.period_us for each in where.neighbours), default=0)
-    for phase in range(_PHASES if most_us else 1):
+    several = most_us and point.kernel == 'hcbs'
+    for phase in range(_PHASES if several else 1):
         # Theirs is 0, so what is later is the requests.
         later_ns = most_us * 1000 * phase // _PHASES
         yield (

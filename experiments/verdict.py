@@ -29,6 +29,11 @@ def reserved(result: Result) -> bool:
     return bool(result.point.bandwidth) and result.point.kernel == 'hcbs'
 
 
+def quiet(result: Result) -> bool:
+    """Whether it does and nothing else is on the CPU."""
+    return reserved(result) and result.point.noise == noises.NONE
+
+
 def describe(point: Point) -> str:
     """A point in a few words."""
     words = [
@@ -51,6 +56,7 @@ def describe(point: Point) -> str:
 def each(
     results: Sequence[Result], words: Callable[[Result], str]
 ) -> tuple[str, ...]:
+    """A line for each point, of what it has."""
     return tuple(f'{describe(one.point)}: {words(one)}' for one in results)
 
 
