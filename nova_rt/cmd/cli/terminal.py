@@ -1,12 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text that is fit for a terminal, whoever wrote it."""
 
-import unicodedata
-
-# Control characters, those that change the direction of what follows, lone
-# surrogates, private and unassigned characters, line and paragraph separators.
-_HIDDEN = {'Cc', 'Cf', 'Cs', 'Co', 'Cn', 'Zl', 'Zp'}
-
 
 def escape(text: str) -> str:
     r"""Write characters that a terminal would act upon as ``\x1b``.
@@ -15,11 +9,13 @@ def escape(text: str) -> str:
     :returns: the same text with nothing in it that moves the cursor, changes
         a colour or hides what follows
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
+    # Not printable are control characters, those that change the direction of
+    # what follows, surrogates, private and unassigned characters, and all
+    # separators but the plain space.
     return ''.join(
-        _escape(each) if unicodedata.category(each) in _HIDDEN else each
-        for each in text
+        each if each.isprintable() else _escape(each) for each in text
     )
 
 

@@ -23,6 +23,8 @@ class EscapeTest(base.BaseTestCase):
             # Right to left from here on: hides what is really there.
             ('\u202egnp.exe', '\\u202egnp.exe'),
             ('\u2028', '\\u2028'),
+            # Looks like a space.
+            ('\xa0', '\\xa0'),
             ('\ud800', '\\ud800'),
             ('\U000e0041', '\\U000e0041'),
         ):
@@ -34,3 +36,4 @@ class EscapeTest(base.BaseTestCase):
         left = {unicodedata.category(c) for c in terminal.escape(everything)}
         self.assertEqual(set(), {each for each in left if each[0] == 'C'})
         self.assertEqual(set(), left & {'Zl', 'Zp'})
+        self.assertTrue(terminal.escape(everything).isprintable())
