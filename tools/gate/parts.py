@@ -296,7 +296,9 @@ def _kernel_groups(groups: tuple[str, ...]) -> Step:
 FULL = {
     'style': _STYLE,
     'docs': _DOCS,
-    'unit': _UNIT,
+    'unit': dataclasses.replace(
+        _UNIT, steps=tox('testenv', WORKERS, NOVA_RT_RANDOM='1')
+    ),
     'tools': _TOOLS,
     'nova-unit': _NOVA_UNIT,
     'host': _HOST,

@@ -15,9 +15,7 @@ from nova_rt.model.schedule import Position
 from nova_rt.reservation import Reservation
 from nova_rt.tests.unit.model import runs
 
-_ABOUT = hypothesis.settings(
-    max_examples=60, deadline=None, derandomize=True, database=None
-)
+_ABOUT = hypothesis.settings(max_examples=60)
 RESERVATIONS = st.integers(100, 100_000).flatmap(
     lambda period: st.builds(
         Reservation, st.integers(2, period), st.just(period)

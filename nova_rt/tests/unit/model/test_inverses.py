@@ -38,9 +38,7 @@ MODELS = {
 LOADS = (1e-3, 0.3, 0.8, 0.99, 0.999999)
 BANDWIDTHS = (0.05, 0.5, 0.95, 1.0)
 FRACTIONS = (0.01, 0.5, 0.9, 0.99, 0.999999)
-_ABOUT = hypothesis.settings(
-    max_examples=25, deadline=None, derandomize=True, database=None
-)
+_ABOUT = hypothesis.settings(max_examples=25)
 
 
 @ddt.ddt

@@ -178,7 +178,7 @@ class PlaceTest(base.BaseTestCase):
         self.assertEqual((0, 0), plan.merit)
         self.assertEqual(0, planner.least_hosts([], hosts(1, 1)))
 
-    @hypothesis.settings(max_examples=60, deadline=None)
+    @hypothesis.settings(max_examples=60)
     @hypothesis.given(
         strategies.lists(
             strategies.tuples(

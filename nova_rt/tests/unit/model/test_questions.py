@@ -36,7 +36,7 @@ MODELS = (
 
 
 class QuestionsTest(base.BaseTestCase):
-    @hypothesis.settings(max_examples=60, deadline=None)
+    @hypothesis.settings(max_examples=60)
     @hypothesis.given(
         strategies.sampled_from(MODELS),
         strategies.floats(1, 700),

@@ -228,7 +228,7 @@ class BadInputTest(base.TestCase):
         self.assert_refused('which command', '')
         self.assert_refused('cannot be written', f'--log-file / {line()}')
 
-    @hypothesis.settings(max_examples=150, deadline=None)
+    @hypothesis.settings(max_examples=150)
     @hypothesis.given(
         strategies.sampled_from(sorted(COMMANDS)),
         strategies.dictionaries(

@@ -110,12 +110,12 @@ class NearestTest(base.TestCase):
             result = self.run_it('', *self.words(command, closer), *fixed)
             self.assertEqual(2, result.code, (options, changes))
 
-    @hypothesis.settings(max_examples=60, deadline=None)
+    @hypothesis.settings(max_examples=60)
     @hypothesis.given(_SERVICES, _MODELS, _GOALS, _LIMITS)
     def test_reservation(self, service, model, goal, limits):
         self.check('reservation', service | model | goal | limits)
 
-    @hypothesis.settings(max_examples=30, deadline=None)
+    @hypothesis.settings(max_examples=30)
     @hypothesis.given(
         _SERVICES,
         _MODELS,
@@ -130,7 +130,7 @@ class NearestTest(base.TestCase):
         options['reservation'] = f'{runtime_us}/{period_us}'
         self.check('rate', options)
 
-    @hypothesis.settings(max_examples=15, deadline=None)
+    @hypothesis.settings(max_examples=15)
     @hypothesis.given(
         strategies.integers(1, 30),
         _about(0.01, 10, 'ms'),
