@@ -75,9 +75,12 @@ MOVES = Extension(
         {
             '_do_prep_resize',
             '_finish_resize',
+            '_power_on',
             '_prep_resize',
             '_prep_snapshot_based_resize_at_source',
+            '_reboot_instance',
             '_resize_instance',
+            '_resume_guests_state',
             '_revert_instance_flavor_host_node',
             '_send_finish_resize_notifications',
         }
@@ -95,6 +98,7 @@ MOVES = Extension(
         'instance_state',
         '_get_scheduler_hints': 'filter_properties request_spec',
         '_set_instance_info': 'instance flavor',
+        '_set_instance_obj_error_state': 'self instance clean_task_state',
     },
 )
 TRACKER = Extension(

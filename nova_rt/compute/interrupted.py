@@ -8,6 +8,10 @@ Placement holds bandwidth of both hosts for it.
 Resizes and cold migrations of servers that are still here are ended by Nova,
 which forgets what Placement holds: the migration holds what the server has,
 and the server what it was to have, until it is deleted.
+
+Those of servers that have come here are ended by nobody if the request to
+finish them was lost. An operator then sets the server's state back, and starts
+it.
 """
 
 from typing import Any
@@ -214,3 +218,43 @@ def _find_claimed(context: Any, instance: Any) -> Any:
     ):
         return None
     return last
+
+
+def end_arrival(
+    manager: nova_manager.ComputeManager, context: Any, instance: Any
+) -> None:
+    """End the move of a server that has come here, before it is started.
+
+    Its old host has let it go, and nobody has finished that here. The server
+    becomes what this host and Placement hold for it, as after a resize that
+    fails at its end. Its disk keeps its size.
+
+    :param manager: of this host
+    :param instance: nova.objects.Instance that is about to be started
+    """
+    if instance.host != manager.host or not servers.has_left(instance):
+        return
+    migration = objects.Migration.get_by_id_and_instance(
+        context, instance.migration_context.migration_id, instance.uuid
+    )
+    LOG.warning(
+        'Ending its move from %s, which was not finished here',
+        migration.source_compute, instance=instance,
+    )  # fmt: skip
+    network = manager.network_api
+    network.setup_networks_on_host(context, instance, manager.host)
+    network.migrate_instance_finish(context, instance, migration, None)
+    if migration.is_resize:
+        manager._set_instance_info(instance, instance.new_flavor)
+    instance.apply_migration_context()
+    servers.switch(instance)
+    servers.forget_move(instance)
+    instance.old_flavor = instance.new_flavor = None
+    instance.save()
+    manager.rt.rt_switch(instance)
+    instance.drop_migration_context()
+    # Over from here on: if the rest fails, an audit finds what is left.
+    _end(migration, 'error')
+    manager.reportclient.delete_allocation_for_instance(
+        context, migration.uuid, consumer_type='migration', force=True
+    )

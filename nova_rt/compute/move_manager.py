@@ -10,13 +10,15 @@ from typing import Any
 from nova import exception as nova_exception
 from nova.compute import manager
 from nova.objects import fields
+from oslo_log import log as logging
 from oslo_utils import excutils
 
 from nova_rt import bounds, conf, events, exception, record, request
-from nova_rt.compute import destinations
+from nova_rt.compute import destinations, interrupted
 from nova_rt.virt.libvirt import faults, servers, user_namespaces
 
 CONF = manager.CONF
+LOG = logging.getLogger(__name__)
 
 conf.register_opts(CONF)
 
@@ -57,6 +59,7 @@ class MoveManager(manager.ComputeManager):
             raise nova_exception.InstanceFaultRollback(err) from err
         is_rt = servers.is_rt_move(instance, flavor)
         if is_rt:
+            self._rt_check_arrived(instance)
             hints = self._get_scheduler_hints(filter_properties, request_spec)
             self._rt_note_move(instance, flavor, hints)
         try:
@@ -73,6 +76,46 @@ class MoveManager(manager.ComputeManager):
             # The claim has done so in its own copy of the server.
             servers.forget_move(instance)
             raise
+
+    def _rt_check_arrived(self, instance: Any) -> None:
+        """Refuse to move on what has not arrived.
+
+        :raises InstanceFaultRollback: if its last move was not finished
+        """
+        if servers.has_left(instance):
+            self._rt_check_leaving(
+                instance,
+                'its last move was not finished: start it by a hard reboot '
+                'first',
+            )
+
+    def _reboot_instance(
+        self, context: Any, instance: Any, block_device_info: Any,
+        reboot_type: Any,
+    ) -> Any:  # fmt: skip
+        """End a move that was not finished here."""
+        interrupted.end_arrival(self, context, instance)
+        return super()._reboot_instance(
+            context, instance, block_device_info, reboot_type
+        )
+
+    def _power_on(self, context: Any, instance: Any) -> Any:
+        """End a move that was not finished here."""
+        interrupted.end_arrival(self, context, instance)
+        return super()._power_on(context, instance)
+
+    def _resume_guests_state(
+        self, context: Any, instance: Any, net_info: Any
+    ) -> Any:
+        """End a move that was not finished here."""
+        try:
+            interrupted.end_arrival(self, context, instance)
+        except Exception:
+            # The other servers of this host need their service.
+            LOG.exception('Could not end its move here', instance=instance)
+            self._set_instance_obj_error_state(instance)
+            return None
+        return super()._resume_guests_state(context, instance, net_info)
 
     def _rt_note_move(
         self, instance: Any, flavor: Any, hints: dict[str, object]

@@ -8,6 +8,7 @@ a process, control groups and CPUs, and with no reservation at first.
 import itertools
 
 import fixtures
+import libvirt
 from lxml import etree
 from nova.tests.fixtures import libvirt as fakelibvirt
 
@@ -67,6 +68,13 @@ class Containers(fixtures.Fixture):
 
             return stop
 
+        # That Nova's modules and ours catch the same errors.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.tests.fixtures.libvirt.libvirtError',
+                libvirt.libvirtError,
+            )
+        )
         original_init = domain.__init__
         original_start = domain.createWithFlags
         for name, replacement in (

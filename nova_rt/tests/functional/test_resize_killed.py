@@ -148,6 +148,102 @@ class OtherHostTest(KilledTestBase):
         self.restart_compute_service(self.source)
         self.assert_survived()
 
+    def arrive(self, action):
+        """The destination is killed before it has finished."""
+        # So that the CPUs differ.
+        self.create(self.rt_flavor('100/1000'), host=self.target)
+        self.kill(self.target, action, _MANAGER, '_finish_resize_helper')
+        self.assertEqual(self.target, self.host_of(self.server))
+        self.audit()
+        return self.held(self.server['id'])
+
+    def reset(self):
+        self.admin_api.post_server_action(
+            self.server['id'], {'os-resetState': {'state': 'active'}}
+        )
+
+    def assert_arrived(self, asked, reservation):
+        """It runs with what its new host has claimed, and holds no more."""
+        server = self._wait_for_server_parameter(
+            self.server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+        )
+        rec = self.assert_runs(server, reservation)
+        if rec is not None:
+            self.assertNotEqual(self.before.cpus, rec.cpus)
+        self.assertEqual(asked, self.held(server['id']))
+        migration = self.migration(server)
+        self.assertEqual('error', migration.status)
+        self.assertEqual({}, self.held(migration.uuid))
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertIsNone(self.instance(server).migration_context)
+        self.audit()
+        self.assertEqual(0, self.used(self.source))
+        self.assert_stable(server)
+        self.confirm(self.migrate(server))
+
+    def reboot(self):
+        self.api.post_server_action(
+            self.server['id'], {'reboot': {'type': 'HARD'}}
+        )
+        self._wait_for_instance_action_event(
+            self.server, 'reboot', 'compute_reboot_instance', 'success'
+        )
+
+    def test_left_by_resize(self):
+        asked = self.arrive({'resize': {'flavorRef': self.larger}})
+        self.assertEqual({self.target: NEW}, asked)
+        self.reset()
+        # What counts is what the destination has claimed.
+        self.audit()
+        self.assertEqual((NEW, 0), self.ppm(self.server)[self.target])
+        self.reboot()
+        self.assert_arrived(asked, '600/1000')
+
+    def test_left_by_resize_to_plain(self):
+        flavor = self.plain_flavor()
+        self.kill(
+            self.target,
+            {'resize': {'flavorRef': flavor}},
+            _MANAGER,
+            '_finish_resize_helper',
+        )
+        self.reset()
+        self.reboot()
+        self.assert_runs(self.server, None)
+        self.audit()
+        self.assertEqual(0, self.used(self.source))
+        self.assertEqual(0, self.used(self.target))
+
+    def test_left_by_migration(self):
+        """Reset while the service is down, and not yet audited."""
+        asked = self.arrive({'migrate': None})
+        self.reset()
+        self.reboot()
+        self.assert_arrived(asked, '400/1000')
+
+    def test_left_and_stopped(self):
+        asked = self.arrive({'migrate': None})
+        self.reset()
+        self.api.post_server_action(self.server['id'], {'os-stop': None})
+        self._wait_for_state_change(self.server, 'SHUTOFF')
+        self.api.post_server_action(self.server['id'], {'os-start': None})
+        self.assert_arrived(asked, '400/1000')
+
+    def test_left_and_moved_on(self):
+        self.arrive({'migrate': None})
+        self.reset()
+        server = self.fail_move(
+            self.server, None, 'migrate', 'compute_prep_resize'
+        )
+        self.assertIn('hard reboot', self.reason(server))
+
+    def test_left_at_the_start_of_the_host(self):
+        self.flags(resume_guests_state_on_host_boot=True)
+        asked = self.arrive({'migrate': None})
+        self.reset()
+        self.restart_compute_service(self.target)
+        self.assert_arrived(asked, '400/1000')
+
     def test_before_the_destination_has_claimed(self):
         """The destination lives: what it needs stays until it gives up."""
         reached, go_on = threading.Event(), threading.Event()

@@ -15,6 +15,7 @@ destination, which may be one host. Each slot has a key of its own:
                  runs with it
 ``nova_rt_old``  what the source holds, from then until the move is confirmed
                  or reverted
+``nova_rt_from`` the name of the source, as long as ``nova_rt_new`` is there
 ===============  ==========================================================
 
 Exactly one of the last two is there during a move, also if what it stands for
@@ -28,6 +29,10 @@ new flavor, :func:`switch_back` with the old flavor and host,
 :func:`arrive` with the new host. What a move that has failed leaves behind
 counts for nothing, since Nova has no migration for it, and the next move
 replaces it.
+
+A source saves a server as being at its destination before that runs it with
+the new record. Until then the CPUs of ``nova_rt`` are those of another host:
+see :func:`has_left`.
 """
 
 import dataclasses
@@ -37,6 +42,7 @@ from nova_rt import exception, extra_specs, record
 
 NEW = f'{record.KEY}_new'
 OLD = f'{record.KEY}_old'
+FROM = f'{record.KEY}_from'
 
 #: Stands for the slot of a plain flavor.
 _PLAIN = 'plain'
@@ -78,11 +84,13 @@ def read_record(instance: Any) -> record.Record | None:
 
 
 def read_claimed(instance: Any) -> record.Record | None:
-    """Read the record kept with a server that holds CPUs.
+    """Read what a server holds on the host whose server it is.
 
-    :returns: None for a server that is not real-time
+    :returns: None for a server that is not real-time, or is not to be
     :raises InvalidRecord: if a real-time server holds none
     """
+    if has_left(instance):
+        return _check_claimed(read_new(instance))
     return _check_claimed(read_record(instance))
 
 
@@ -128,6 +136,7 @@ def note_move(instance: Any, rec: record.Record | None) -> None:
     text = _PLAIN if rec is None else rec.encode()
     begin_move(instance)
     instance.system_metadata[NEW] = text
+    instance.system_metadata[FROM] = instance.host
 
 
 def begin_move(instance: Any) -> None:
@@ -151,7 +160,7 @@ def forget_move(instance: Any) -> bool:
     if not instance.obj_attr_is_set('system_metadata'):
         return False
     metadata = instance.system_metadata
-    found = [key for key in (NEW, OLD) if key in metadata]
+    found = [key for key in (NEW, OLD, FROM) if key in metadata]
     for key in found:
         del metadata[key]
     return bool(found)
@@ -160,6 +169,21 @@ def forget_move(instance: Any) -> bool:
 def has_switched(instance: Any) -> bool:
     """Look whether a server that is moved runs with its new reservation."""
     return OLD in instance.system_metadata
+
+
+def has_left(instance: Any) -> bool:
+    """Look whether a server has left its old host and not yet arrived.
+
+    If nobody ends that, it stays so: the request to its new host was lost, or
+    that died.
+
+    :returns: whether it has, so that its host holds what the destination of
+        its move does, while flavor and record are the old ones
+    """
+    metadata = instance.system_metadata
+    return NEW in metadata and metadata.get(FROM, instance.host) != (
+        instance.host
+    )
 
 
 def is_move_noted(instance: Any) -> bool:
@@ -175,6 +199,7 @@ def switch(instance: Any) -> bool:
     metadata = instance.system_metadata
     if NEW not in metadata:
         return False
+    metadata.pop(FROM, None)
     old = metadata.pop(record.KEY, _PLAIN)
     _set_current(instance, metadata.pop(NEW))
     metadata[OLD] = old
@@ -191,6 +216,7 @@ def switch_back(instance: Any) -> bool:
         _set_current(instance, metadata.pop(OLD))
         return True
     # A move that is reverted before it has switched.
+    metadata.pop(FROM, None)
     return metadata.pop(NEW, None) is not None
 
 
@@ -270,8 +296,13 @@ def read_for(instance: Any, host: str) -> record.Record | None:
     :param host: name of a host that runs it, or is about to. If it is not
         the server's, the server is being evacuated to it
     :returns: None for a server that is not real-time
-    :raises InvalidRecord: if a real-time server holds nothing there
+    :raises InvalidRecord: if a real-time server holds nothing there, or its
+        move there has not come to its end
     """
+    if instance.host == host and has_left(instance):
+        raise exception.InvalidRecord(
+            'its move to this host was not finished: start it by a hard reboot'
+        )
     if instance.host == host or not is_rt(instance):
         return read_claimed(instance)
     return _check_claimed(read_new(instance))

@@ -70,6 +70,30 @@ class MoveTest(base.BaseTestCase):
             self.assertEqual(before, instance.system_metadata)
             self.assertFalse(servers.switch_back(instance))
 
+    def test_left(self):
+        """On its new host it holds what that has claimed, and not yet runs."""
+        for old, new in self.KINDS:
+            instance = server(old)
+            servers.note_move(instance, new)
+            self.assertFalse(servers.has_left(instance))
+            self.assertEqual(old, servers.read_claimed(instance))
+            instance.host = 'there'
+            self.assertTrue(servers.has_left(instance))
+            self.assertEqual(new, servers.read_claimed(instance))
+            refusal = self.assertRaises(
+                exception.InvalidRecord, servers.read_for, instance, 'there'
+            )
+            self.assertIn('was not finished', str(refusal))
+            servers.switch(instance)
+            self.assertFalse(servers.has_left(instance))
+
+    def test_left_noted_by_an_older_version(self):
+        instance = server(OLD)
+        servers.note_move(instance, NEW)
+        del instance.system_metadata[servers.FROM]
+        instance.host = 'there'
+        self.assertFalse(servers.has_left(instance))
+
     def test_evacuated(self):
         instance = server(OLD)
         servers.note_move(instance, NEW)
