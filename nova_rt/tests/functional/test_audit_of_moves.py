@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova-rt-manage audit of servers that wait for a confirmation."""
+"""nova-rt-manage audit of servers that are moved, or were to be."""
 
 import fixtures
 from nova.tests.functional.libvirt import base as nova_base
 
 from nova_rt import conf as nova_rt_conf
+from nova_rt.compute import manager
 from nova_rt.tests.fixtures import manage
-from nova_rt.tests.functional import moves
+from nova_rt.tests.functional import kills, moves
 from nova_rt.virt.libvirt import servers
 
 
-class AuditOfMovesTest(moves.MovesTestBase):
+class AuditTestBase(moves.MovesTestBase):
+    """A server, and an administrator who runs the audit."""
+
     def setUp(self):
         super().setUp()
         for name, value in (
@@ -20,17 +23,32 @@ class AuditOfMovesTest(moves.MovesTestBase):
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
         nova_rt_conf.register_opts(nova_base.CONF)
-        self.flags(host='nowhere')
         self.server = self.create(self.rt_flavor('400/1000'))
         self.source = self.host_of(self.server)
         self.target = self.other(self.source)
 
     def audit_command(self, *words):
-        return manage.run(nova_base.CONF, 'audit', '-f', 'json', *words)
+        # It runs on none of the hosts; a service that starts sets its own.
+        before = nova_base.CONF.host
+        self.flags(host='nowhere')
+        result = manage.run(nova_base.CONF, 'audit', '-f', 'json', *words)
+        self.flags(host=before)
+        return result
 
     def assert_clean(self):
         result = self.audit_command()
         self.assertEqual((0, []), (result.code, result.data), result.err)
+
+    def assert_repaired(self, *differences):
+        """All of this is found, and nothing is left after the repair."""
+        found = {
+            (each['Host'], each['Server'], each['Source'])
+            for each in self.audit_command().data
+        }
+        self.assertEqual(set(differences), found)
+        self.audit_command('--repair')
+        self.audit()
+        self.assert_clean()
 
     def assert_found(self, host, source, text):
         result = self.audit_command()
@@ -42,6 +60,8 @@ class AuditOfMovesTest(moves.MovesTestBase):
         )
         self.assertIn(text, found['Difference'])
 
+
+class AuditOfMovesTest(AuditTestBase):
     def test_each_kind(self):
         """Before, during and after."""
         for flavor in (
@@ -97,3 +117,59 @@ class AuditOfMovesTest(moves.MovesTestBase):
         self.assertEqual(
             (self.source, 'tracker'), (found['Host'], found['Source'])
         )
+
+
+class LostMovesTest(kills.KillsTestBase, AuditTestBase):
+    """A service was killed, and the server's state is set back since."""
+
+    def lose(self, host, name):
+        """Lose a resize at a step, and let somebody set the state back."""
+        action = {'resize': {'flavorRef': self.rt_flavor('600/1000')}}
+        self.kill(host, action, manager.RTComputeManager, name)
+        # Nobody has touched it: it may still go on.
+        self.assert_clean()
+        self.admin_api.post_server_action(
+            self.server['id'], {'os-resetState': {'state': 'active'}}
+        )
+        self.audit()
+        return self.migration(self.server).uuid
+
+    def test_before_the_claim(self):
+        uuid = self.lose(self.target, '_prep_resize')
+        self.assert_repaired(
+            (self.source, self.server['id'], 'placement'),
+            (self.source, uuid, 'placement'),
+            (self.target, self.server['id'], 'placement'),
+        )
+        self.assert_runs(self.server, '400/1000')
+        # Nova has the lost one for ever; the next one is compared.
+        self.migrate(self.server)
+        self.assert_clean()
+        self.confirm(self.server)
+        self.assert_clean()
+
+    def test_after_it_has_left(self):
+        uuid = self.lose(self.target, '_finish_resize_helper')
+        found = {
+            (each['Host'], each['Server'], each['Source'])
+            for each in self.audit_command().data
+        }
+        left = (self.target, self.server['id'], 'record')
+        self.assertEqual({left, (self.source, uuid, 'placement')}, found)
+        self.audit_command('--repair')
+        self.assert_found(left[0], left[2], 'was not finished')
+        self.api.post_server_action(
+            self.server['id'], {'reboot': {'type': 'HARD'}}
+        )
+        self._wait_for_instance_action_event(
+            self.server, 'reboot', 'compute_reboot_instance', 'success'
+        )
+        self.audit()
+        self.assert_clean()
+        self.assert_runs(self.server, '600/1000')
+
+    def test_deleted(self):
+        """What the migration of a deleted server holds is found, too."""
+        uuid = self.lose(self.target, '_finish_resize_helper')
+        self._delete_server(self.server)
+        self.assert_repaired((self.source, uuid, 'placement'))

@@ -272,21 +272,37 @@ class PlacementTest(AuditTestBase):
         self.assert_found('placement', self.server['id'], 'gone')
         self.assert_mends()
 
+    def fill(self, holder, **held):
+        """Let somebody hold all the rest."""
+        total = sum(self.capacity().values())
+        self.allocate(holder, {**held, RC: total - self.used()})
+
     def test_no_room(self):
         """What Placement refuses is left, and said."""
         other = self.create(self.rt_flavor('100/1000'))
         held = self.resources(other['id'])[self.provider]
         self.allocate(other['id'], {**held, RC: 1})
-        # All the rest is somebody else's.
-        total = sum(self.capacity().values())
-        somebody = str(uuid.uuid4())
-        self.allocate(somebody, {RC: total - self.used()})
+        plain = self.create(self._create_flavor(vcpu=1, memory_mb=64))
+        has = self.resources(plain['id'])[self.provider]
+        self.fill(plain['id'], **has)
         result = self.audit('--repair', '--host', 'compute1')
         self.assertEqual(1, result.code)
         by_server = {each['Server']: each['Repair'] for each in result.data}
         self.assertIn('Placement refuses', by_server[other['id']])
-        self.assertEqual('mended', by_server[somebody])
+        self.allocate(plain['id'], has)
         self.assert_mends()
+
+    def test_what_is_removed_makes_room(self):
+        other = self.create(self.rt_flavor('100/1000'))
+        held = self.resources(other['id'])[self.provider]
+        self.allocate(other['id'], {**held, RC: 1})
+        self.fill(str(uuid.uuid4()))
+        result = self.audit('--repair')
+        self.assertEqual(
+            (0, ['mended'] * 2),
+            (result.code, [each['Repair'] for each in result.data]),
+        )
+        self.assert_clean()
 
     def test_busy_server_is_left_out(self):
         held = self.resources(self.server['id'])[self.provider]

@@ -46,6 +46,7 @@ class Found:
     :ivar servers: real-time servers, by UUID
     :ivar plain: UUIDs of its other servers
     :ivar moving: UUIDs of moves, and of servers that are being moved
+    :ivar lost: UUIDs of moves that nobody will finish
     :ivar moves: those that wait to be confirmed or reverted; see
         :class:`.picture.Picture`
     :ivar free: see :class:`.picture.Picture`
@@ -54,6 +55,7 @@ class Found:
     servers: Mapping[str, Server]
     plain: frozenset[str]
     moving: frozenset[str]
+    lost: frozenset[str]
     moves: Mapping[str, Move]
     free: Capacity | str | None
 
@@ -146,6 +148,8 @@ class Cloud:
             moves = objects.MigrationList.get_in_progress_by_host_and_node(
                 cell, node.host, node.name
             )
+            lost = [move for move in moves if instances.is_lost(move)]
+            moves = [move for move in moves if move not in lost]
             waiting = [move for move in moves if instances.is_waiting(move)]
             under_way = [move for move in moves if move not in waiting]
             moving = {move.uuid for move in under_way}
@@ -167,6 +171,7 @@ class Cloud:
             frozenset({each.uuid for each in found})
             - {each.uuid for each in ours},
             frozenset(moving),
+            frozenset(move.uuid for move in lost),
             {uuid: move for uuid, move in left.items() if move is not None},
             instances.parse_free(stats or {}),
         )
@@ -197,6 +202,8 @@ class Cloud:
                 return Holder.BUSY
             if uuid in found.plain:
                 return Holder.PLAIN
+            if uuid in found.lost:
+                return Holder.LOST
         instance = self.find(uuid)
         if instance is None:
             return Holder.GONE
@@ -207,7 +214,22 @@ class Cloud:
         if node is not None and instance.host == node.host:
             # It has come since the host was read.
             return Holder.BUSY
+        if node is not None and self._is_lost_to(node, uuid):
+            return Holder.LOST
         return Holder.ELSEWHERE
+
+    def _is_lost_to(self, node: Node, uuid: str) -> bool:
+        """Whether a host waits for a server that will not come."""
+        with (
+            _errors(),
+            nova_context.target_cell(self.context, node.cell) as cell,
+        ):
+            return instances.is_lost_to(
+                node.host,
+                objects.MigrationList.get_by_filters(
+                    cell, {'instance_uuid': uuid}
+                ),
+            )
 
     def find(self, uuid: str) -> Any:
         """Look for a server, wherever it is.

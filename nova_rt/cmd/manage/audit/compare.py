@@ -48,9 +48,10 @@ def compare(picture: Picture) -> list[Finding]:
     """
     return [
         *_compare_records(picture),
+        # What is removed makes room for what is set.
+        *_compare_holders(picture),
         *_compare_allocations(picture),
         *_compare_moves(picture),
-        *_compare_holders(picture),
         *published.compare(picture),
         *_compare_containers(picture),
         *_compare_rows(picture),
@@ -62,7 +63,13 @@ def compare(picture: Picture) -> list[Finding]:
 
 def _compare_records(picture: Picture) -> Iterator[Finding]:
     for uuid, server in picture.list_settled():
-        if isinstance(server.record, str):
+        if server.lost:
+            yield Finding(
+                picture.host, uuid, Source.RECORD,
+                'its move to this host was not finished',
+                'start it by a hard reboot, which ends the move',
+            )  # fmt: skip
+        elif isinstance(server.record, str):
             yield Finding(
                 picture.host, uuid, Source.RECORD, server.record, _RECREATE
             )
@@ -99,6 +106,9 @@ def _agreed(server: Server) -> Request | None:
     asked = server.asked if isinstance(server.asked, Request) else None
     if isinstance(server.record, str):
         return asked
+    if server.lost:
+        # Its flavor is still that of its old host.
+        return server.record.request
     if asked is None or asked == server.record.request:
         return server.record.request
     return None
@@ -156,7 +166,7 @@ def _compare_holders(picture: Picture) -> Iterator[Finding]:
         if not held or holder is Holder.BUSY:
             continue
         repair: Repair | None = None
-        if holder in (Holder.GONE, Holder.UNPLACED):
+        if holder in REMOVABLE:
             repair = RemoveAllocation(uuid, picture.provider, held)
         what, remedy = _HOLDERS[holder]
         yield Finding(
@@ -165,6 +175,8 @@ def _compare_holders(picture: Picture) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+#: What holds bandwidth for nobody.
+REMOVABLE = frozenset({Holder.GONE, Holder.LOST, Holder.UNPLACED})
 _HOLDERS = {
     Holder.GONE: (
         'a server that is gone',
@@ -172,6 +184,10 @@ _HOLDERS = {
     ),
     Holder.UNPLACED: (
         'a server that is on no host',
+        '--repair removes all that it holds on this host',
+    ),
+    Holder.LOST: (
+        'a move that was not finished',
         '--repair removes all that it holds on this host',
     ),
     Holder.ELSEWHERE: (

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Nova's objects say about the reservations of servers and moves."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova import exception as nova_exception
 from nova.compute import vm_states
+from nova.objects import fields
 
 from nova_rt import exception, node_stats
 from nova_rt.admission import Capacity
@@ -13,6 +14,9 @@ from nova_rt.cmd.manage.audit.picture import Move, Server
 from nova_rt.record import Record
 from nova_rt.request import HintRule, Request, choose_hints
 from nova_rt.virt.libvirt import servers
+
+#: What a resize or cold migration is on its way.
+_UNDER_WAY = ('pre-migrating', 'migrating', 'post-migrating', 'finished')
 
 
 def is_busy(instance: Any) -> bool:
@@ -24,6 +28,51 @@ def is_busy(instance: Any) -> bool:
         instance.task_state is not None
         or instance.vm_state == vm_states.BUILDING
     )
+
+
+def is_lost(migration: Any) -> bool:
+    """Look whether a move is one that nobody will finish.
+
+    Its service was killed, or a request of it was lost, and Nova or an
+    operator has set the server's state back since.
+
+    :param migration: nova.objects.Migration that is not over for Nova
+    :returns: whether it is; not for a resize that waits for its end
+    """
+    try:
+        instance = migration.instance
+    except nova_exception.InstanceNotFound:
+        return True
+    if is_busy(instance):
+        return False
+    moving = instance.migration_context
+    return (
+        instance.vm_state != vm_states.RESIZED
+        or moving is None
+        or moving.migration_id != migration.id
+    )
+
+
+def is_lost_to(host: str, migrations: Iterable[Any]) -> bool:
+    """Look whether a move was to bring a server to a host, and was lost.
+
+    :param host: another one than the server's
+    :param migrations: nova.objects.Migration, all of the server
+    :returns: whether it was; not for a host from which it was evacuated, and
+        which has its container still
+    """
+    lost = False
+    for move in migrations:
+        evacuated = move.migration_type == fields.MigrationType.EVACUATION
+        if evacuated and move.source_compute == host:
+            return False
+        lost = lost or (
+            move.status in _UNDER_WAY
+            # Not set before the destination makes its claim.
+            and move.dest_compute in (None, host)
+            and is_lost(move)
+        )
+    return lost
 
 
 def is_waiting(migration: Any) -> bool:
@@ -83,7 +132,9 @@ def make_server(
             )  # fmt: skip
         except exception.InvalidRequest as err:
             asked = str(err)
-    return Server(asked, rec, moving or is_busy(instance))
+    return Server(
+        asked, rec, moving or is_busy(instance), servers.has_left(instance)
+    )
 
 
 def parse_free(stats: Mapping[str, str | None]) -> Capacity | str | None:

@@ -25,11 +25,13 @@ class Server:
     :ivar record: its record
     :ivar busy: whether something is being done to it, so that sources may
         differ for a moment
+    :ivar lost: whether the move that brought it to the host was not finished
     """
 
     asked: Request | str | None
     record: Record | str
     busy: bool = False
+    lost: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Holder(enum.Enum):
     GONE = 'gone'
     #: A server that is on no host, such as one that could not be built.
     UNPLACED = 'unplaced'
+    #: A move that nobody will finish, or a server that it was to bring here.
+    LOST = 'lost'
     #: A server of another host.
     ELSEWHERE = 'elsewhere'
     #: A server of this host whose flavor is not real-time.

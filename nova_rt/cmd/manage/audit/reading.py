@@ -50,6 +50,17 @@ class Auditor:
             names |= self.database.list_hosts()
         return sorted(names)
 
+    def find_node(self, provider: str) -> Node | None:
+        """Find the compute node that is a provider of Placement.
+
+        :param provider: its UUID
+        :returns: None if Nova has none
+        """
+        return next(
+            (node for node in self._nodes.values() if node.uuid == provider),
+            None,
+        )
+
     def audit(
         self, host: str, sleep: Callable[[float], None] = time.sleep
     ) -> list[Finding]:

@@ -14,8 +14,8 @@ from nova.scheduler import utils as scheduler_utils
 
 from nova_rt import exception, extra_specs, resources
 from nova_rt.cmd.manage.audit import cloud, instances
+from nova_rt.cmd.manage.audit.compare import REMOVABLE
 from nova_rt.cmd.manage.audit.picture import (
-    Holder,
     ReleaseRow,
     RemoveAllocation,
     Repair,
@@ -57,7 +57,7 @@ def mend(auditor: Auditor, repair: Repair) -> None:
         if isinstance(repair, SetAllocation):
             _set(auditor.cloud, repair)
         elif isinstance(repair, RemoveAllocation):
-            _remove(auditor.cloud, repair)
+            _remove(auditor, repair)
         else:
             _release(auditor, repair)
     except (Unreadable, nova_exception.NovaException) as err:
@@ -121,10 +121,13 @@ def _ask(instance: Any) -> dict[str, int]:
     return asked
 
 
-def _remove(source: cloud.Cloud, repair: RemoveAllocation) -> None:
+def _remove(auditor: Auditor, repair: RemoveAllocation) -> None:
+    source = auditor.cloud
     payload = _read(source, repair.uuid, repair.provider, repair.held_ppm)
-    (holder,) = source.classify([repair.uuid], None, None).values()
-    if holder not in (Holder.GONE, Holder.UNPLACED):
+    node = auditor.find_node(repair.provider)
+    found = source.read_node(node) if node is not None else None
+    (holder,) = source.classify([repair.uuid], node, found).values()
+    if holder not in REMOVABLE:
         raise NotMended(_CHANGED)
     del payload['allocations'][repair.provider]
     _put(source, repair.uuid, payload)

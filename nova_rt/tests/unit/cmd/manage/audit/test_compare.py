@@ -99,6 +99,20 @@ class CleanTest(CompareTestBase):
                 )
             )
 
+    def test_move_that_was_not_finished(self):
+        """Its flavor is the old one; what it holds is not."""
+        lost = Server(SMALLER.request, RECORD, lost=True)
+        self.assert_found(
+            'record', A, 'was not finished', change(servers={A: lost})
+        )
+        holding = change(
+            allocations={A: 1_200_000, B: 600_000}, holders={B: Holder.LOST}
+        )
+        self.assert_found(
+            'placement', B, 'not finished', holding,
+            picture.RemoveAllocation(B, 'node1', 600_000),
+        )  # fmt: skip
+
     def test_all_that_differs_is_found(self):
         """One finding of each source, and no source hides another."""
         found = compare.compare(
