@@ -131,10 +131,11 @@ operations: venv ## Do all of Nova's operations on the lab, for the manual's tab
 faults: venv ## Break everything that a host can lose, for the manual's table
 	@$(PY) -m lab.faults --forget
 	@$(PY) -m lab up --computes 1
-	@$(FAULTS) lab.tests.test_damage lab.tests.test_kills
+	@$(FAULTS) lab.tests.test_damage lab.tests.test_kills.KillTest
 	@$(PY) -m lab down
 	@$(PY) -m lab up --computes 2
-	@$(FAULTS) lab.tests.test_storm lab.tests.test_upgrade
+	@$(FAULTS) lab.tests.test_kills.EvacuationTest lab.tests.test_storm \
+		lab.tests.test_upgrade
 	@$(PY) -m lab.faults
 
 lab: venv ## Bring the lab up and leave it running

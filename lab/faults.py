@@ -81,6 +81,15 @@ def wrong(figures: Figures) -> list[str]:
     ]
 
 
+def missing(figures: Figures, before: Figures) -> list[str]:
+    """Say which tests of the manual have not run."""
+    return [
+        f'{test}: it did not run; if it is gone, remove it from {COMMITTED}'
+        for test in before
+        if test not in figures
+    ]
+
+
 def render(where: str, figures: Figures) -> str:
     """Return the page.
 
@@ -126,13 +135,16 @@ def _cells(texts: list[str]) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Put what the last run has found into the manual; or forget it first.
 
-    :return: 1 if there is nothing, or something that must not be.
+    :return: 1 if something must not be, or is missing
     """
     if arguments == ['--forget']:
         shutil.rmtree(FIGURES, ignore_errors=True)
         return 0
     figures = collect(FIGURES)
-    problems = wrong(figures) or ([] if figures else [f'nothing in {FIGURES}'])
+    problems = [
+        *wrong(figures),
+        *missing(figures, json.loads(COMMITTED.read_text())['tests']),
+    ]
     if problems:
         print('\n'.join(problems), file=sys.stderr)
         return 1

@@ -206,6 +206,9 @@ _MODEL = Part(
     _MODELS,
     portable=True,
 )
+_TWO = lab('up --computes 2')
+#: Tests that are skipped on one compute.
+_WITH_TWO = r'test_(two_computes|operations)\.|OtherHostTest\.'
 _E2E = 'exec stestr --test-path=./lab/tests run --serial'
 
 GATE = {
@@ -348,6 +351,36 @@ FULL = {
         )
     },
     'lab-down-again': _LAB_DOWN,
+    'e2e-two': Part(
+        'the whole cloud with two computes',
+        1800,
+        [_TWO, lab(f'{_E2E} {_WITH_TWO}', True, again='{}')],
+        _CLOUD,
+        at_least=10,
+    ),
+    'tempest-plugin-two': Part(
+        'moves of real-time servers, by Tempest',
+        2400,
+        [
+            _TWO,
+            *(
+                lab(
+                    f'tempest-plugin --workers={number}', True,
+                    again='--regex={}',
+                )
+                for number in (1, 2)
+            ),
+        ],
+        _CLOUD,
+        at_least=120,
+    ),
+    'tempest-two': Part(
+        'ordinary and real-time servers with moves, by Tempest',
+        2400,
+        [_TWO, lab('tempest'), lab('tempest --rt')],
+        _CLOUD,
+    ),
+    'lab-down-two': _LAB_DOWN,
     **{
         name: Part(
             f'the HCBS kernel: {", ".join(groups)}',
@@ -380,4 +413,7 @@ FULL = {
     },
 }  # fmt: skip
 #: They need the lab and leave it up.
-ON_THE_LAB = {'e2e', 'tempest-plugin', 'tempest'}
+ON_THE_LAB = {
+    'e2e', 'tempest-plugin', 'tempest',
+    'e2e-two', 'tempest-plugin-two', 'tempest-two',
+}  # fmt: skip

@@ -205,9 +205,14 @@ class AgainTest(CheckTestCase):
             )
 
     def test_only_on_the_real_stack(self):
-        for form in (parts.GATE, parts.FULL):
+        stack = {'host', 'e2e', 'tempest-plugin'}
+        with_two = {'e2e-two', 'tempest-plugin-two'}
+        for form, wanted in (
+            (parts.GATE, stack),
+            (parts.FULL, stack | with_two),
+        ):
             self.assertEqual(
-                {'host', 'e2e', 'tempest-plugin'},
+                wanted,
                 {
                     name
                     for name, part in form.items()

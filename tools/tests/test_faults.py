@@ -56,8 +56,9 @@ class PageTest(unittest.TestCase):
             'tries: 10, kills: 40, samples: 7300, over-commitments: 0', text
         )
 
-    def _main(self, figures):
+    def _main(self, figures, before=()):
         top = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (top / 'out').write_text(json.dumps({'tests': dict(before)}))
         for test, found in figures.items():
             (top / f'{test}.json').write_text(json.dumps(found))
         errors = io.StringIO()
@@ -81,7 +82,12 @@ class PageTest(unittest.TestCase):
             self.assertEqual((1, False), (code, written))
             self.assertEqual(f'StormTest.test_storm: 2 {name}\n', errors)
 
-    def test_nothing_was_run(self):
-        code, errors, written = self._main({})
+    def test_what_was_not_run(self):
+        """Its row would go without a word."""
+        test = 'StormTest.test_storm'
+        code, errors, written = self._main(
+            {test: FIGURES[test]}, before=FIGURES
+        )
         self.assertEqual((1, False), (code, written))
-        self.assertIn('nothing in', errors)
+        self.assertIn('KillTest.test_create: it did not run', errors)
+        self.assertEqual(1, errors.count('\n'))
