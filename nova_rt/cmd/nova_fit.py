@@ -98,7 +98,6 @@ MOVES = Extension(
         'instance_state',
         '_get_scheduler_hints': 'filter_properties request_spec',
         '_set_instance_info': 'instance flavor',
-        '_set_instance_obj_error_state': 'self instance clean_task_state',
     },
 )
 TRACKER = Extension(

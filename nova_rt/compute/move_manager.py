@@ -111,10 +111,8 @@ class MoveManager(manager.ComputeManager):
         try:
             interrupted.end_arrival(self, context, instance)
         except Exception:
-            # The other servers of this host need their service.
+            # The driver does not start one that has not arrived.
             LOG.exception('Could not end its move here', instance=instance)
-            self._set_instance_obj_error_state(instance)
-            return None
         return super()._resume_guests_state(context, instance, net_info)
 
     def _rt_note_move(
