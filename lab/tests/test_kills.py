@@ -14,7 +14,7 @@ import unittest
 
 from lab import namespace, second
 from lab.measure.container import Container
-from lab.tests import base, watched
+from lab.tests import base, test_moves, watched
 
 ALL = os.environ.get('NOVA_RT_TEST_KILLS') == 'all'
 ONLY = os.environ.get('NOVA_RT_TEST_KILL_AT', '')
@@ -90,8 +90,13 @@ EVACUATE = {
     ),
     'said to be here': (_TRACKER + 'finish_evacuation', 'after'),
 }  # fmt: skip
+ARRIVE = {
+    'left its old host': (_MANAGER + '_finish_resize_helper', 'before'),
+    'saved with what it has here': (_DRIVER + 'finish_migration', 'before'),
+    'started at its new host': (_DRIVER + 'finish_migration', 'after'),
+}
 SHORT = {'record saved', 'root mounted', 'container started'}
-STEPS = (CREATE, DELETE, REBOOT, RESIZE, CONFIRM, REVERT, EVACUATE)
+STEPS = (CREATE, DELETE, REBOOT, RESIZE, CONFIRM, REVERT, EVACUATE, ARRIVE)
 METHODS = sorted({method for steps in STEPS for method, _ in steps.values()})
 
 
@@ -249,8 +254,8 @@ class KillTest(KillTestBase):
 
 
 @unittest.skipUnless(second.wanted(), 'a lab with two computes only')
-class EvacuationTest(KillTestBase):
-    """The second host is dead; the first, which takes over, is killed."""
+class SecondHostTestBase(KillTestBase):
+    """Servers come from the second host to the first, which is killed."""
 
     on_first = False
 
@@ -264,6 +269,40 @@ class EvacuationTest(KillTestBase):
         server = self.create_on(namespace.HOST_NAME)
         self.keep(server)
         return server
+
+
+class ArrivalTest(SecondHostTestBase, test_moves.DiskTestBase):
+    """Nobody ends the move but the operator who starts the server."""
+
+    def arrive(self, move):
+        def live(arm):
+            server = self.create_on(second.HOST)
+            self.write(server, 'before')
+            arm()
+            move(server)
+            self.die()
+            self.settled(server)
+            self.counts['revived'] += 1
+            self.revive(server)
+            self.assertEqual(namespace.HOST_NAME, self.host_of(server))
+            self.assert_same(server)
+            self.assert_written(server, 'before')
+            self.delete(server)
+
+        self.each(ARRIVE, live)
+
+    def test_migration(self):
+        self.arrive(self.cloud.compute.migrate_server)
+
+    def test_resize(self):
+        larger = self.cloud.compute.find_flavor(
+            self.rt_flavor('10000/100000'), ignore_missing=False
+        )
+        self.arrive(lambda s: self.cloud.compute.resize_server(s, larger))
+
+
+class EvacuationTest(SecondHostTestBase):
+    """The second host is dead."""
 
     def second_service(self):
         (service,) = self.cloud.compute.services(
