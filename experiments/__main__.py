@@ -77,9 +77,9 @@ def measure(
     found = []
     for (kernel, _), wanted in tasks(figure, which).items():
         runs = source(kernel, wanted, cache)
-        trip_s = evaluate.latency_s(runs['ping'])
+        way = evaluate.Way.of(runs['ping'])
         found += [
-            evaluate.evaluate(task.point, runs[task.name], trip_s)
+            evaluate.evaluate(task.point, runs[task.name], way)
             for task in wanted
             if task.name != 'ping'
         ]

@@ -7,11 +7,13 @@ expectation, because of which requests came. So each point has three answers:
 - the *theory*, for all requests there could be;
 - the *fluid* queue with the very requests that were sent, on a CPU that is
   always there with the speed Q/P;
-- the *scheduler* with these requests: nova_rt/model/judged and the token
-  bucket.
+- the *scheduler* with these requests, from the instants at which they came to
+  the server: nova_rt/model/judged.
 
 Fluid against theory is chance. Measured against fluid is what the theory does
-not know, and measured against scheduler is what the simulation does not.
+not know, and measured against scheduler is what the simulation does not. What
+is guaranteed is guaranteed from when a request is there; the link before it is
+compared with the token bucket that it should be.
 """
 
 import dataclasses
@@ -31,6 +33,8 @@ from nova_rt.model import (
 )
 from nova_rt.model.response import ResponseTime
 
+#: Of the fluid mean: sizing.mean_alone_s() is valid up to this shift.
+MODERATE_SHIFT = 0.5
 PERCENT = 99
 FRACTION = PERCENT / 100
 #: Requests at the beginning that are sent and not counted: the queue is empty
@@ -58,6 +62,35 @@ class Numbers:
 
 
 @dataclasses.dataclass(frozen=True)
+class Way:
+    """What a request takes beside the link and the server, seconds.
+
+    :ivar there_s: until the server's kernel has it
+    :ivar back_s: from the end of its CPU time to the client's kernel
+    """
+
+    there_s: float
+    back_s: float
+
+    @property
+    def trip_s(self) -> float:
+        """2 delta."""
+        return self.there_s + self.back_s
+
+    @classmethod
+    def of(cls, ping: samples.Run) -> 'Way':
+        """Measure it.
+
+        :param ping: requests of no CPU time through no link
+        """
+        there_ns = (ping.arrived_ns - ping.intended_ns)[SKIPPED:]
+        back_ns = (ping.received_ns - ping.arrived_ns - ping.service_ns)[
+            SKIPPED:
+        ]
+        return cls(float(there_ns.mean()) / 1e9, float(back_ns.mean()) / 1e9)
+
+
+@dataclasses.dataclass(frozen=True)
 class Result:
     """A point, measured and computed.
 
@@ -67,11 +100,15 @@ class Result:
     :ivar fluid: the same requests on a fluid CPU, behind the token bucket
     :ivar alone_s: the mean of the same requests as the model has it for a
         container that is alone: :func:`nova_rt.model.sizing.mean_alone_s`, or
-        for several CPUs :func:`nova_rt.model.many.mean_shared_s`
+        for several CPUs :func:`nova_rt.model.many.mean_shared_s`; None where
+        it has none
     :ivar mean_half_s: the mean of endless requests is within so much of the
         measured one, with a confidence of 95 %; 0 for short runs
-    :ivar scheduler: the same requests, scheduled beside the same neighbours if
-        they are busy; the fluid one without a reservation, or for several CPUs
+    :ivar scheduler: the same requests, scheduled as they came beside the same
+        neighbours if they are busy; the fluid one without a reservation, or
+        for several CPUs
+    :ivar link_late_s: how much later they came to the server than from the
+        token bucket, in the mean
     :ivar phases_s: the smallest and the largest 99th percentile of the
         scheduler, for busy neighbours that begin at other instants
     :ivar excess_s: the most that a response was later than on the fluid CPU
@@ -79,9 +116,9 @@ class Result:
     :ivar gap_s: what it may be later: P - Q, with Q less the overhead
     :ivar beyond: how many responses were later than that, by more than
         :data:`JITTER_S`
-    :ivar longest_s: the longest response
+    :ivar longest_s: the longest response, from when the request came
     :ivar guaranteed_s: what none may exceed, for constant CPU times; else 0
-    :ivar trip_s: 2 delta, measured
+    :ivar way: measured
     :ivar late_s: the most that the client was late
     :ivar count: requests that were answered
     """
@@ -93,15 +130,16 @@ class Result:
     bound_s: float
     bucket_s: float
     fluid: Numbers
-    alone_s: float
+    alone_s: float | None
     scheduler: Numbers
+    link_late_s: float
     phases_s: tuple[float, float]
     excess_s: float
     gap_s: float
     beyond: int
     longest_s: float
     guaranteed_s: float
-    trip_s: float
+    way: Way
     late_s: float
     count: int
     lost: int
@@ -123,8 +161,10 @@ class Result:
         return self.measured.mean_s / self.fluid.mean_s - 1
 
     @property
-    def alone_error(self) -> float:
+    def alone_error(self) -> float | None:
         """Measured mean against that of a container alone on its CPU."""
+        if self.alone_s is None:
+            return None
         return self.measured.mean_s / self.alone_s - 1
 
     @property
@@ -160,15 +200,6 @@ class Result:
         """
         exact_s = self.theory.percentile_s - self.bucket_s
         return self.expected_percentile_s / exact_s - 1
-
-
-def latency_s(ping: samples.Run) -> float:
-    """2 delta: what a request takes beside the server's CPU time.
-
-    :param ping: requests that ask for none
-    """
-    times_ns = (ping.response_ns - ping.service_ns)[SKIPPED:]
-    return float(times_ns.mean()) / 1e9
 
 
 def models(
@@ -208,50 +239,57 @@ def _mean_half_s(times_ns: Nanoseconds) -> float:
     return confidence.mean(times_ns, confidence.T_95).half_width / 1e9
 
 
-def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
+def evaluate(point: Point, run: samples.Run, way: Way) -> Result:
     """Put what was measured beside what the model says.
 
-    :param trip_s: 2 delta, measured
+    :param way: measured
     :returns: all numbers of the point
     :raises Malformed: if hardly anything was answered
     """
     if len(run.service_ns) <= SKIPPED:
         raise samples.Malformed(f'{len(run.service_ns)} answers are too few')
-    exact, bound, bandwidth = models(point, trip_s)
+    exact, bound, bandwidth = models(point, way.trip_s)
     rate = point.rate_per_s
     works_ns = numpy.maximum(run.service_ns, 1)
-    trip_ns = round(trip_s * 1e9)
-    there_ns = simulated.through_link_ns(
+    back_ns = round(way.back_s * 1e9)
+    there_ns = round(way.there_s * 1e9) + simulated.through_link_ns(
         run.intended_ns, run.size_bytes, point.link_bit_per_s
     )
+    came_ns = run.arrived_ns
     fluid_ns = simulated.on_fluid_ns(there_ns, works_ns, bandwidth, point.cpus)
-    all_done_ns, alone_ns, gain_s = [fluid_ns], fluid_ns, 0.0
+
+    def responses(done: Nanoseconds) -> Numbers:
+        return Numbers.of((done - run.intended_ns)[SKIPPED:] + back_ns)
+
+    all_done_ns = [fluid_ns]
+    alone_s: float | None = None
     excess_s, gap_s, beyond, guaranteed_s = 0.0, 0.0, 0, 0.0
     if point.bandwidth:
         reservation = point.reservation
         if point.cpus == 1:
             all_done_ns = list(
-                simulated.scheduled_ns(point, there_ns, works_ns)
+                simulated.scheduled_ns(point, came_ns, works_ns)
             )
         expected = sizing.expect(exact, rate, FRACTION, reservation)
-        gap_s, gain_s = expected.gap_s, expected.mean_s - expected.alone_s
+        gap_s = expected.gap_s
+        bound_ns = simulated.on_fluid_ns(
+            came_ns, works_ns, expected.bandwidth, point.cpus
+        )
+        if expected.shift_s <= MODERATE_SHIFT * expected.mean_s:
+            alone_s = expected.alone_s
         if point.cpus > 1:
-            gain_s = (expected.mean_s - trip_s) - many.mean_shared_s(
+            alone_s = way.trip_s + many.mean_shared_s(
                 point.cpus, point.service_us / 1e6, rate, expected.bandwidth
             )
-        alone_ns = simulated.on_fluid_ns(
-            there_ns, works_ns, expected.bandwidth, point.cpus
-        )
-        late_s = (run.received_ns - alone_ns - trip_ns)[SKIPPED:] / 1e9
+        if alone_s is not None:
+            alone_s += responses(bound_ns).mean_s - expected.mean_s
+        late_s = (run.received_ns - bound_ns - back_ns)[SKIPPED:] / 1e9
         excess_s = float(late_s.max())
         beyond = int((late_s > gap_s + JITTER_S).sum())
         if point.work_is == 'constant':
-            guaranteed_s = trip_s + simulated.bound_s(
-                reservation, there_ns, works_ns
+            guaranteed_s = way.back_s + simulated.bound_s(
+                reservation, came_ns, works_ns
             )
-
-    def responses(done: Nanoseconds) -> Numbers:
-        return Numbers.of((done - run.intended_ns)[SKIPPED:] + trip_ns)
 
     scheduled = [responses(done_ns) for done_ns in all_done_ns]
     return Result(
@@ -265,8 +303,9 @@ def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
         bound_s=bound.percentile_s(rate, bandwidth, FRACTION),
         bucket_s=_bucket_s(point),
         fluid=responses(fluid_ns),
-        alone_s=responses(alone_ns).mean_s - gain_s,
+        alone_s=alone_s,
         scheduler=scheduled[0],
+        link_late_s=float((came_ns - there_ns)[SKIPPED:].mean()) / 1e9,
         phases_s=(
             min(one.percentile_s for one in scheduled),
             max(one.percentile_s for one in scheduled),
@@ -274,9 +313,9 @@ def evaluate(point: Point, run: samples.Run, trip_s: float) -> Result:
         excess_s=excess_s,
         gap_s=gap_s,
         beyond=beyond,
-        longest_s=float(run.response_ns[SKIPPED:].max()) / 1e9,
+        longest_s=float((run.received_ns - came_ns)[SKIPPED:].max()) / 1e9,
         guaranteed_s=guaranteed_s,
-        trip_s=trip_s,
+        way=way,
         late_s=float(run.late_ns.max()) / 1e9,
         count=len(works_ns) - SKIPPED,
         lost=run.lost,

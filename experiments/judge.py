@@ -6,7 +6,14 @@ import statistics
 
 from experiments import beside
 from experiments.evaluate import JITTER_S, Result
-from experiments.verdict import Verdict, beyond, each, quiet, reserved
+from experiments.verdict import (
+    Verdict,
+    beyond,
+    describe,
+    each,
+    quiet,
+    reserved,
+)
 from nova_rt.model.limits import Limits
 
 #: Mean error at most, for load ratios up to this and without a link.
@@ -16,6 +23,8 @@ MODERATE = 0.8
 PERCENTILE_ERROR = 0.05
 #: The papers' percentile holds up to this use of the link.
 HALF_A_LINK = 0.5
+#: Mean lateness of the link against the simulated token bucket.
+LINK_ERROR = 0.02
 #: Mean and 99th percentile against the simulated scheduler, at each point with
 #: a moderate load.
 SCHEDULER_ERROR = 0.02
@@ -34,6 +43,7 @@ def verdicts(results: Mapping[str, Sequence[Result]]) -> list[Verdict]:
         _guaranteed(everything),
         beside.unpatched(everything),
         _never_longer(everything),
+        _link(everything),
         _conservative(everything),
         _exact_percentile(everything),
         _mean_error(everything),
@@ -181,31 +191,59 @@ def _mean_error(results: Sequence[Result]) -> Iterator[Verdict]:
         return
     where = f'for load ratios up to {MODERATE:g} and without a link'
     fluid = [abs(one.fluid_error) for one in used]
-    for model, errors, more, words in (
-        (
-            'model for a container alone on its CPU, sizing.mean_alone_s()',
-            [abs(one.alone_error) for one in used],
-            "; the papers' formula is not judged: mean "
-            f'{statistics.mean(fluid):.1%}, largest {max(fluid):.1%}',
-            lambda one: (
-                f'{one.alone_error:+.1%}; formula {one.fluid_error:+.1%}, '
-                f'with chance {one.error:+.1%}'
-            ),
-        ),
-        (
-            'simulated scheduler',
-            [abs(one.scheduler_error) for one in used],
-            '',
-            lambda one: f'{one.scheduler_error:+.1%}',
-        ),
-    ):
+    known = _alone(used)
+    if known:
+        errors = [abs(error) for _, error in known]
         yield Verdict(
-            f'The mean error of the {model}, {where}, is at most '
-            f'{MEAN_ERROR:.0%}, apart from what is chance',
+            'The mean error of the model for a container alone on its CPU, '
+            f'sizing.mean_alone_s(), {where}, is at most {MEAN_ERROR:.0%}, '
+            'apart from what is chance',
             f'mean {statistics.mean(errors):.2%}, largest {max(errors):.2%}, '
-            f'{len(used)} points{more}',
+            f'{len(known)} of {len(used)} points, it is not valid at the '
+            "others; the papers' formula is not judged: mean "
+            f'{statistics.mean(fluid):.1%}, largest {max(fluid):.1%}',
             statistics.mean(errors) <= MEAN_ERROR,
-            each(used, words),
+            tuple(
+                f'{describe(one.point)}: {error:+.1%}; formula '
+                f'{one.fluid_error:+.1%}, with chance {one.error:+.1%}'
+                for one, error in known
+            ),
+        )
+    errors = [abs(one.scheduler_error) for one in used]
+    yield Verdict(
+        f'The mean error of the simulated scheduler, {where}, is at most '
+        f'{MEAN_ERROR:.0%}, apart from what is chance',
+        f'mean {statistics.mean(errors):.2%}, largest {max(errors):.2%}, '
+        f'{len(used)} points',
+        statistics.mean(errors) <= MEAN_ERROR,
+        each(used, lambda one: f'{one.scheduler_error:+.1%}'),
+    )
+
+
+def _alone(results: Sequence[Result]) -> list[tuple[Result, float]]:
+    """Where the model for a container alone is valid, and its error."""
+    return [
+        (one, error)
+        for one in results
+        if (error := one.alone_error) is not None
+    ]
+
+
+def _link(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = [
+        one
+        for one in results
+        if quiet(one) and 0 < one.point.link_ratio <= HALF_A_LINK + 1e-6
+    ]
+    if used:
+        found = [one.link_late_s / one.measured.mean_s for one in used]
+        yield Verdict(
+            'Where at most half of the link is used, requests come to the '
+            'server later than from the simulated token bucket by at most '
+            f'{LINK_ERROR:.0%} of the mean response time, on average',
+            f'{min(found):+.2%} to {max(found):+.2%}, {len(used)} points',
+            max(map(abs, found)) <= LINK_ERROR,
+            each(used, lambda one: f'{one.link_late_s * 1e6:+.1f} us'),
         )
 
 
@@ -213,7 +251,8 @@ def _several(results: Sequence[Result]) -> Iterator[Verdict]:
     used = [one for one in results if reserved(one)]
     if used:
         fluid = [one.fluid_error for one in used]
-        shared = [abs(one.alone_error) for one in used]
+        known = _alone(used)
+        shared = [abs(error) for _, error in known]
         yield Verdict(
             'M/M/n is not below the mean of a container with several CPUs, '
             'apart from what is chance',
@@ -228,7 +267,7 @@ def _several(results: Sequence[Result]) -> Iterator[Verdict]:
             f'mean {statistics.mean(shared):.2%}, largest {max(shared):.2%}, '
             f'{len(used)} points',
             statistics.mean(shared) <= MEAN_ERROR,
-            each(used, lambda one: f'{one.alone_error:+.1%}'),
+            tuple(f'{describe(one.point)}: {e:+.1%}' for one, e in known),
         )
 
 

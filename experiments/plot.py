@@ -187,7 +187,7 @@ def _theory(
     """x, mean and the papers' percentile, in milliseconds, along a curve."""
     some = sorted(results, key=lambda one: getattr(one.point, figure.x))
     first, last = some[0], some[-1]
-    trip_s = first.trip_s
+    trip_s = first.way.trip_s
     low, high = (getattr(one.point, figure.x) for one in (first, last))
     for x in numpy.linspace(low, high, _LINE if high > low else 1):
         try:

@@ -25,6 +25,7 @@ _HEADS = (
     'theory mean',
     'theory p99',
     'bound p99',
+    'link (ms)',
     'error',
     'chance',
     'fluid',
@@ -98,10 +99,11 @@ def row(figure: Figure, one: Result) -> list[str]:
         _ms(one.theory.mean_s),
         _ms(one.theory.percentile_s),
         _ms(one.bound_s) if one.point.link_bit_per_s else '',
+        _ms(one.link_late_s) if one.point.link_bit_per_s else '',
         _percent(one.error),
         _percent(one.chance),
         _percent(one.fluid_error),
-        _percent(one.alone_error) if reserved(one) else '',
+        _known(one.alone_error),
         _percent(one.scheduler_error) if scheduled(one) else '',
         _percent(one.scheduler_percentile_error) if scheduled(one) else '',
         _ms(one.excess_s) if one.gap_s else '',
@@ -125,6 +127,10 @@ def _shown(name: str, value: Any) -> str:
 
 def _ms(seconds: float) -> str:
     return f'{seconds * 1e3:.3f}'
+
+
+def _known(fraction: float | None) -> str:
+    return '' if fraction is None else _percent(fraction)
 
 
 def _percent(fraction: float) -> str:
@@ -187,12 +193,21 @@ def _sentences(results: Sequence[Result]) -> Iterator[str]:
     used = [one for one in results if reserved(one) and one.gap_s]
     if used:
         fluid = max((one.fluid_error for one in used), key=abs)
-        alone = max((one.alone_error for one in used), key=abs)
+        alone = max(
+            (e for one in used if (e := one.alone_error) is not None),
+            key=abs,
+            default=None,
+        )
         yield (
             f'{results[0].count + results[0].lost} requests a point. With the '
             'same requests, the measured means differ from the fluid CPU by '
-            f'up to {fluid:+.1%}, and from the model for a container that is '
-            f'alone by up to {alone:+.1%}.'
+            f'up to {fluid:+.1%}'
+            + (
+                '.'
+                if alone is None
+                else ', and from the model for a container that is alone, '
+                f'where it is valid, by up to {alone:+.1%}.'
+            )
         )
     simulated = [abs(one.scheduler_error) for one in used if scheduled(one)]
     if simulated:

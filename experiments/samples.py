@@ -2,6 +2,7 @@
 """What experiments/load prints, as arrays of whole nanoseconds."""
 
 import dataclasses
+import itertools
 import re
 
 import numpy
@@ -20,6 +21,7 @@ class Run:
 
     :ivar intended_ns: when each was to be sent
     :ivar sent_ns: when it was sent
+    :ivar arrived_ns: when all of it had come to the server
     :ivar received_ns: when its answer came
     :ivar service_ns: CPU time that the server took for it
     :ivar size_bytes: with the headers
@@ -28,6 +30,7 @@ class Run:
 
     intended_ns: Nanoseconds
     sent_ns: Nanoseconds
+    arrived_ns: Nanoseconds
     received_ns: Nanoseconds
     service_ns: Nanoseconds
     size_bytes: Nanoseconds
@@ -56,7 +59,7 @@ def requests(lines: list[str]) -> Run:
             raise Malformed(f'after the end: {line!r}')
         if re.fullmatch(r'\d+ \d+ \d+ lost', line):
             lost += 1
-        elif re.fullmatch(r'\d+( \d+){5}', line):
+        elif re.fullmatch(r'\d+( \d+){6}', line):
             rows.append([int(word) for word in words[1:]])
         elif re.fullmatch(r'end \d+ \d+', line):
             end = int(words[1]), int(words[2])
@@ -67,11 +70,14 @@ def requests(lines: list[str]) -> Run:
             raise Malformed(f'out of order: {line[:80]!r}')
     if end != (len(rows), len(rows) + lost):
         raise Malformed(f'the end is {end}, and {len(rows)} came, {lost} lost')
-    table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 5)
-    due, sent, received, service, size = table.T
-    run = Run(due, sent, received, service, size, lost)
-    if (run.late_ns < 0).any() or (run.received_ns < run.sent_ns).any():
-        raise Malformed('a request was sent too early, or answered before')
+    table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 6)
+    due, sent, arrived, received, service, size = table.T
+    run = Run(due, sent, arrived, received, service, size, lost)
+    for one, after in itertools.pairwise((due, sent, arrived, received)):
+        if (after < one).any():
+            raise Malformed(
+                'a request was sent, came or was answered too early'
+            )
     return run
 
 

@@ -6,8 +6,9 @@
  *
  * The server has CPU 0 and the client CPU 1, unless whoever starts them has
  * chosen: the client is an ordinary task and would wait for the server.
- * "service" is the CPU time that was asked for, in whole microseconds; distwalk
- * does not say what was used. Its messages have a size of its own.
+ * "service" is the CPU time that was asked for, in whole microseconds, and
+ * "arrived" is when a request was sent; distwalk does not say what was used, nor
+ * when it came. Its messages have a size of its own.
  */
 struct options;
 static void start_node(long port, long threads);
@@ -136,8 +137,9 @@ static void start_client(const struct options *o)
 		printf("%ld %lld %lld ", i, (long long)x[i].intended,
 		       (long long)(x[i].sent - start));
 		if (x[i].received)
-			printf("%lld %lld %d\n", (long long)(x[i].received - start),
-			       (long long)x[i].work, x[i].size);
+			printf("%lld %lld %lld %d\n", (long long)(x[i].sent - start),
+			       (long long)(x[i].received - start), (long long)x[i].work,
+			       x[i].size);
 		else
 			printf("lost\n");
 	}

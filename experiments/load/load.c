@@ -14,7 +14,7 @@
  *
  * A trace has a line for each request: when it is to be sent, counted from the
  * beginning, and its CPU time, both in ns, and its size in bytes if that is not
- * 128. So "awk 'NF == 6 {print $2, $5, $6}'" makes a trace of what a client printed.
+ * 128. So "awk 'NF == 7 {print $2, $6, $7}'" makes a trace of what a client printed.
  *
  * UDP. A request is a train of datagrams that each fit into an Ethernet frame;
  * its size counts their headers. It is there with its last datagram, and lost
@@ -23,14 +23,15 @@
  *
  * The client prints a line for each request, times in ns:
  *
- *   number intended sent received service size
+ *   number intended sent arrived received service size
  *
- * "intended", "sent" and "received" count from the beginning. "received" is when
- * the answer came to the client's kernel, so the client may be late to look at
- * it. "service" is the CPU time of the server's thread from the request before
- * to this one; receiving and answering are in it. A request without an answer
- * has "lost" in the place of the last three. The last line is "end", the number
- * of answers and the number of requests.
+ * Instants count from the beginning. "arrived" is when the last datagram came to
+ * the server's kernel, by its clock: it means something where that is the client's,
+ * too. "received" is when the answer came to the client's kernel. So either program
+ * may be late to look. "service" is the CPU time of the server's thread from the
+ * request before to this one; receiving and answering are in it. A request without
+ * an answer has "lost" in the place of the last four. The last line is "end", the
+ * number of answers and the number of requests.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -75,11 +76,11 @@ struct request {
 
 struct answer {
 	uint32_t magic, number;
-	int64_t service_ns;
+	int64_t service_ns, arrived_ns;
 };
 
 struct sample {
-	int64_t intended, sent, received, service, work;
+	int64_t intended, sent, arrived, received, service, work;
 	int32_t size;
 };
 
@@ -128,19 +129,48 @@ static double exponential(uint64_t *state, double mean)
 	return -mean * log(((next(state) >> 11) + 1) * 0x1p-53);
 }
 
-/* ---- server ---- */
+/* ---- datagrams ---- */
 
 static int udp(void)
 {
-	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = 64 << 20;
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), size = 64 << 20, on = 1;
 
 	if (s < 0)
 		fail("socket");
 	/* A burst waits here; without the privilege, as much as there may be. */
 	if (setsockopt(s, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
 		setsockopt(s, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	if (setsockopt(s, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)))
+		fail("SO_TIMESTAMPNS");
 	return s;
 }
+
+/* Take a datagram; @when is when the kernel got it, by CLOCK_REALTIME, or 0. */
+static ssize_t take(int s, void *buf, size_t size, int flags, struct sockaddr_in *from,
+		    int64_t *when)
+{
+	char control[CMSG_SPACE(sizeof(struct timespec))];
+	struct iovec v = { buf, size };
+	struct msghdr m = { .msg_name = from, .msg_namelen = from ? sizeof(*from) : 0,
+			    .msg_iov = &v, .msg_iovlen = 1,
+			    .msg_control = control, .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(s, &m, flags);
+	struct timespec ts;
+	struct cmsghdr *c;
+
+	*when = 0;
+	if (n < 0)
+		return n;
+	for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS)
+			continue;
+		memcpy(&ts, CMSG_DATA(c), sizeof(ts));
+		*when = ts.tv_sec * SEC + ts.tv_nsec;
+	}
+	return n;
+}
+
+/* ---- server ---- */
 
 static struct sockaddr_in address(const char *text, long port)
 {
@@ -163,13 +193,12 @@ static void *work(void *argument)
 	_Alignas(8) char buf[FRAME];
 	struct request *r = (void *)buf;
 	uint32_t number = 0, parts = 0;
-	int64_t before, used;
+	int64_t before, used, when;
 	int s = served->socket;
 
 	before = now(CLOCK_THREAD_CPUTIME_ID);
 	for (;;) {
-		socklen_t len = sizeof(from);
-		ssize_t n = recvfrom(s, buf, sizeof(buf), 0, (void *)&from, &len);
+		ssize_t n = take(s, buf, sizeof(buf), 0, &from, &when);
 		struct answer a = { .magic = MAGIC };
 
 		if (n < (ssize_t)sizeof(*r) || r->magic != MAGIC)
@@ -189,8 +218,9 @@ static void *work(void *argument)
 		before += used;
 		a.number = number;
 		a.service_ns = used;
+		a.arrived_ns = when;
 		/* What cannot be sent is lost, and the client sees it. */
-		if (sendto(s, &a, sizeof(a), 0, (void *)&from, len) < 0)
+		if (sendto(s, &a, sizeof(a), 0, (void *)&from, sizeof(from)) < 0)
 			continue;
 	}
 	return NULL;
@@ -221,30 +251,15 @@ static void take_answers(int s, struct sample *samples, long all, long *got,
 			 int64_t offset)
 {
 	struct answer a;
-	char control[CMSG_SPACE(sizeof(struct timespec))];
-	struct iovec v = { &a, sizeof(a) };
-	struct timespec ts;
+	int64_t when;
+	ssize_t n;
 
-	for (;;) {
-		struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1,
-				    .msg_control = control,
-				    .msg_controllen = sizeof(control) };
-		ssize_t n = recvmsg(s, &m, MSG_DONTWAIT);
-		struct cmsghdr *c;
-		int64_t when = 0;
-
-		if (n < 0)
-			return;
-		for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-			if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS)
-				continue;
-			memcpy(&ts, CMSG_DATA(c), sizeof(ts));
-			when = ts.tv_sec * SEC + ts.tv_nsec - offset;
-		}
+	while ((n = take(s, &a, sizeof(a), MSG_DONTWAIT, NULL, &when)) >= 0) {
 		if (n != sizeof(a) || a.magic != MAGIC || a.number >= all ||
-		    samples[a.number].received || !when)
+		    samples[a.number].received || !when || !a.arrived_ns)
 			continue;
-		samples[a.number].received = when;
+		samples[a.number].arrived = a.arrived_ns - offset;
+		samples[a.number].received = when - offset;
 		samples[a.number].service = a.service_ns;
 		++*got;
 	}
@@ -374,12 +389,10 @@ static void ask(const struct options *o)
 	struct sample *x = o->trace ? read_trace(o, &count) : draw(o);
 	long i, got = 0, all = count;
 	int64_t start, offset, end;
-	int s = udp(), on = 1;
+	int s = udp();
 
 	if (connect(s, (void *)&there, sizeof(there)))
 		fail("connect");
-	if (setsockopt(s, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof(on)))
-		fail("SO_TIMESTAMPNS");
 	if (mlockall(MCL_CURRENT) && errno != EPERM && errno != ENOMEM)
 		fail("mlockall");
 	if (o->deadline_us)
@@ -407,8 +420,9 @@ static void ask(const struct options *o)
 		printf("%ld %lld %lld ", i, (long long)x[i].intended,
 		       (long long)x[i].sent);
 		if (x[i].received)
-			printf("%lld %lld %d\n", (long long)x[i].received,
-			       (long long)x[i].service, x[i].size);
+			printf("%lld %lld %lld %d\n", (long long)x[i].arrived,
+			       (long long)x[i].received, (long long)x[i].service,
+			       x[i].size);
 		else
 			printf("lost\n");
 	}

@@ -28,14 +28,14 @@ class SamplesTest(unittest.TestCase):
 POINT a
 load: ready
 virtual_ms 10
-0 100 105 150 30 128
+0 100 105 120 150 30 128
 1 200 201 lost
-2 300 300 390 40 128
+2 300 300 310 390 40 128
 end 2 3
 nr_periods 3
 END a 0
 POINT b
-0 100 105 150 30 128
+0 100 105 120 150 30 128
 end 1 1
 END b 0
 """
@@ -53,11 +53,12 @@ END b 0
             ('2 300', '3 300'),
             ('END a 0\n', ''),
             ('END a 0', 'END a 256'),
-            ('300 300 390', '300 299 390'),
-            ('300 300 390', '300 310 305'),
-            ('300 390 40 128', '300 390 40'),
-            ('300 390 40', '300 390 -40'),
-            ('end 2 3\n', 'end 2 3\n3 1 1 1 1 1\n'),
+            ('300 300 310', '300 299 310'),
+            ('310 390', '310 305'),
+            ('300 310', '300 299'),
+            ('310 390 40 128', '310 390 40'),
+            ('310 390 40', '310 390 -40'),
+            ('end 2 3\n', 'end 2 3\n3 1 1 1 1 1 1\n'),
         ):
             with self.subTest(new), self.assertRaises(samples.Malformed):
                 samples.parse(self.LOG.replace(old, new, 1))
@@ -264,6 +265,15 @@ class LoadTest(unittest.TestCase):
         )
         self.assertLess(run.intended_ns[-1], 100e6)
         self.assertGreater(run.response_ns[-1], 100e6)
+
+    def test_arrivals(self):
+        # While one is served, others come, and the kernel notes when.
+        run = self.ask(
+            count=20, rate=1e6, work=5_000_000, work_is='constant', size=4000
+        )
+        waited = run.received_ns - run.arrived_ns - run.service_ns
+        self.assertGreaterEqual(waited.min(), 0)
+        self.assertTrue((run.arrived_ns[1:] < run.received_ns[:-1]).any())
 
     def test_the_same_seed(self):
         once, again, other = (

@@ -16,20 +16,26 @@ from nova_rt.model import judged, simulation
 from nova_rt.model.schedule import Position
 from tools.tests.test_experiments import GOOD, KEYS
 
+WAY = evaluate.Way(10e-6, 10e-6)
 
-def run_of(point, done_ns, arrivals_ns, works_ns, trip_ns=20_000):
+
+def run_of(done_ns, arrivals_ns, works_ns, sizes, came_ns=None):
     """What a guest would have measured of these requests."""
+    came_ns = arrivals_ns if came_ns is None else came_ns
     return samples.Run(
         arrivals_ns,
         arrivals_ns + 4_000,
-        done_ns + trip_ns,
+        came_ns + 10_000,
+        done_ns + 20_000,
         works_ns,
-        numpy.full(len(done_ns), 128),
+        sizes,
         0,
     )
 
 
-def simulated(point, late_ns=0, count=3000, position=Position.FIRST):
+def simulated(
+    point, late_ns=0, count=3000, position=Position.FIRST, link_late_ns=0
+):
     """A point as an ideal kernel would measure it, or a late one."""
     rng = numpy.random.default_rng(1)
     arrivals = simulation.poisson_ns(point.rate_per_s, count, rng)
@@ -37,17 +43,23 @@ def simulated(point, late_ns=0, count=3000, position=Position.FIRST):
         works = simulation.constant_ns(point.service_us / 1e6, count)
     else:
         works = simulation.exponential_ns(point.service_us / 1e6, count, rng)
+    sizes = numpy.full(count, point.size_bytes, dtype=numpy.int64)
+    if point.size_is == 'exponential':
+        sizes = numpy.ceil(rng.exponential(point.size_bytes, count))
+    came = link_late_ns + requests.through_link_ns(
+        arrivals, sizes, point.link_bit_per_s
+    )
     if point.cpus > 1:
         slowed = numpy.ceil(works / point.bandwidth).astype(numpy.int64)
-        done = simulation.fifo_many_ns(arrivals, slowed, point.cpus)
+        done = simulation.fifo_many_ns(came, slowed, point.cpus)
     elif point.bandwidth:
         late = position is Position.LAST
         place = judged.Place(late) if late else requests.place(point)
-        done = judged.run(point.reservation, place, arrivals, works)
+        done = judged.run(point.reservation, place, came, works)
     else:
-        done = simulation.fifo_ns(arrivals, works)
-    run = run_of(point, done + late_ns, arrivals, works)
-    return evaluate.evaluate(point, run, 20e-6)
+        done = simulation.fifo_ns(came, works)
+    run = run_of(done + late_ns, arrivals, works, sizes, came)
+    return evaluate.evaluate(point, run, WAY)
 
 
 class EvaluateTest(unittest.TestCase):
@@ -81,9 +93,9 @@ class EvaluateTest(unittest.TestCase):
 
     def test_hardly_any_answer(self):
         few = numpy.arange(evaluate.SKIPPED) + 1
-        run = run_of(None, few + 1, few, few)
+        run = run_of(few + 1, few, few, few)
         with self.assertRaises(samples.Malformed):
-            evaluate.evaluate(Point(**KEYS), run, 20e-6)
+            evaluate.evaluate(Point(**KEYS), run, WAY)
 
     def test_percentile_without_chance(self):
         one = simulated(Point(load=0.5))
@@ -102,7 +114,7 @@ class JudgeTest(unittest.TestCase):
         found = judge.verdicts(results)
         self.assertEqual([], [each.what for each in found if not each.holds])
         # But the control: it takes a kernel of its own.
-        self.assertEqual(12, len(found))
+        self.assertEqual(13, len(found))
 
     def broken(self, *results, name='figure'):
         found = judge.verdicts({name: results})
@@ -117,6 +129,16 @@ class JudgeTest(unittest.TestCase):
         self.assertIn('No response is later', broken[0])
         self.assertIn('mean error', broken[1])
         self.assertIn('mean error', broken[2])
+
+    def test_a_late_link(self):
+        # The reservation owes nothing before a request is there.
+        point = Point(ldr=0.5, bandwidth=0.7, bwr=0.5, size_bytes=2048)
+        one = simulated(point, link_late_ns=2_000_000)
+        (broken,) = self.broken(one)
+        self.assertIn('than from the simulated token bucket', broken)
+        self.assertLess(abs(one.scheduler_error), 1e-6)
+        self.assertEqual(0, one.beyond)
+        self.assertEqual([], self.broken(simulated(point)))
 
     def test_each_point_is_listed(self):
         (verdict, *_) = [
