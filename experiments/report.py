@@ -103,7 +103,7 @@ def row(figure: Figure, one: Result) -> list[str]:
         _percent(one.error),
         _percent(one.chance),
         _percent(one.fluid_error),
-        _known(one.alone_error),
+        _known(one.alone_error) if reserved(one) else '',
         _percent(one.scheduler_error) if scheduled(one) else '',
         _percent(one.scheduler_percentile_error) if scheduled(one) else '',
         _ms(one.excess_s) if one.gap_s else '',
