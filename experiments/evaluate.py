@@ -33,8 +33,6 @@ from nova_rt.model import (
 )
 from nova_rt.model.response import ResponseTime
 
-#: Of the fluid mean: sizing.mean_alone_s() is valid up to this shift.
-MODERATE_SHIFT = 0.5
 PERCENT = 99
 FRACTION = PERCENT / 100
 #: Requests at the beginning that are sent and not counted: the queue is empty
@@ -67,10 +65,12 @@ class Way:
 
     :ivar there_s: until the server's kernel has it
     :ivar back_s: from the end of its CPU time to the client's kernel
+    :ivar awake_s: of that, for how long the client kept the server waiting
     """
 
     there_s: float
     back_s: float
+    awake_s: float
 
     @property
     def trip_s(self) -> float:
@@ -87,7 +87,13 @@ class Way:
         back_ns = (ping.received_ns - ping.arrived_ns - ping.service_ns)[
             SKIPPED:
         ]
-        return cls(float(there_ns.mean()) / 1e9, float(back_ns.mean()) / 1e9)
+        awake_ns = numpy.maximum(ping.until_ns - ping.arrived_ns, 0)[SKIPPED:]
+        return cls(
+            *(
+                float(times_ns.mean()) / 1e9
+                for times_ns in (there_ns, back_ns, awake_ns)
+            )
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,16 +273,17 @@ def evaluate(point: Point, run: samples.Run, way: Way) -> Result:
     if point.bandwidth:
         reservation = point.reservation
         if point.cpus == 1:
-            all_done_ns = list(
-                simulated.scheduled_ns(point, came_ns, works_ns)
-            )
+            awake_ns = round(way.awake_s * 1e9)
+            all_done_ns = [
+                done_ns - awake_ns
+                for done_ns in simulated.scheduled_ns(point, run)
+            ]
         expected = sizing.expect(exact, rate, FRACTION, reservation)
         gap_s = expected.gap_s
         bound_ns = simulated.on_fluid_ns(
             came_ns, works_ns, expected.bandwidth, point.cpus
         )
-        if expected.shift_s <= MODERATE_SHIFT * expected.mean_s:
-            alone_s = expected.alone_s
+        alone_s = expected.alone_s
         if point.cpus > 1:
             alone_s = way.trip_s + many.mean_shared_s(
                 point.cpus, point.service_us / 1e6, rate, expected.bandwidth

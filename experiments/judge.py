@@ -9,7 +9,6 @@ from experiments.evaluate import JITTER_S, Result
 from experiments.verdict import (
     Verdict,
     beyond,
-    describe,
     each,
     quiet,
     reserved,
@@ -125,12 +124,17 @@ def _never_longer(results: Sequence[Result]) -> Iterator[Verdict]:
         )
 
 
-def _conservative(results: Sequence[Result]) -> Iterator[Verdict]:
-    used = [
+def _half_a_link(results: Sequence[Result]) -> list[Result]:
+    """Where there is a link, and at most half of it is used."""
+    return [
         one
         for one in results
         if quiet(one) and 0 < one.point.link_ratio <= HALF_A_LINK + 1e-6
     ]
+
+
+def _conservative(results: Sequence[Result]) -> Iterator[Verdict]:
+    used = _half_a_link(results)
     if used:
         with_chance = [one.measured.percentile_s / one.bound_s for one in used]
         ratios = [one.expected_percentile_s / one.bound_s for one in used]
@@ -191,22 +195,24 @@ def _mean_error(results: Sequence[Result]) -> Iterator[Verdict]:
         return
     where = f'for load ratios up to {MODERATE:g} and without a link'
     fluid = [abs(one.fluid_error) for one in used]
-    known = _alone(used)
+    known = [one for one in used if one.alone_error is not None]
     if known:
-        errors = [abs(error) for _, error in known]
+        errors = _alone_errors(known)
         yield Verdict(
             'The mean error of the model for a container alone on its CPU, '
             f'sizing.mean_alone_s(), {where}, is at most {MEAN_ERROR:.0%}, '
             'apart from what is chance',
             f'mean {statistics.mean(errors):.2%}, largest {max(errors):.2%}, '
-            f'{len(known)} of {len(used)} points, it is not valid at the '
-            "others; the papers' formula is not judged: mean "
+            f'{len(known)} of {len(used)} points, as far as it is valid; '
+            "the papers' formula is not judged: mean "
             f'{statistics.mean(fluid):.1%}, largest {max(fluid):.1%}',
             statistics.mean(errors) <= MEAN_ERROR,
-            tuple(
-                f'{describe(one.point)}: {error:+.1%}; formula '
-                f'{one.fluid_error:+.1%}, with chance {one.error:+.1%}'
-                for one, error in known
+            each(
+                known,
+                lambda one: (
+                    f'{one.alone_error:+.1%}; formula '
+                    f'{one.fluid_error:+.1%}, with chance {one.error:+.1%}'
+                ),
             ),
         )
     errors = [abs(one.scheduler_error) for one in used]
@@ -220,21 +226,15 @@ def _mean_error(results: Sequence[Result]) -> Iterator[Verdict]:
     )
 
 
-def _alone(results: Sequence[Result]) -> list[tuple[Result, float]]:
-    """Where the model for a container alone is valid, and its error."""
+def _alone_errors(results: Sequence[Result]) -> list[float]:
+    """How far the model for a container alone is off, where it is valid."""
     return [
-        (one, error)
-        for one in results
-        if (error := one.alone_error) is not None
+        abs(error) for one in results if (error := one.alone_error) is not None
     ]
 
 
 def _link(results: Sequence[Result]) -> Iterator[Verdict]:
-    used = [
-        one
-        for one in results
-        if quiet(one) and 0 < one.point.link_ratio <= HALF_A_LINK + 1e-6
-    ]
+    used = _half_a_link(results)
     if used:
         found = [one.link_late_s / one.measured.mean_s for one in used]
         yield Verdict(
@@ -251,8 +251,7 @@ def _several(results: Sequence[Result]) -> Iterator[Verdict]:
     used = [one for one in results if reserved(one)]
     if used:
         fluid = [one.fluid_error for one in used]
-        known = _alone(used)
-        shared = [abs(error) for _, error in known]
+        shared = _alone_errors(used)
         yield Verdict(
             'M/M/n is not below the mean of a container with several CPUs, '
             'apart from what is chance',
@@ -267,7 +266,7 @@ def _several(results: Sequence[Result]) -> Iterator[Verdict]:
             f'mean {statistics.mean(shared):.2%}, largest {max(shared):.2%}, '
             f'{len(used)} points',
             statistics.mean(shared) <= MEAN_ERROR,
-            tuple(f'{describe(one.point)}: {e:+.1%}' for one, e in known),
+            each(used, lambda one: f'{one.alone_error:+.1%}'),
         )
 
 

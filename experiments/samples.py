@@ -21,6 +21,7 @@ class Run:
 
     :ivar intended_ns: when each was to be sent
     :ivar sent_ns: when it was sent
+    :ivar until_ns: up to when the client was awake for it
     :ivar arrived_ns: when all of it had come to the server
     :ivar received_ns: when its answer came
     :ivar service_ns: CPU time that the server took for it
@@ -30,6 +31,7 @@ class Run:
 
     intended_ns: Nanoseconds
     sent_ns: Nanoseconds
+    until_ns: Nanoseconds
     arrived_ns: Nanoseconds
     received_ns: Nanoseconds
     service_ns: Nanoseconds
@@ -57,9 +59,9 @@ def requests(lines: list[str]) -> Run:
         words = line.split()
         if end is not None:
             raise Malformed(f'after the end: {line!r}')
-        if re.fullmatch(r'\d+ \d+ \d+ lost', line):
+        if re.fullmatch(r'\d+( \d+){3} lost', line):
             lost += 1
-        elif re.fullmatch(r'\d+( \d+){6}', line):
+        elif re.fullmatch(r'\d+( \d+){7}', line):
             rows.append([int(word) for word in words[1:]])
         elif re.fullmatch(r'end \d+ \d+', line):
             end = int(words[1]), int(words[2])
@@ -70,15 +72,20 @@ def requests(lines: list[str]) -> Run:
             raise Malformed(f'out of order: {line[:80]!r}')
     if end != (len(rows), len(rows) + lost):
         raise Malformed(f'the end is {end}, and {len(rows)} came, {lost} lost')
-    table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 6)
-    due, sent, arrived, received, service, size = table.T
-    run = Run(due, sent, arrived, received, service, size, lost)
-    for one, after in itertools.pairwise((due, sent, arrived, received)):
+    table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 7)
+    due, sent, until, arrived, received, service, size = table.T
+    run = Run(due, sent, until, arrived, received, service, size, lost)
+    _check_order(due, sent, until)
+    _check_order(sent, arrived, received)
+    return run
+
+
+def _check_order(*instants: Nanoseconds) -> None:
+    for one, after in itertools.pairwise(instants):
         if (after < one).any():
             raise Malformed(
                 'a request was sent, came or was answered too early'
             )
-    return run
 
 
 def parse(log: str) -> dict[str, Run]:

@@ -8,7 +8,7 @@ import numpy
 
 from experiments import noises, samples
 from experiments.description import Point
-from nova_rt.model import guarantee, judged, simulation
+from nova_rt.model import edf, guarantee, judged, simulation
 from nova_rt.model.limits import Limits
 from nova_rt.reservation import Reservation
 
@@ -17,6 +17,8 @@ BURST_BYTES = 1514
 #: Instants at which busy neighbours can begin, spread over their longest
 #: period: one of 24 ms in 100 ms is in the way from some of them only.
 _PHASES = 20
+#: Runtime and period of the client's deadline in experiments/guest/init.c.
+_CLIENT_NS = 20_000
 Nanoseconds = samples.Nanoseconds
 
 
@@ -76,23 +78,32 @@ def place(point: Point) -> judged.Place:
     return judged.Place(neighbours=point.beside)
 
 
-def scheduled_ns(
-    point: Point, arrivals_ns: Nanoseconds, works_ns: Nanoseconds
-) -> Iterator[Nanoseconds]:
+def scheduled_ns(point: Point, run: samples.Run) -> Iterator[Nanoseconds]:
     """When each request is done, for each instant of the neighbours.
+
+    The client is a neighbour, too: what it does for a request takes the CPU
+    from the requests before.
 
     :returns: times, as many as requests; once where no neighbour is busy, or
         where the kernel takes them for no neighbours
     """
-    where = place(point)
-    most_us = max((each.period_us for each in where.neighbours), default=0)
+    neighbours = place(point).neighbours
+    most_us = max((each.period_us for each in neighbours), default=0)
     several = most_us and point.kernel == 'hcbs'
+    works_ns = numpy.maximum(run.service_ns, 1)
+    awake_ns = (run.until_ns - run.sent_ns).tolist()
     for phase in range(_PHASES if several else 1):
         # Theirs is 0, so what is later is the requests.
         later_ns = most_us * 1000 * phase // _PHASES
+        client = edf.Server(
+            _CLIENT_NS, _CLIENT_NS, (run.sent_ns + later_ns).tolist(), awake_ns
+        )
         yield (
-            judged.run(
-                point.reservation, where, arrivals_ns + later_ns, works_ns
+            edf.fifo_ns(
+                point.reservation,
+                [client, *map(edf.Server.busy, neighbours)],
+                run.arrived_ns + later_ns,
+                works_ns,
             )
             - later_ns
         )

@@ -14,7 +14,7 @@
  *
  * A trace has a line for each request: when it is to be sent, counted from the
  * beginning, and its CPU time, both in ns, and its size in bytes if that is not
- * 128. So "awk 'NF == 7 {print $2, $6, $7}'" makes a trace of what a client printed.
+ * 128. So "awk 'NF == 8 {print $2, $7, $8}'" makes a trace of what a client printed.
  *
  * UDP. A request is a train of datagrams that each fit into an Ethernet frame;
  * its size counts their headers. It is there with its last datagram, and lost
@@ -23,9 +23,10 @@
  *
  * The client prints a line for each request, times in ns:
  *
- *   number intended sent arrived received service size
+ *   number intended sent until arrived received service size
  *
- * Instants count from the beginning. "arrived" is when the last datagram came to
+ * Instants count from the beginning. From "sent" to "until", the client was
+ * awake, and a server on the same CPU was not. "arrived" is when the last datagram came to
  * the server's kernel, by its clock: it means something where that is the client's,
  * too. "received" is when the answer came to the client's kernel. So either program
  * may be late to look. "service" is the CPU time of the server's thread from the
@@ -80,7 +81,7 @@ struct answer {
 };
 
 struct sample {
-	int64_t intended, sent, arrived, received, service, work;
+	int64_t intended, sent, until, arrived, received, service, work;
 	int32_t size;
 };
 
@@ -408,6 +409,7 @@ static void ask(const struct options *o)
 		x[i].sent = now(CLOCK_MONOTONIC) - start;
 		send_request(s, i, &x[i]);
 		take_answers(s, x, all, &got, offset + start);
+		x[i].until = now(CLOCK_MONOTONIC) - start;
 	}
 	end = now(CLOCK_MONOTONIC) + o->patience_s * SEC;
 	while (got < all && now(CLOCK_MONOTONIC) < end) {
@@ -417,8 +419,8 @@ static void ask(const struct options *o)
 		take_answers(s, x, all, &got, offset + start);
 	}
 	for (i = 0; i < all; i++) {
-		printf("%ld %lld %lld ", i, (long long)x[i].intended,
-		       (long long)x[i].sent);
+		printf("%ld %lld %lld %lld ", i, (long long)x[i].intended,
+		       (long long)x[i].sent, (long long)x[i].until);
 		if (x[i].received)
 			printf("%lld %lld %lld %d\n", (long long)x[i].arrived,
 			       (long long)x[i].received, (long long)x[i].service,

@@ -6,7 +6,7 @@ has no neighbours, only what they can do at most. The rule for waking up can be
 another, so that tests can put faults in.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import math
 
 import numpy
@@ -127,11 +127,11 @@ def run(*servers: Server) -> list[int]:
 
 def fifo_ns(
     reservation: Reservation,
-    neighbours: Sequence[Reservation],
+    neighbours: Iterable[Server],
     arrivals_ns: Nanoseconds,
     works_ns: Nanoseconds,
 ) -> Nanoseconds:
-    """When each request is done beside neighbours that never sleep.
+    """When each request is done beside other servers.
 
     :param arrivals_ns: times that do not fall
     :param works_ns: CPU times of at least 1
@@ -143,5 +143,4 @@ def fifo_ns(
         arrivals_ns.tolist(),
         works_ns.tolist(),
     )
-    others = map(Server.busy, neighbours)
-    return numpy.array(run(ours, *others), dtype=numpy.int64)
+    return numpy.array(run(ours, *neighbours), dtype=numpy.int64)

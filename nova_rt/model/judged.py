@@ -57,7 +57,8 @@ def run(
             'a queue'
         )
     _check_neighbours(reservation, place, len(arrivals_ns), arrivals_ns[-1])
-    return edf.fifo_ns(reservation, place.neighbours, arrivals_ns, works_ns)
+    others = map(edf.Server.busy, place.neighbours)
+    return edf.fifo_ns(reservation, others, arrivals_ns, works_ns)
 
 
 def run_split(

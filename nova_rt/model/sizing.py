@@ -19,6 +19,9 @@ from nova_rt.model.limits import Limits
 from nova_rt.model.response import ResponseTime
 from nova_rt.reservation import MIN_RUNTIME_US, Reservation
 
+#: Of the fluid mean: :func:`mean_alone_s` is valid up to this shift.
+MODERATE_SHIFT = 0.5
+
 
 @dataclasses.dataclass(frozen=True)
 class Sizing:
@@ -36,7 +39,7 @@ class Sizing:
         where Q is short against the response time.
     :ivar mean_s: E[R] on a CPU that is always there with this bandwidth
     :ivar alone_s: E[R] of a container that is alone on its CPUs, see
-        :func:`mean_alone_s`
+        :func:`mean_alone_s`; None where that is not valid
     :ivar percentile_s: the percentile on such a CPU; that of the reservation
         is at most ``gap_s`` more, and that sum at most the deadline
     :ivar rule: why it has this period; None if the reservation was given
@@ -47,7 +50,7 @@ class Sizing:
     gap_s: float
     shift_s: float
     mean_s: float
-    alone_s: float
+    alone_s: float | None
     percentile_s: float
     rule: periods.Rule | None = dataclasses.field(default=None, compare=False)
 
@@ -172,8 +175,8 @@ def expect(
 
 def mean_alone_s(
     model: ResponseTime, rate_per_s: float, bandwidth: float, shift_s: float
-) -> float:
-    """E[R] of a container alone on its CPUs, whatever its period.
+) -> float | None:
+    """E[R] of a container alone on its CPUs.
 
     With E[R] of the fluid CPU, and G what a whole CPU would take off it::
 
@@ -183,16 +186,18 @@ def mean_alone_s(
     as :class:`Sizing` has it. With a very long one no budget is ever used up,
     and the container has the whole CPU.
 
-    Valid for one CPU. Held against the simulated scheduler with bandwidths
-    from 0.2 to 0.9 and loads from 0.3 to 0.9, it is at most 5 % off where the
-    shift is at most half of the fluid mean. Beyond that it can be half of the
-    truth: simulate then.
+    Valid for one CPU and shifts up to :data:`MODERATE_SHIFT` of the fluid
+    mean: held against the simulated scheduler with bandwidths from 0.2 to 0.9
+    and loads from 0.3 to 0.9, it is at most 5 % off there. Beyond, it can be
+    half of the truth: simulate then.
 
     :param bandwidth: what is left of Q/P after the overhead
     :param shift_s: (P - Q)/2, seconds
-    :returns: seconds
+    :returns: seconds; None where it is not valid
     """
     fluid_s = model.mean_s(rate_per_s, bandwidth)
+    if shift_s > MODERATE_SHIFT * fluid_s:
+        return None
     gain_s = fluid_s - model.mean_s(rate_per_s, 1.0)
     if gain_s <= 0:
         return fluid_s

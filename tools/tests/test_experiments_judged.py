@@ -16,7 +16,7 @@ from nova_rt.model import judged, simulation
 from nova_rt.model.schedule import Position
 from tools.tests.test_experiments import GOOD, KEYS
 
-WAY = evaluate.Way(10e-6, 10e-6)
+WAY = evaluate.Way(10e-6, 10e-6, 0)
 
 
 def run_of(done_ns, arrivals_ns, works_ns, sizes, came_ns=None):
@@ -24,6 +24,7 @@ def run_of(done_ns, arrivals_ns, works_ns, sizes, came_ns=None):
     came_ns = arrivals_ns if came_ns is None else came_ns
     return samples.Run(
         arrivals_ns,
+        arrivals_ns + 4_000,
         arrivals_ns + 4_000,
         came_ns + 10_000,
         done_ns + 20_000,

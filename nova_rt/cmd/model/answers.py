@@ -69,7 +69,7 @@ def tell(point: Point) -> dict[str, Any]:
         'Model': point.choice.name,
         'How sure': columns.Text(_sure(point)),
     }
-    if point.vcpus == 1:
+    if point.vcpus == 1 and found.alone_s is not None:
         said['Mean alone'] = columns.Duration(found.alone_s)
     for each in {*_USUAL, fraction}:
         fluid_s = model.percentile_s(rate_per_s, found.bandwidth, each)

@@ -202,7 +202,7 @@ class ExpectTest(base.BaseTestCase):
 
     @ddt.data((1000, 2000, 0.5), (400, 2000, 0.8), (1400, 2000, 0.9),
               (1000, 5000, 0.7), (3000, 10_000, 0.8), (5000, 10_000, 0.8),
-              (9000, 10_000, 0.3))  # fmt: skip
+              (9000, 10_000, 0.5))  # fmt: skip
     @ddt.unpack
     def test_mean_alone(self, runtime, period, load):
         """On the CBS itself, with shifts up to half of the mean."""
@@ -221,7 +221,16 @@ class ExpectTest(base.BaseTestCase):
         measured_s = float((done - arrivals).mean()) / 1e9 - chance_s
         self.assertLess(abs(measured_s / found.alone_s - 1), 0.05)
 
-    @ddt.data((500, 1000), (90, 100), (50_000, 100_000), (10, 1_000_000))
+    def test_no_mean_alone_for_long_periods(self):
+        queue = SingleQueue(0.8 * 0.5 / 500)
+        for period, known in ((10_000, True), (50_000, False)):
+            reservation = Reservation(period // 2, period)
+            found = sizing.expect(queue, 500, 0.99, reservation, FREE)
+            shift = found.shift_s / found.mean_s
+            self.assertEqual(known, shift <= sizing.MODERATE_SHIFT)
+            self.assertEqual(known, found.alone_s is not None)
+
+    @ddt.data((500, 1000), (90, 100), (800, 2000), (3000, 10_000))
     @ddt.unpack
     def test_mean_alone_is_between_its_limits(self, runtime, period):
         reservation = Reservation(runtime, period)

@@ -72,6 +72,14 @@ class AskTest(base.TestCase):
         )
         self.assertLess(said['p99.9'], said['p99.99'])
 
+    def test_mean_alone(self):
+        about = f'latency --rate 200/s {SERVICE} --reservation'
+        self.assertIsNotNone(self.ask(f'{about} 2500/5000')['Mean alone'])
+        self.assertIsNone(self.ask(f'{about} 25000/50000')['Mean alone'])
+        result = self.run_it(f'{about} 25000/50000')
+        self.assertNotIn('Mean alone', result.out)
+        self.assertIn('Safe mean', result.out)
+
     def test_for_people(self):
         result = self.run_it(f'rate {SERVICE} {GOAL} --reservation 744/1000')
         self.assertEqual((0, ''), (result.code, result.err))
