@@ -58,9 +58,12 @@ MANAGER = Extension(
             '_nil_out_instance_obj_host_and_node',
             'cleanup_host',
             'init_host',
+            'post_start_hook',
         }
     ),
     called={
+        '_delete_allocation_after_move': 'self context instance migration',
+        '_delete_stashed_flavor_info': 'self instance',
         '_get_instance_block_device_info': 'self context instance '
         'refresh_conn_info bdms',
         '_get_scheduler_hints': 'filter_properties request_spec',
@@ -83,6 +86,9 @@ MOVES = Extension(
             '_resume_guests_state',
             '_revert_instance_flavor_host_node',
             '_send_finish_resize_notifications',
+            'confirm_resize',
+            'finish_revert_resize',
+            'revert_resize',
         }
     ),
     handed_on={
@@ -176,6 +182,8 @@ CONTAINERS = Extension(
         'finish_migration': 'self context migration instance disk_info '
         'network_info image_meta resize_instance allocations '
         'block_device_info power_on share_info?',
+        'finish_revert_migration': 'self context instance network_info '
+        'migration block_device_info power_on share_info?',
     },
     called={
         '_create_images_and_backing': 'self context instance instance_dir '
@@ -205,6 +213,11 @@ EXTENSIONS = (
 
 #: Names of Nova that we use beside those: module -> names in it.
 NAMES = {
+    'nova.compute.rpcapi': (
+        'ComputeAPI.confirm_resize',
+        'ComputeAPI.finish_revert_resize',
+        'ComputeAPI.revert_resize',
+    ),
     'nova.policy': ('_ENFORCER',),
     'nova.scheduler.manager': ('SchedulerManager._sentinel',),
     'nova.scheduler.request_filter': ('ALL_REQUEST_FILTERS',),

@@ -7,7 +7,7 @@ Placement holds bandwidth of both hosts for it.
 
 Resizes and cold migrations of servers that are still here are ended by Nova,
 which forgets what Placement holds: the migration holds what the server has,
-and the server what it was to have, until it is deleted.
+and the server what it was to have, until an audit gives it back.
 
 Those of servers that have come here are ended by nobody if the request to
 finish them was lost. An operator then sets the server's state back, and starts
@@ -231,9 +231,14 @@ def end_arrival(
 
     :param manager: of this host
     :param instance: nova.objects.Instance that is about to be started
+    :raises MigrationContextNotFound: if Nova has forgotten the move
     """
     if instance.host != manager.host or not servers.has_left(instance):
         return
+    if instance.migration_context is None:
+        raise nova_exception.MigrationContextNotFound(
+            instance_uuid=instance.uuid
+        )
     migration = objects.Migration.get_by_id_and_instance(
         context, instance.migration_context.migration_id, instance.uuid
     )

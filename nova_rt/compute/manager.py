@@ -19,6 +19,7 @@ from nova_rt import conf, events, exception, record
 from nova_rt.compute import (
     aside,
     counters,
+    endings,
     interrupted,
     move_manager,
     notifications,
@@ -120,6 +121,11 @@ class RTComputeManager(move_manager.MoveManager):
             metadata.version('nova_rt'),
             CONF.nova_rt.metrics_interval,
         )
+
+    def post_start_hook(self):
+        """Go on with what the last service left, now that this one listens."""
+        super().post_start_hook()
+        endings.ask_again(self, nova_context.get_admin_context())
 
     def cleanup_host(self):
         """End what init_host() has started."""

@@ -8,13 +8,13 @@ record in the step that saves it there, and is forgotten when the move fails.
 from typing import Any
 
 from nova import exception as nova_exception
-from nova.compute import manager
+from nova.compute import manager, task_states
 from nova.objects import fields
 from oslo_log import log as logging
 from oslo_utils import excutils
 
 from nova_rt import bounds, conf, events, exception, record, request
-from nova_rt.compute import destinations, interrupted
+from nova_rt.compute import destinations, endings, interrupted
 from nova_rt.virt.libvirt import faults, servers, user_namespaces
 
 CONF = manager.CONF
@@ -107,13 +107,47 @@ class MoveManager(manager.ComputeManager):
     def _resume_guests_state(
         self, context: Any, instance: Any, net_info: Any
     ) -> Any:
-        """End a move that was not finished here."""
+        """End a move that was not finished here.
+
+        A server that is being reverted is started by that, with its disk.
+        """
+        if instance.task_state == task_states.RESIZE_REVERTING and (
+            servers.is_rt_moved(instance)
+        ):
+            return None
         try:
             interrupted.end_arrival(self, context, instance)
         except Exception:
             # The driver does not start one that has not arrived.
             LOG.exception('Could not end its move here', instance=instance)
         return super()._resume_guests_state(context, instance, net_info)
+
+    def confirm_resize(
+        self, context: Any, instance: Any, migration: Any
+    ) -> Any:
+        """Do it once, although it may be asked for again."""
+        return endings.once(
+            endings.is_confirmation_due, super().confirm_resize,
+            context, instance, migration,
+        )  # fmt: skip
+
+    def revert_resize(
+        self, context: Any, instance: Any, migration: Any, request_spec: Any
+    ) -> Any:
+        """Do it once, although it may be asked for again."""
+        return endings.once(
+            endings.is_revert_due, super().revert_resize,
+            context, instance, migration, request_spec,
+        )  # fmt: skip
+
+    def finish_revert_resize(
+        self, context: Any, instance: Any, migration: Any, request_spec: Any
+    ) -> Any:
+        """Do it once, although it may be asked for again."""
+        return endings.once(
+            endings.is_return_due, super().finish_revert_resize,
+            context, instance, migration, request_spec,
+        )  # fmt: skip
 
     def _rt_note_move(
         self, instance: Any, flavor: Any, hints: dict[str, object]

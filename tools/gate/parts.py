@@ -206,7 +206,7 @@ _MODEL = Part(
     _MODELS,
     portable=True,
 )
-_TWO = lab('up --computes 2')
+_ONE, _TWO = lab('up'), lab('up --computes 2')
 #: Tests that are skipped on one compute.
 _WITH_TWO = r'test_(two_computes|operations)\.|OtherHostTest\.'
 _E2E = 'exec stestr --test-path=./lab/tests run --serial'
@@ -252,7 +252,7 @@ GATE = {
         'the whole cloud',
         600,
         [
-            lab('up'),
+            _ONE,
             lab(f'{_E2E} --exclude-list={LISTS}/e2e.long', True, again='{}'),
         ],
         _CLOUD,
@@ -263,7 +263,7 @@ GATE = {
         'real-time servers, by Tempest',
         300,
         [
-            lab('up'),
+            _ONE,
             lab(
                 'tempest-plugin --workers=2'
                 f' --include-list={LISTS}/tempest-plugin.gate',
@@ -322,7 +322,7 @@ FULL = {
     'e2e': Part(
         'the whole cloud',
         1200,
-        [lab('up'), lab(_E2E, True, again='{}')],
+        [_ONE, lab(_E2E, True, again='{}')],
         _CLOUD,
         at_least=45,
     ),
@@ -330,7 +330,7 @@ FULL = {
         'real-time servers, by Tempest',
         1200,
         [
-            lab('up'),
+            _ONE,
             lab('tempest-plugin --workers=2', True, again='--regex={}'),
         ],
         _CLOUD,
@@ -339,7 +339,7 @@ FULL = {
     'tempest': Part(
         'ordinary servers, by Tempest',
         1200,
-        [lab('up'), lab('tempest')],
+        [_ONE, lab('tempest')],
         _CLOUD,
     ),
     'lab-down': _LAB_DOWN,
@@ -414,6 +414,5 @@ FULL = {
 }  # fmt: skip
 #: They need the lab and leave it up.
 ON_THE_LAB = {
-    'e2e', 'tempest-plugin', 'tempest',
-    'e2e-two', 'tempest-plugin-two', 'tempest-two',
-}  # fmt: skip
+    name for name, part in FULL.items() if part.steps[0] in (_ONE, _TWO)
+}

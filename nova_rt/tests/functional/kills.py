@@ -10,8 +10,11 @@ import threading
 
 import fixtures
 from nova import monkey_patch, service
+from oslo_concurrency import lockutils
 
 from nova_rt.tests.functional import moves
+
+_LOCKS = lockutils.__name__
 
 
 class KillsTestBase(moves.MovesTestBase):
@@ -27,12 +30,10 @@ class KillsTestBase(moves.MovesTestBase):
             )
         )
 
-    def kill(self, host, action, owner, name, after=False, locked=False):
+    def kill(self, host, action, owner, name, after=False):
         """Ask for an action, and kill a host before or after a method.
 
         :param action: what is posted for ``self.server``
-        :param locked: whether the method runs under a lock that the next
-            service, which is in the same process here, would wait for
         """
         reached, over = threading.Event(), threading.Event()
         original = getattr(owner, name)
@@ -45,12 +46,23 @@ class KillsTestBase(moves.MovesTestBase):
             if after:
                 original(*args, **kwargs)
             reached.set()
-            if not locked:
-                over.wait()
+            over.wait()
             raise SystemExit
 
         self.addCleanup(over.set)
         with fixtures.MockPatchObject(owner, name, step):
             self.api.post_server_action(self.server['id'], action)
             self.assertTrue(reached.wait(60))
+            self._release_locks()
             self.restart_compute_service(host)
+
+    def _release_locks(self):
+        """Give the next service, which is in this process, locks of its own.
+
+        Who was killed would hold those without end.
+        """
+        for name, locks in (
+            ('_semaphores', lockutils.Semaphores()),
+            ('_fair_locks', lockutils.FairLocks()),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'{_LOCKS}.{name}', locks))

@@ -108,6 +108,12 @@ class MovesTestBase(base.RTServersTestBase):
             self.confirm(server) if how == 'confirm' else self.revert(server)
         )
 
+    def hard_reboot(self, server):
+        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
+        self._wait_for_instance_action_event(
+            server, 'reboot', 'compute_reboot_instance', 'success'
+        )
+
     def fail_move(self, server, flavor, action, event, state='ACTIVE'):
         """A move that ends with an error; the server is in a state then.
 

@@ -158,14 +158,23 @@ class LostMovesTest(kills.KillsTestBase, AuditTestBase):
         self.assertEqual({left, (self.source, uuid, 'placement')}, found)
         self.audit_command('--repair')
         self.assert_found(left[0], left[2], 'was not finished')
-        self.api.post_server_action(
-            self.server['id'], {'reboot': {'type': 'HARD'}}
-        )
-        self._wait_for_instance_action_event(
-            self.server, 'reboot', 'compute_reboot_instance', 'success'
-        )
+        self.hard_reboot(self.server)
         self.audit()
         self.assert_clean()
+        self.assert_runs(self.server, '600/1000')
+
+    def test_confirmed(self):
+        """What the source gives back last."""
+        self.resize(self.server, self.rt_flavor('600/1000'))
+        action = {'confirmResize': None}
+        with self.as_source(self.server):
+            self.kill(
+                self.source, action, manager.RTComputeManager,
+                '_delete_allocation_after_move',
+            )  # fmt: skip
+        uuid = self.migration(self.server).uuid
+        self.audit()
+        self.assert_repaired((self.source, uuid, 'placement'))
         self.assert_runs(self.server, '600/1000')
 
     def test_deleted(self):

@@ -25,9 +25,9 @@ class KilledTest(kills.KillsTestBase):
         self.before = self.record_of(self.server)
         self.die(self.source)
 
-    def kill_at(self, owner, name, after=False, locked=False):
+    def kill_at(self, owner, name, after=False):
         """Evacuate, and kill the destination; see :meth:`kill`."""
-        self.kill(self.target, {'evacuate': {}}, owner, name, after, locked)
+        self.kill(self.target, {'evacuate': {}}, owner, name, after)
 
     def evacuate(self):
         server = self._evacuate_server(self.server, expected_state='ACTIVE')
@@ -97,7 +97,7 @@ class KilledTest(kills.KillsTestBase):
 
     def test_here_but_not_over(self):
         """Nothing is lost but the word that it is over."""
-        self.kill_at(objects.Instance, 'drop_migration_context', locked=True)
+        self.kill_at(objects.Instance, 'drop_migration_context')
         self.assertEqual('done', self.migration(self.server).status)
         self.assertIsNone(self.instance(self.server).migration_context)
         self.come_back()

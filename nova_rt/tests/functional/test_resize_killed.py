@@ -69,11 +69,7 @@ class KilledTestBase(kills.KillsTestBase):
         self._wait_for_server_parameter(
             self.server, {'OS-EXT-STS:task_state': None}
         )
-        body = {'reboot': {'type': 'HARD'}}
-        self.api.post_server_action(self.server['id'], body)
-        self._wait_for_instance_action_event(
-            self.server, 'reboot', 'compute_reboot_instance', 'success'
-        )
+        self.hard_reboot(self.server)
 
     def assert_survived(self):
         """It can be resized again, to either end."""
@@ -181,14 +177,6 @@ class OtherHostTest(KilledTestBase):
         self.assert_stable(server)
         self.confirm(self.migrate(server))
 
-    def reboot(self):
-        self.api.post_server_action(
-            self.server['id'], {'reboot': {'type': 'HARD'}}
-        )
-        self._wait_for_instance_action_event(
-            self.server, 'reboot', 'compute_reboot_instance', 'success'
-        )
-
     def test_left_by_resize(self):
         asked = self.arrive({'resize': {'flavorRef': self.larger}})
         self.assertEqual({self.target: NEW}, asked)
@@ -196,7 +184,7 @@ class OtherHostTest(KilledTestBase):
         # What counts is what the destination has claimed.
         self.audit()
         self.assertEqual((NEW, 0), self.ppm(self.server)[self.target])
-        self.reboot()
+        self.hard_reboot(self.server)
         self.assert_arrived(asked, '600/1000')
 
     def test_left_by_resize_to_plain(self):
@@ -208,7 +196,7 @@ class OtherHostTest(KilledTestBase):
             '_finish_resize_helper',
         )
         self.reset()
-        self.reboot()
+        self.hard_reboot(self.server)
         self.assert_runs(self.server, None)
         self.audit()
         self.assertEqual(0, self.used(self.source))
@@ -218,7 +206,7 @@ class OtherHostTest(KilledTestBase):
         """Reset while the service is down, and not yet audited."""
         asked = self.arrive({'migrate': None})
         self.reset()
-        self.reboot()
+        self.hard_reboot(self.server)
         self.assert_arrived(asked, '400/1000')
 
     def test_left_and_stopped(self):

@@ -211,6 +211,32 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
             *args, **kwargs,
         )  # fmt: skip
 
+    def finish_revert_migration(
+        self, context, instance, network_info, migration,
+        block_device_info=None, power_on=True, *args, **kwargs,
+    ):  # fmt: skip
+        """Go on with a try that was broken off, wherever it was.
+
+        Its container may run already, or its disk may be mounted.
+        """
+        path = libvirt_utils.get_instance_path(instance)
+        if not os.path.exists(f'{path}_resize'):
+            if self._rt_is_active(instance):
+                return
+            self._rt_unmount(path)
+            self._rt_detach(path)
+        super().finish_revert_migration(
+            context, instance, network_info, migration, block_device_info,
+            power_on, *args, **kwargs,
+        )  # fmt: skip
+
+    def _rt_is_active(self, instance: Any) -> bool:
+        try:
+            active: bool = self._host.get_guest(instance).is_active()
+        except nova_exception.InstanceNotFound:
+            return False
+        return active
+
     def _try_fetch_image_cache(
         self, image, fetch_func, context, filename, image_id, instance, size,
         fallback_from_host=None,

@@ -18,11 +18,12 @@ destination, which may be one host. Each slot has a key of its own:
 ``nova_rt_from`` the name of the source, as long as ``nova_rt_new`` is there
 ===============  ==========================================================
 
-Exactly one of the last two is there during a move, also if what it stands for
-is a plain flavor, which holds nothing: then its text is ``plain``. So a host
-tells its slot by its role in Nova's migration, whenever it reads: the source
-holds ``nova_rt_old``, and before that is there ``nova_rt``; the destination
-holds ``nova_rt_new``, and before or after that is there ``nova_rt``.
+Exactly one of ``nova_rt_new`` and ``nova_rt_old`` is there during a move, also
+if what it stands for is a plain flavor, which holds nothing: then its text is
+``plain``. So a host tells its slot by its role in Nova's migration, whenever
+it reads: the source holds ``nova_rt_old``, and before that is there
+``nova_rt``; the destination holds ``nova_rt_new``, and before or after that is
+there ``nova_rt``.
 
 They change with what Nova saves at the same time: :func:`switch` with the
 new flavor, :func:`switch_back` with the old flavor and host,
@@ -63,6 +64,19 @@ def is_rt_move(instance: Any, flavor: Any) -> bool:
     :returns: whether the server is real-time, or is to become it
     """
     return is_rt(instance) or extra_specs.is_rt(flavor.extra_specs)
+
+
+def is_rt_moved(instance: Any) -> bool:
+    """Look whether the move that a server is in involves a reservation.
+
+    :param instance: a nova Instance with its flavors and system_metadata
+    :returns: whether it has one on either side, however far the move has come
+    """
+    flavors = (instance.flavor, instance.old_flavor, instance.new_flavor)
+    return any(
+        flavor is not None and extra_specs.is_rt(flavor.extra_specs)
+        for flavor in flavors
+    )
 
 
 def read_record(instance: Any) -> record.Record | None:

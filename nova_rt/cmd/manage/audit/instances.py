@@ -45,12 +45,10 @@ def is_lost(migration: Any) -> bool:
         return True
     if is_busy(instance):
         return False
+    if instance.vm_state != vm_states.RESIZED:
+        return True
     moving = instance.migration_context
-    return (
-        instance.vm_state != vm_states.RESIZED
-        or moving is None
-        or moving.migration_id != migration.id
-    )
+    return moving is None or moving.migration_id != migration.id
 
 
 def is_lost_to(host: str, migrations: Iterable[Any]) -> bool:

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A service is killed while it confirms or reverts a move.
+
+The next one goes on. In between, the state of a move says how far it has come.
+"""
+
+from unittest import mock
+
+import ddt
+from nova.compute import manager as nova_manager
+from nova.compute import resource_tracker as nova_tracker
+from nova.objects import instance as nova_instance
+from nova.virt.libvirt import driver as nova_driver
+
+from nova_rt import extra_specs
+from nova_rt.compute import manager
+from nova_rt.tests.functional import kills, moves
+
+_MANAGER = manager.RTComputeManager
+_TRACKER = nova_tracker.ResourceTracker
+_DRIVER = nova_driver.LibvirtDriver
+_RPC = nova_manager.compute_rpcapi.ComputeAPI
+OLD, NEW = 400_000, 600_000
+
+
+class EndingTestBase(kills.KillsTestBase):
+    two = True
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.create(self.rt_flavor('400/1000'))
+        self.larger = self.rt_flavor('600/1000')
+        self.source = self.host_of(self.server)
+        self.target = self.other(self.source)
+        self.before = self.record_of(self.server)
+
+    def held(self, consumer):
+        """Host -> ppm that Placement holds for a server or migration."""
+        found = self.placement.get(f'/allocations/{consumer}').body
+        hosts = {self.compute_rp_uuids[host]: host for host in moves.HOSTS}
+        return {
+            hosts[provider]: each['resources'][extra_specs.RESOURCE_CLASS]
+            for provider, each in found['allocations'].items()
+        }
+
+    def wait_until_over(self, status='ACTIVE'):
+        server = self._wait_for_server_parameter(
+            self.server, {'status': status, 'OS-EXT-STS:task_state': None}
+        )
+        # What is saved last.
+        self._wait_for_assert(
+            lambda: self.assertIsNone(self.instance(server).old_flavor)
+        )
+        self._wait_for_assert(
+            lambda: self.assertEqual(
+                {}, self.held(self.migration(server).uuid)
+            )
+        )
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertIsNone(self.instance(server).migration_context)
+        self.audit()
+        return server
+
+    def assert_reverted(self):
+        server = self.wait_until_over()
+        self.assertEqual('reverted', self.migration(server).status)
+        self.assertEqual(self.source, self.host_of(server))
+        self.assertEqual({self.source: OLD}, self.held(server['id']))
+        self.assertEqual(self.before, self.record_of(server))
+        self.assertEqual((OLD, 0), self.ppm(server)[self.source])
+        self.assert_runs(server, '400/1000')
+        self.assert_stable(server)
+        self.assert_moves_on(server)
+
+    def assert_confirmed(self, host):
+        server = self.wait_until_over()
+        self.assertEqual('confirmed', self.migration(server).status)
+        self.assertEqual({host: NEW}, self.held(server['id']))
+        self.assertEqual((NEW, 0), self.ppm(server)[host])
+        self.assert_runs(server, '600/1000')
+        self.assert_stable(server)
+        self.assert_moves_on(server)
+
+    def assert_moves_on(self, server):
+        """Nothing is left that is in the way of the next move."""
+        flavor = None if self.two else self.rt_flavor('500/1000')
+        self.revert(self.move(server, flavor))
+        self.assert_stable(server)
+
+
+REVERT = {'revertResize': None}
+CONFIRM = {'confirmResize': None}
+
+
+@ddt.ddt
+class OtherHostTest(EndingTestBase):
+    def setUp(self):
+        super().setUp()
+        self.resize(self.server, self.larger)
+
+    @ddt.data(
+        (_MANAGER, '_is_instance_storage_shared'),
+        (_DRIVER, 'destroy'),
+        (_TRACKER, 'drop_move_claim_at_dest'),
+        (_RPC, 'finish_revert_resize'),
+    )
+    @ddt.unpack
+    def test_revert_at_the_destination(self, owner, name):
+        self.kill(self.target, REVERT, owner, name)
+        self.assert_reverted()
+
+    @ddt.data(
+        (_MANAGER, '_finish_revert_resize'),
+        (_MANAGER, '_revert_instance_flavor_host_node'),
+        (_MANAGER, '_revert_allocation'),
+        (_DRIVER, 'finish_revert_migration'),
+        (_DRIVER, '_create_guest_with_network'),
+        (nova_instance.Instance, 'drop_migration_context'),
+    )
+    @ddt.unpack
+    def test_revert_at_the_source(self, owner, name):
+        self.kill(self.source, REVERT, owner, name)
+        self.assert_reverted()
+
+    def test_reverted_and_not_heard(self):
+        """The source was down for longer than its queue is kept."""
+        self.lose(REVERT, 'finish_revert_resize')
+        self.restart_compute_service(self.source)
+        self.assert_reverted()
+
+    def test_reverted_and_not_heard_at_the_destination(self):
+        self.lose(REVERT, 'finish_revert_resize')
+        self.restart_compute_service(self.target)
+        self.assert_reverted()
+
+    def lose(self, action, name):
+        """A request to a host is lost."""
+        with mock.patch.object(_RPC, name) as lost:
+            self.api.post_server_action(self.server['id'], action)
+            self._wait_for_assert(lost.assert_called)
+
+    def test_started_with_the_host(self):
+        """Its disk is not where it was: nothing but the revert starts it."""
+        self.flags(resume_guests_state_on_host_boot=True)
+        self.kill(self.source, REVERT, _DRIVER, 'finish_revert_migration')
+        self.assert_reverted()
+
+    @ddt.data(
+        (_MANAGER, '_confirm_resize'),
+        (_DRIVER, 'confirm_migration'),
+        (_TRACKER, 'drop_move_claim_at_source'),
+        (_TRACKER, '_drop_move_claim'),
+    )
+    @ddt.unpack
+    def test_confirm(self, owner, name):
+        with self.as_source(self.server):
+            self.kill(self.source, CONFIRM, owner, name)
+            self.assert_confirmed(self.target)
+
+    def test_asked_twice(self):
+        """What was in the queue is done once."""
+        self.lose(REVERT, 'finish_revert_resize')
+        instance, migration = (
+            self.instance(self.server), self.migration(self.server),
+        )  # fmt: skip
+        instance.obj_load_attr('flavor')
+        self.restart_compute_service(self.source)
+        self.assert_reverted()
+        before = self.guest(self.server, self.source).id
+        service = self.computes[self.source].manager
+        for ask in (service.finish_revert_resize, service.revert_resize):
+            ask(self.ctxt, instance, migration, None)
+        service.confirm_resize(self.ctxt, instance, migration)
+        self.assertEqual(before, self.guest(self.server, self.source).id)
+        self.assertEqual({self.source: OLD}, self.held(self.server['id']))
+
+
+class SameHostTest(EndingTestBase):
+    two = False
+
+    def setUp(self):
+        super().setUp()
+        self.stay(self.source)
+        self.resize(self.server, self.larger)
+
+    def test_revert(self):
+        self.kill(self.source, REVERT, _DRIVER, 'destroy')
+        self.assert_reverted()
+
+    def test_finish_revert(self):
+        self.kill(self.source, REVERT, _DRIVER, 'finish_revert_migration')
+        self.assert_reverted()
+
+    def test_confirm(self):
+        self.kill(self.source, CONFIRM, _DRIVER, 'confirm_migration')
+        self.assert_confirmed(self.source)
