@@ -68,10 +68,19 @@ RESIZE = {
 CONFIRM = {
     'before confirming': (_DRIVER + 'confirm_migration', 'before'),
     'source removed': (_DRIVER + 'confirm_migration', 'after'),
+    'confirmed, not saved': (_TRACKER + 'drop_move_claim_at_source', 'after'),
 }
 REVERT = {
     'before reverting': (_DRIVER + 'finish_revert_migration', 'before'),
+    'root mounted in a revert': (
+        _DRIVER + '_create_domain_setup_lxc', 'after',
+    ),
     'started reverted': (_DRIVER + 'finish_revert_migration', 'after'),
+}  # fmt: skip
+GO_BACK = {
+    'before it goes back': (_DRIVER + 'destroy', 'before'),
+    'removed where it was': (_DRIVER + 'destroy', 'after'),
+    'given up where it was': (_TRACKER + 'drop_move_claim_at_dest', 'after'),
 }
 EVACUATE = {
     'evacuation asked for': (
@@ -96,7 +105,10 @@ ARRIVE = {
     'started at its new host': (_DRIVER + 'finish_migration', 'after'),
 }
 SHORT = {'record saved', 'root mounted', 'container started'}
-STEPS = (CREATE, DELETE, REBOOT, RESIZE, CONFIRM, REVERT, EVACUATE, ARRIVE)
+STEPS = (
+    CREATE, DELETE, REBOOT, RESIZE, CONFIRM, REVERT, GO_BACK, EVACUATE,
+    ARRIVE,
+)  # fmt: skip
 METHODS = sorted({method for steps in STEPS for method, _ in steps.values()})
 
 
@@ -150,7 +162,30 @@ class KillTestBase(watched.WatchedTestCase):
         self.reach(server, 'ACTIVE')
 
 
-class KillTest(KillTestBase):
+class EndingTestBase(KillTestBase, test_moves.DiskTestBase):
+    """Nobody but the next service goes on."""
+
+    def end(self, steps, move, action):
+        """Kill what confirms or reverts a move.
+
+        :param move: makes a server and moves it
+        """
+
+        def live(arm):
+            server = move()
+            self.reach(server, 'VERIFY_RESIZE')
+            arm()
+            action(server)
+            self.die()
+            self.reach(server, 'ACTIVE')
+            self.assert_same(server)
+            self.assert_written(server, 'before')
+            self.delete(server)
+
+        self.each(steps, live)
+
+
+class KillTest(EndingTestBase):
     """On one host."""
 
     def test_create(self):
@@ -232,25 +267,21 @@ class KillTest(KillTestBase):
 
         self.each(RESIZE, live)
 
-    def _after_resize(self, steps, action):
-        self.prepare_resize()
-
-        def live(arm):
-            server = self.create(self.flavor_name)
-            self.resize(server)
-            self.reach(server, 'VERIFY_RESIZE')
-            arm()
-            action(server)
-            self.die()
-            self.recover(server)
-
-        self.each(steps, live)
+    def resized(self):
+        server = self.create(self.flavor_name)
+        self.write(server, 'before')
+        self.resize(server)
+        return server
 
     def test_confirm(self):
-        self._after_resize(CONFIRM, self.cloud.compute.confirm_server_resize)
+        self.prepare_resize()
+        confirm = self.cloud.compute.confirm_server_resize
+        self.end(CONFIRM, self.resized, confirm)
 
     def test_revert(self):
-        self._after_resize(REVERT, self.cloud.compute.revert_server_resize)
+        self.prepare_resize()
+        revert = self.cloud.compute.revert_server_resize
+        self.end(GO_BACK | REVERT, self.resized, revert)
 
 
 @unittest.skipUnless(second.wanted(), 'a lab with two computes only')
@@ -299,6 +330,37 @@ class ArrivalTest(SecondHostTestBase, test_moves.DiskTestBase):
             self.rt_flavor('10000/100000'), ignore_missing=False
         )
         self.arrive(lambda s: self.cloud.compute.resize_server(s, larger))
+
+
+class MovedTest(SecondHostTestBase, EndingTestBase):
+    """From one host to another, of which the first is killed."""
+
+    def move_from(self, host):
+        server = self.create_on(host)
+        self.write(server, 'before')
+        self.cloud.compute.migrate_server(server)
+        return server
+
+    def test_confirm(self):
+        self.end(
+            CONFIRM,
+            lambda: self.move_from(namespace.HOST_NAME),
+            self.cloud.compute.confirm_server_resize,
+        )
+
+    def test_revert_at_the_source(self):
+        self.end(
+            REVERT,
+            lambda: self.move_from(namespace.HOST_NAME),
+            self.cloud.compute.revert_server_resize,
+        )
+
+    def test_revert_at_the_destination(self):
+        self.end(
+            GO_BACK,
+            lambda: self.move_from(second.HOST),
+            self.cloud.compute.revert_server_resize,
+        )
 
 
 class EvacuationTest(SecondHostTestBase):
