@@ -17,6 +17,7 @@ import contextlib
 import dataclasses
 import errno
 import os
+import time
 
 from nova_rt.privsep import left, paths
 from nova_rt.privsep.kernel import Kernel
@@ -30,6 +31,10 @@ _ENABLE = 'cgroup.subtree_control'
 #: Lists of the tasks of a group are read, and those that are not limited yet
 #: moved, until there are none; children of what was moved are limited.
 _MAX_PASSES = 100
+
+#: Between passes that find no others: five seconds in all. A task that is
+#: ending cannot be moved, and waits for a CPU before it is gone.
+_PAUSE_S = 0.05
 
 
 def limit(kernel: Kernel, group: Group, most: int) -> None:
@@ -111,12 +116,17 @@ def _move(tasks: Tasks, directory: int) -> None:
     :param directory: descriptor of the other group
     :raises OSError: EAGAIN if it makes tasks faster than they can be moved
     """
+    tried: set[int] = set()
     for _ in range(_MAX_PASSES):
         # In this order: a task that is in neither list has a parent that was
         # in the second already.
         found = tasks.all()
-        if found <= read_list(directory):
+        missing = found - read_list(directory)
+        if not missing:
             return
+        if missing <= tried:
+            time.sleep(_PAUSE_S)
+        tried |= missing
         tasks.move_to(directory)
     raise OSError(errno.EAGAIN, 'the tasks of a container change too fast')
 

@@ -7,8 +7,9 @@ On a directory tree in the place of the control groups.
 import errno
 import os
 import pathlib
+from unittest import mock
 
-from nova_rt.privsep import cgroup
+from nova_rt.privsep import cgroup, task_limits
 from nova_rt.tests.unit.privsep import test_cgroup, test_left
 
 NAME = test_left.NAME
@@ -70,6 +71,40 @@ class V1Test(test_cgroup.TreeTestCase):
         self.assertEqual(
             {'11', '12'}, set((self.limited / 'tasks').read_text().split())
         )
+
+    def end_slowly(self, passes):
+        """A task is in its list for so many passes, and cannot be moved."""
+        self._process(12, self.group)
+        self._process(11, self.group)
+        write = self.kernel.write
+        paused = []
+
+        def refuse(directory, name, text):
+            if text == '12':
+                raise ProcessLookupError(errno.ESRCH, 'it ends')
+            write(directory, name, text)
+
+        def pause(_):
+            paused.append(1)
+            if len(paused) == passes:
+                tasks = self.group / 'tasks'
+                tasks.write_text(tasks.read_text().replace('12\n', ''))
+
+        with (
+            mock.patch.object(self.kernel, 'write', refuse),
+            mock.patch.object(task_limits.time, 'sleep', pause),
+        ):
+            self.limit()
+        return len(paused)
+
+    def test_task_that_ends_slowly(self):
+        self.assertEqual(3, self.end_slowly(3))
+        self.assertEqual('11\n' * 4, (self.limited / 'tasks').read_text())
+
+    def test_task_that_does_not_end(self):
+        with self.assertRaisesRegex(OSError, 'change too fast') as raised:
+            self.end_slowly(1000)
+        self.assertEqual(errno.EAGAIN, raised.exception.errno)
 
     def test_again(self):
         self._process(11, self.group)
