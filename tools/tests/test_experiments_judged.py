@@ -74,6 +74,25 @@ class EvaluateTest(unittest.TestCase):
         self.assertLess(one.excess_s, one.gap_s)
         self.assertAlmostEqual(605e-6, one.gap_s, delta=1e-9)
 
+    def test_the_client_is_on_the_same_cpu(self):
+        sent, until, came, works = (
+            numpy.array(times) * 1000
+            for times in (
+                [1000, 1010], [1005, 1020], [1003, 1012], [100, 50]
+            )
+        )  # fmt: skip
+        run = samples.Run(sent, sent, until, came, came, works, works, 0)
+        (done,) = requests.scheduled_ns(Point(ldr=0.7, bandwidth=0.7), run)
+        self.assertEqual([1_115_000, 1_165_000], done.tolist())
+        # What the client had of the CPU is not counted twice.
+        way = evaluate.Way.of(
+            samples.Run(*(numpy.tile(times, 100) for times in (
+                sent, sent, until, came, until + 2000, works * 0, works,
+            )), 0)
+        )  # fmt: skip
+        self.assertAlmostEqual(7e-6, way.back_s)
+        self.assertAlmostEqual(5e-6, way.awake_s)
+
     def test_chance_and_fluid_make_the_error(self):
         one = simulated(Point(ldr=0.7, bandwidth=0.7))
         self.assertAlmostEqual(
