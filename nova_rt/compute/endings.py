@@ -144,7 +144,7 @@ def once(
 ) -> Any:
     """Confirm or revert a move of a real-time server, if it is due.
 
-    Of one server, each waits until the one before has ended.
+    Of one server, each waits until another of its kind has ended.
 
     :param is_due: one of those below
     :param method: Nova's, which gets all that follows
@@ -153,7 +153,7 @@ def once(
     if not servers.is_rt_moved(instance):
         return method(context, instance, migration, *others)
 
-    @utils.synchronized(f'nova_rt-ending-{instance.uuid}')
+    @utils.synchronized(f'{method.__name__}-{instance.uuid}')
     def end() -> Any:
         if is_due(context, instance, migration):
             return method(context, instance, migration, *others)
