@@ -122,27 +122,21 @@ class MoveManager(manager.ComputeManager):
             LOG.exception('Could not end its move here', instance=instance)
         return super()._resume_guests_state(context, instance, net_info)
 
-    def confirm_resize(
-        self, context: Any, instance: Any, migration: Any
-    ) -> Any:
+    def confirm_resize(self, context, instance, migration):
         """Do it once, although it may be asked for again."""
         return endings.once(
             endings.is_confirmation_due, super().confirm_resize,
             context, instance, migration,
         )  # fmt: skip
 
-    def revert_resize(
-        self, context: Any, instance: Any, migration: Any, request_spec: Any
-    ) -> Any:
+    def revert_resize(self, context, instance, migration, request_spec):
         """Do it once, although it may be asked for again."""
         return endings.once(
             endings.is_revert_due, super().revert_resize,
             context, instance, migration, request_spec,
         )  # fmt: skip
 
-    def finish_revert_resize(
-        self, context: Any, instance: Any, migration: Any, request_spec: Any
-    ) -> Any:
+    def finish_revert_resize(self, context, instance, migration, request_spec):
         """Do it once, although it may be asked for again."""
         return endings.once(
             endings.is_return_due, super().finish_revert_resize,
