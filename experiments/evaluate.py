@@ -256,7 +256,7 @@ def evaluate(point: Point, run: samples.Run, way: Way) -> Result:
         raise samples.Malformed(f'{len(run.service_ns)} answers are too few')
     exact, bound, bandwidth = models(point, way.trip_s)
     rate = point.rate_per_s
-    works_ns = numpy.maximum(run.service_ns, 1)
+    works_ns = run.works_ns
     back_ns = round(way.back_s * 1e9)
     there_ns = round(way.there_s * 1e9) + simulated.through_link_ns(
         run.intended_ns, run.size_bytes, point.link_bit_per_s
@@ -280,9 +280,10 @@ def evaluate(point: Point, run: samples.Run, way: Way) -> Result:
             ]
         expected = sizing.expect(exact, rate, FRACTION, reservation)
         gap_s = expected.gap_s
+        jobs = simulated.Jobs.of(run)
         bound_ns = simulated.on_fluid_ns(
-            came_ns, works_ns, expected.bandwidth, point.cpus
-        )
+            jobs.arrivals_ns, jobs.works_ns, expected.bandwidth, point.cpus
+        )[jobs.last]
         alone_s = expected.alone_s
         if point.cpus > 1:
             alone_s = way.trip_s + many.mean_shared_s(

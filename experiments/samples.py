@@ -22,9 +22,12 @@ class Run:
     :ivar intended_ns: when each was to be sent
     :ivar sent_ns: when it was sent
     :ivar until_ns: up to when the client was awake for it
+    :ivar begun_ns: when its first datagram came to the server
     :ivar arrived_ns: when all of it had come to the server
     :ivar received_ns: when its answer came
-    :ivar service_ns: CPU time that the server took for it
+    :ivar early_ns: CPU time that the server took for the datagrams before the
+        last one
+    :ivar service_ns: CPU time that the server took for all of it
     :ivar size_bytes: with the headers
     :ivar lost: requests without an answer
     """
@@ -32,11 +35,18 @@ class Run:
     intended_ns: Nanoseconds
     sent_ns: Nanoseconds
     until_ns: Nanoseconds
+    begun_ns: Nanoseconds
     arrived_ns: Nanoseconds
     received_ns: Nanoseconds
+    early_ns: Nanoseconds
     service_ns: Nanoseconds
     size_bytes: Nanoseconds
     lost: int
+
+    @property
+    def works_ns(self) -> Nanoseconds:
+        """CPU times as a simulation takes them, at least 1."""
+        return numpy.maximum(self.service_ns, 1)
 
     @property
     def response_ns(self) -> Nanoseconds:
@@ -61,7 +71,7 @@ def requests(lines: list[str]) -> Run:
             raise Malformed(f'after the end: {line!r}')
         if re.fullmatch(r'\d+( \d+){3} lost', line):
             lost += 1
-        elif re.fullmatch(r'\d+( \d+){7}', line):
+        elif re.fullmatch(r'\d+( \d+){9}', line):
             rows.append([int(word) for word in words[1:]])
         elif re.fullmatch(r'end \d+ \d+', line):
             end = int(words[1]), int(words[2])
@@ -72,11 +82,12 @@ def requests(lines: list[str]) -> Run:
             raise Malformed(f'out of order: {line[:80]!r}')
     if end != (len(rows), len(rows) + lost):
         raise Malformed(f'the end is {end}, and {len(rows)} came, {lost} lost')
-    table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 7)
-    due, sent, until, arrived, received, service, size = table.T
-    run = Run(due, sent, until, arrived, received, service, size, lost)
-    _check_order(due, sent, until)
-    _check_order(sent, arrived, received)
+    table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 9)
+    run = Run(*table.T, lost)
+    _check_order(run.intended_ns, run.sent_ns, run.until_ns)
+    _check_order(run.sent_ns, run.begun_ns, run.arrived_ns, run.received_ns)
+    if (run.early_ns > run.service_ns).any():
+        raise Malformed('a part of a CPU time is larger than all of it')
     return run
 
 

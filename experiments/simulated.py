@@ -2,13 +2,14 @@
 """The very requests of a run: on a fluid CPU, scheduled, and their bound."""
 
 from collections.abc import Iterator
+import dataclasses
 import math
 
 import numpy
 
 from experiments import noises, samples
 from experiments.description import Point
-from nova_rt.model import edf, guarantee, judged, simulation
+from nova_rt.model import edf, guarantee, simulation
 from nova_rt.model.limits import Limits
 from nova_rt.reservation import Reservation
 
@@ -71,11 +72,40 @@ def bound_s(
     return guarantee.delay_ns(arrivals, usable) / 1e9
 
 
-def place(point: Point) -> judged.Place:
-    """The neighbours in the simulation: those that are always busy."""
-    if not noises.KINDS[point.noise].busy:
-        return judged.Place()
-    return judged.Place(neighbours=point.beside)
+@dataclasses.dataclass(frozen=True)
+class Jobs:
+    """What a server has to do, in order.
+
+    A request is a job that comes with its last datagram. Datagrams before
+    that one are a job of their own, which comes with the first of them.
+
+    :ivar arrivals_ns: when they come
+    :ivar works_ns: CPU times of at least 1
+    :ivar last: positions of the jobs with which requests are done
+    """
+
+    arrivals_ns: Nanoseconds
+    works_ns: Nanoseconds
+    last: Nanoseconds
+
+    @classmethod
+    def of(cls, run: samples.Run) -> 'Jobs':
+        """Those of a run."""
+        arrivals_ns = numpy.column_stack([run.begun_ns, run.arrived_ns])
+        works_ns = numpy.column_stack(
+            [run.early_ns, numpy.maximum(run.service_ns - run.early_ns, 1)]
+        )
+        is_job = works_ns > 0
+        return cls(
+            arrivals_ns[is_job],
+            works_ns[is_job],
+            is_job.sum(axis=1).cumsum() - 1,
+        )
+
+
+def neighbours(point: Point) -> tuple[Reservation, ...]:
+    """Those in the simulation, which are always busy."""
+    return point.beside if noises.KINDS[point.noise].busy else ()
 
 
 def scheduled_ns(point: Point, run: samples.Run) -> Iterator[Nanoseconds]:
@@ -87,10 +117,10 @@ def scheduled_ns(point: Point, run: samples.Run) -> Iterator[Nanoseconds]:
     :returns: times, as many as requests; once where no neighbour is busy, or
         where the kernel takes them for no neighbours
     """
-    neighbours = place(point).neighbours
-    most_us = max((each.period_us for each in neighbours), default=0)
+    busy = neighbours(point)
+    most_us = max((each.period_us for each in busy), default=0)
     several = most_us and point.kernel == 'hcbs'
-    works_ns = numpy.maximum(run.service_ns, 1)
+    jobs = Jobs.of(run)
     awake_ns = (run.until_ns - run.sent_ns).tolist()
     for phase in range(_PHASES if several else 1):
         # Theirs is 0, so what is later is the requests.
@@ -98,12 +128,10 @@ def scheduled_ns(point: Point, run: samples.Run) -> Iterator[Nanoseconds]:
         client = edf.Server(
             _CLIENT_NS, _CLIENT_NS, (run.sent_ns + later_ns).tolist(), awake_ns
         )
-        yield (
-            edf.fifo_ns(
-                point.reservation,
-                [client, *map(edf.Server.busy, neighbours)],
-                run.arrived_ns + later_ns,
-                works_ns,
-            )
-            - later_ns
+        done_ns = edf.fifo_ns(
+            point.reservation,
+            [client, *map(edf.Server.busy, busy)],
+            jobs.arrivals_ns + later_ns,
+            jobs.works_ns,
         )
+        yield done_ns[jobs.last] - later_ns

@@ -7,8 +7,8 @@
  * The server has CPU 0 and the client CPU 1, unless whoever starts them has
  * chosen: the client is an ordinary task and would wait for the server.
  * "service" is the CPU time that was asked for, in whole microseconds, and
- * "until" and "arrived" are when a request was sent; distwalk does not say what
- * was used, nor when it came. Its messages have a size of its own.
+ * "until", "begun" and "arrived" are when a request was sent; distwalk does not
+ * say what was used, nor when it came. Its messages have a size of its own.
  */
 struct options;
 static void start_node(long port, long threads);
@@ -134,10 +134,11 @@ static void start_client(const struct options *o)
 		fail("dw_client");
 	}
 	for (i = 0; i < all; i++) {
-		printf("%ld %lld %lld %lld ", i, (long long)x[i].intended,
-		       (long long)(x[i].sent - start), (long long)(x[i].sent - start));
+		long long came = x[i].sent - start;
+
+		printf("%ld %lld %lld %lld ", i, (long long)x[i].intended, came, came);
 		if (x[i].received)
-			printf("%lld %lld %lld %d\n", (long long)(x[i].sent - start),
+			printf("%lld %lld %lld 0 %lld %d\n", came, came,
 			       (long long)(x[i].received - start), (long long)x[i].work,
 			       x[i].size);
 		else

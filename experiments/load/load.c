@@ -14,7 +14,8 @@
  *
  * A trace has a line for each request: when it is to be sent, counted from the
  * beginning, and its CPU time, both in ns, and its size in bytes if that is not
- * 128. So "awk 'NF == 8 {print $2, $7, $8}'" makes a trace of what a client printed.
+ * 128. So "awk 'NF == 10 {print $2, $9, $10}'" makes a trace of what a client
+ * printed.
  *
  * UDP. A request is a train of datagrams that each fit into an Ethernet frame;
  * its size counts their headers. It is there with its last datagram, and lost
@@ -23,16 +24,18 @@
  *
  * The client prints a line for each request, times in ns:
  *
- *   number intended sent until arrived received service size
+ *   number intended sent until begun arrived received early service size
  *
  * Instants count from the beginning. From "sent" to "until", the client was
- * awake, and a server on the same CPU was not. "arrived" is when the last datagram came to
- * the server's kernel, by its clock: it means something where that is the client's,
- * too. "received" is when the answer came to the client's kernel. So either program
- * may be late to look. "service" is the CPU time of the server's thread from the
- * request before to this one; receiving and answering are in it. A request without
- * an answer has "lost" in the place of the last four. The last line is "end", the
- * number of answers and the number of requests.
+ * awake, and a server on the same CPU was not. "begun" and "arrived" are when
+ * the first and the last datagram came to the server's kernel, by its clock:
+ * they mean something where that is the client's, too. "received" is when the
+ * answer came to the client's kernel. So either program may be late to look.
+ * "service" is the CPU time of the server's thread from the request before to
+ * this one; receiving and answering are in it. "early" of it was for the
+ * datagrams before the last one, which need not have come then. A request
+ * without an answer has "lost" in the place of the last six. The last line is
+ * "end", the number of answers and the number of requests.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -77,11 +80,11 @@ struct request {
 
 struct answer {
 	uint32_t magic, number;
-	int64_t service_ns, arrived_ns;
+	int64_t begun_ns, arrived_ns, early_ns, service_ns;
 };
 
 struct sample {
-	int64_t intended, sent, until, arrived, received, service, work;
+	int64_t intended, sent, until, begun, arrived, received, early, service, work;
 	int32_t size;
 };
 
@@ -194,7 +197,7 @@ static void *work(void *argument)
 	_Alignas(8) char buf[FRAME];
 	struct request *r = (void *)buf;
 	uint32_t number = 0, parts = 0;
-	int64_t before, used, when;
+	int64_t before, used, when, begun = 0, early = 0;
 	int s = served->socket;
 
 	before = now(CLOCK_THREAD_CPUTIME_ID);
@@ -210,16 +213,24 @@ static void *work(void *argument)
 		if (r->part == 0) {
 			number = r->number;
 			parts = 0;
+			begun = when;
+			early = 0;
 		}
-		if (r->number != number || r->part != parts++ || parts != r->parts)
+		if (r->number != number || r->part != parts++)
 			continue;
+		if (parts != r->parts) {
+			early = now(CLOCK_THREAD_CPUTIME_ID) - before;
+			continue;
+		}
 		do {
 			used = now(CLOCK_THREAD_CPUTIME_ID) - before;
 		} while (used < r->work_ns);
 		before += used;
 		a.number = number;
-		a.service_ns = used;
+		a.begun_ns = begun;
 		a.arrived_ns = when;
+		a.early_ns = early;
+		a.service_ns = used;
 		/* What cannot be sent is lost, and the client sees it. */
 		if (sendto(s, &a, sizeof(a), 0, (void *)&from, sizeof(from)) < 0)
 			continue;
@@ -257,10 +268,12 @@ static void take_answers(int s, struct sample *samples, long all, long *got,
 
 	while ((n = take(s, &a, sizeof(a), MSG_DONTWAIT, NULL, &when)) >= 0) {
 		if (n != sizeof(a) || a.magic != MAGIC || a.number >= all ||
-		    samples[a.number].received || !when || !a.arrived_ns)
+		    samples[a.number].received || !when || !a.begun_ns || !a.arrived_ns)
 			continue;
+		samples[a.number].begun = a.begun_ns - offset;
 		samples[a.number].arrived = a.arrived_ns - offset;
 		samples[a.number].received = when - offset;
+		samples[a.number].early = a.early_ns;
 		samples[a.number].service = a.service_ns;
 		++*got;
 	}
@@ -422,9 +435,9 @@ static void ask(const struct options *o)
 		printf("%ld %lld %lld %lld ", i, (long long)x[i].intended,
 		       (long long)x[i].sent, (long long)x[i].until);
 		if (x[i].received)
-			printf("%lld %lld %lld %d\n", (long long)x[i].arrived,
-			       (long long)x[i].received, (long long)x[i].service,
-			       x[i].size);
+			printf("%lld %lld %lld %lld %lld %d\n", (long long)x[i].begun,
+			       (long long)x[i].arrived, (long long)x[i].received,
+			       (long long)x[i].early, (long long)x[i].service, x[i].size);
 		else
 			printf("lost\n");
 	}

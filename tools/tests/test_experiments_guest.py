@@ -28,14 +28,14 @@ class SamplesTest(unittest.TestCase):
 POINT a
 load: ready
 virtual_ms 10
-0 100 105 110 120 150 30 128
+0 100 105 110 115 120 150 5 30 128
 1 200 201 205 lost
-2 300 300 305 310 390 40 128
+2 300 300 305 308 310 390 10 40 128
 end 2 3
 nr_periods 3
 END a 0
 POINT b
-0 100 105 110 120 150 30 128
+0 100 105 110 115 120 150 5 30 128
 end 1 1
 END b 0
 """
@@ -56,10 +56,13 @@ END b 0
             ('END a 0', 'END a 256'),
             ('300 300 305', '300 299 305'),
             ('310 390', '310 305'),
-            ('305 310 390', '305 299 390'),
-            ('310 390 40 128', '310 390 40'),
-            ('310 390 40', '310 390 -40'),
-            ('end 2 3\n', 'end 2 3\n3 1 1 1 1 1 1 1\n'),
+            ('308 310 390', '308 307 390'),
+            ('305 308', '305 299'),
+            ('10 40 128', '41 40 128'),
+            ('390 10 40 128', '390 10 40'),
+            ('390 10 40', '390 10 -40'),
+            ('390 10 40', '390 40'),
+            ('end 2 3\n', 'end 2 3\n3 1 1 1 1 1 1 1 1 1\n'),
         ):
             with self.subTest(new), self.assertRaises(samples.Malformed):
                 samples.parse(self.LOG.replace(old, new, 1))
@@ -276,6 +279,12 @@ class LoadTest(unittest.TestCase):
         waited = (run.received_ns - run.arrived_ns - run.service_ns)[1:]
         self.assertGreaterEqual(waited.min(), 0)
         self.assertTrue((run.arrived_ns[1:] < run.received_ns[:-1]).any())
+        # Three datagrams, of which the server has taken two before the last.
+        self.assertTrue((run.begun_ns < run.arrived_ns).any())
+        self.assertGreater(run.early_ns.min(), 0)
+        whole = self.ask(count=20, rate=1e6, size=1000)
+        self.assertEqual(whole.begun_ns.tolist(), whole.arrived_ns.tolist())
+        self.assertEqual(0, whole.early_ns.max())
 
     def test_the_same_seed(self):
         once, again, other = (

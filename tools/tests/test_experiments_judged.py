@@ -27,7 +27,9 @@ def run_of(done_ns, arrivals_ns, works_ns, sizes, came_ns=None):
         arrivals_ns + 4_000,
         arrivals_ns + 4_000,
         came_ns + 10_000,
+        came_ns + 10_000,
         done_ns + 20_000,
+        works_ns * 0,
         works_ns,
         sizes,
         0,
@@ -54,8 +56,10 @@ def simulated(
         slowed = numpy.ceil(works / point.bandwidth).astype(numpy.int64)
         done = simulation.fifo_many_ns(came, slowed, point.cpus)
     elif point.bandwidth:
-        late = position is Position.LAST
-        place = judged.Place(late) if late else requests.place(point)
+        place = judged.Place(
+            late=position is Position.LAST,
+            neighbours=requests.neighbours(point),
+        )
         done = judged.run(point.reservation, place, came, works)
     else:
         done = simulation.fifo_ns(came, works)
@@ -81,17 +85,44 @@ class EvaluateTest(unittest.TestCase):
                 [1000, 1010], [1005, 1020], [1003, 1012], [100, 50]
             )
         )  # fmt: skip
-        run = samples.Run(sent, sent, until, came, came, works, works, 0)
+        run = samples.Run(
+            sent, sent, until, came, came, came, works * 0, works, works, 0
+        )
         (done,) = requests.scheduled_ns(Point(ldr=0.7, bandwidth=0.7), run)
         self.assertEqual([1_115_000, 1_165_000], done.tolist())
         # What the client had of the CPU is not counted twice.
         way = evaluate.Way.of(
             samples.Run(*(numpy.tile(times, 100) for times in (
-                sent, sent, until, came, until + 2000, works * 0, works,
+                sent, sent, until, came, came, until + 2000, works * 0,
+                works * 0, works,
             )), 0)
         )  # fmt: skip
         self.assertAlmostEqual(7e-6, way.back_s)
         self.assertAlmostEqual(5e-6, way.awake_s)
+
+    def test_datagrams_before_the_last_one(self):
+        # 80 us of the first request are used while the rest of it comes; the
+        # next one waits for it, with all of its datagrams.
+        begun, arrived, early, service = (
+            numpy.array(times) * 1000
+            for times in ([1000, 1110], [1100, 1120], [80, 30], [150, 90])
+        )
+        awake = numpy.array([0, 1])
+        run = samples.Run(
+            awake, awake, awake, begun, arrived, arrived, early, service,
+            service, 0,
+        )  # fmt: skip
+        point = Point(ldr=0.7, bandwidth=0.7)
+        (done,) = requests.scheduled_ns(point, run)
+        self.assertEqual([1_170_000, 1_260_000], done.tolist())
+        jobs = requests.Jobs.of(run)
+        fluid = requests.on_fluid_ns(jobs.arrivals_ns, jobs.works_ns, 0.5)
+        self.assertEqual([1_300_000, 1_480_000], fluid[jobs.last].tolist())
+        # None of one datagram: nothing is early.
+        whole = dataclasses.replace(run, begun_ns=arrived, early_ns=early * 0)
+        jobs = requests.Jobs.of(whole)
+        self.assertEqual(arrived.tolist(), jobs.arrivals_ns.tolist())
+        self.assertEqual([0, 1], jobs.last.tolist())
 
     def test_chance_and_fluid_make_the_error(self):
         one = simulated(Point(ldr=0.7, bandwidth=0.7))
