@@ -18,7 +18,8 @@ status         what is due
 =============  ==============================================================
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+import functools
 from typing import Any
 
 from nova import exception as nova_exception
@@ -27,6 +28,7 @@ from nova.compute import manager as nova_manager
 from nova.compute import power_state, task_states, vm_states
 from oslo_log import log as logging
 
+from nova_rt.compute import interrupted
 from nova_rt.virt.libvirt import servers
 
 LOG = logging.getLogger(__name__)
@@ -44,45 +46,30 @@ def ask_again(manager: nova_manager.ComputeManager, context: Any) -> None:
 
     :param manager: of this host
     """
-    for instance, migration in _list_unfinished(manager.host, context):
-        try:
-            _ask(manager, context, instance, migration)
-        except Exception:
-            # The other servers of this host need their service.
-            LOG.exception('Could not go on with its move', instance=instance)
-
-
-def _list_unfinished(
-    host: str, context: Any
-) -> Iterator[tuple[Any, Any]]:  # fmt: skip
-    """Find servers that are moved, with their last migration.
-
-    :returns: those that are from or to this host
-    """
     found = objects.InstanceList.get_by_filters(
         context,
         {'vm_state': vm_states.RESIZED, 'deleted': False},
         expected_attrs=_ATTRIBUTES,
     )
     for instance in found:
-        migration = _find_last(context, instance)
-        if (
-            migration is not None
-            and not migration.cross_cell_move
-            and host in (migration.source_compute, migration.dest_compute)
-            and servers.is_rt_moved(instance)
-        ):
-            yield instance, migration
+        try:
+            if servers.is_rt_moved(instance):
+                _ask_for_one(manager, context, instance)
+        except Exception:
+            # The other servers of this host need their service.
+            LOG.exception('Could not go on with its move', instance=instance)
 
 
-def _find_last(context: Any, instance: Any) -> Any:
-    return max(
-        objects.MigrationList.get_by_filters(
-            context, {'instance_uuid': instance.uuid}
-        ),
-        key=lambda each: each.id,
-        default=None,
-    )
+def _ask_for_one(
+    manager: nova_manager.ComputeManager, context: Any, instance: Any
+) -> None:
+    migration = interrupted.find_last(context, instance)
+    if (
+        migration is not None
+        and not migration.cross_cell_move
+        and manager.host in (migration.source_compute, migration.dest_compute)
+    ):
+        _ask(manager, context, instance, migration)
 
 
 def _ask(
@@ -112,7 +99,11 @@ def _ask(
             rpc.confirm_resize(context, instance, migration, host)
         elif status == 'confirmed':
             LOG.warning('Ending its confirmation', instance=instance)
-            _end_confirmed(manager, context, instance, migration)
+            once(
+                'confirm_resize', is_end_due,
+                functools.partial(_end_confirmed, manager),
+                context, instance, migration,
+            )  # fmt: skip
 
 
 def _end_confirmed(
@@ -125,6 +116,7 @@ def _end_confirmed(
 
     As at the end of ComputeManager._confirm_resize() and of its caller.
     """
+    instance.refresh()
     servers.forget_move(instance)
     instance.drop_migration_context()
     is_down = instance.power_state == power_state.SHUTDOWN
@@ -135,6 +127,7 @@ def _end_confirmed(
 
 
 def once(
+    name: str,
     is_due: Callable[[Any, Any, Any], bool],
     method: Callable[..., Any],
     context: Any,
@@ -144,8 +137,8 @@ def once(
 ) -> Any:
     """Confirm or revert a move of a real-time server, if it is due.
 
-    Of one server, each waits until another of its kind has ended.
-
+    :param name: of what is asked for; of one server, each waits until another
+        of the same name has ended
     :param is_due: one of those below
     :param method: Nova's, which gets all that follows
     :returns: what it returns
@@ -153,7 +146,7 @@ def once(
     if not servers.is_rt_moved(instance):
         return method(context, instance, migration, *others)
 
-    @utils.synchronized(f'{method.__name__}-{instance.uuid}')
+    @utils.synchronized(f'{name}-{instance.uuid}')
     def end() -> Any:
         if is_due(context, instance, migration):
             return method(context, instance, migration, *others)
@@ -182,20 +175,38 @@ def is_confirmation_due(context: Any, instance: Any, migration: Any) -> bool:
     return _read_status(context, migration) in _CONFIRMING
 
 
+def is_end_due(context: Any, instance: Any, migration: Any) -> bool:
+    """Look whether all is confirmed but for what is saved last."""
+    found = _read(context, instance)
+    return (
+        found is not None
+        and found.vm_state == vm_states.RESIZED
+        and found.task_state is None
+        and _read_status(context, migration) == 'confirmed'
+    )
+
+
 def _is_reverting(context: Any, instance: Any) -> bool:
     """Look at the server as it is now.
 
     :returns: whether it is being reverted; also if it is gone, which Nova
         sees to
     """
+    found = _read(context, instance)
+    return found is None or found.task_state == task_states.RESIZE_REVERTING
+
+
+def _read(context: Any, instance: Any) -> Any:
+    """Read the server as it is now.
+
+    :returns: None if it is gone
+    """
     try:
-        found = objects.Instance.get_by_uuid(
+        return objects.Instance.get_by_uuid(
             context, instance.uuid, expected_attrs=[]
         )
     except nova_exception.InstanceNotFound:
-        return True
-    state: str | None = found.task_state
-    return state == task_states.RESIZE_REVERTING
+        return None
 
 
 def _read_status(context: Any, migration: Any) -> str:

@@ -201,13 +201,7 @@ def _find_claimed(context: Any, instance: Any) -> Any:
     moving = instance.migration_context
     if moving is None:
         return None
-    last = max(
-        objects.MigrationList.get_by_filters(
-            context, {'instance_uuid': instance.uuid}
-        ),
-        key=lambda each: each.id,
-        default=None,
-    )
+    last = find_last(context, instance)
     if (
         last is None
         # What an older move has left is no claim of this one.
@@ -218,6 +212,20 @@ def _find_claimed(context: Any, instance: Any) -> Any:
     ):
         return None
     return last
+
+
+def find_last(context: Any, instance: Any) -> Any:
+    """Find the last migration of a server.
+
+    :returns: nova.objects.Migration; None if it was never moved
+    """
+    return max(
+        objects.MigrationList.get_by_filters(
+            context, {'instance_uuid': instance.uuid}
+        ),
+        key=lambda each: each.id,
+        default=None,
+    )
 
 
 def end_arrival(

@@ -12,9 +12,13 @@ import fixtures
 from nova import monkey_patch, service
 from oslo_concurrency import lockutils
 
+from nova_rt import extra_specs
 from nova_rt.tests.functional import moves
 
 _LOCKS = lockutils.__name__
+
+
+OLD, NEW = 400_000, 600_000
 
 
 class KillsTestBase(moves.MovesTestBase):
@@ -66,3 +70,23 @@ class KillsTestBase(moves.MovesTestBase):
             ('_fair_locks', lockutils.FairLocks()),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'{_LOCKS}.{name}', locks))
+
+
+class KilledResizeTestBase(KillsTestBase):
+    """A server with OLD is to be moved, to a flavor with NEW at most."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.create(self.rt_flavor('400/1000'))
+        self.larger = self.rt_flavor('600/1000')
+        self.source = self.host_of(self.server)
+        self.before = self.record_of(self.server)
+
+    def held(self, consumer):
+        """Host -> ppm that Placement holds for a server or migration."""
+        found = self.placement.get(f'/allocations/{consumer}').body
+        hosts = {self.compute_rp_uuids[host]: host for host in moves.HOSTS}
+        return {
+            hosts[provider]: each['resources'][extra_specs.RESOURCE_CLASS]
+            for provider, each in found['allocations'].items()
+        }

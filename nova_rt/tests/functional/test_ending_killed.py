@@ -7,41 +7,28 @@ The next one goes on. In between, the state of a move says how far it has come.
 from unittest import mock
 
 import ddt
+from nova import objects
 from nova.compute import manager as nova_manager
 from nova.compute import resource_tracker as nova_tracker
 from nova.objects import instance as nova_instance
 from nova.virt.libvirt import driver as nova_driver
 
-from nova_rt import extra_specs
-from nova_rt.compute import manager
-from nova_rt.tests.functional import kills, moves
+from nova_rt.compute import endings, manager
+from nova_rt.tests.functional import kills
+from nova_rt.tests.functional.kills import NEW, OLD
 
 _MANAGER = manager.RTComputeManager
 _TRACKER = nova_tracker.ResourceTracker
 _DRIVER = nova_driver.LibvirtDriver
 _RPC = nova_manager.compute_rpcapi.ComputeAPI
-OLD, NEW = 400_000, 600_000
 
 
-class EndingTestBase(kills.KillsTestBase):
+class EndingTestBase(kills.KilledResizeTestBase):
     two = True
 
     def setUp(self):
         super().setUp()
-        self.server = self.create(self.rt_flavor('400/1000'))
-        self.larger = self.rt_flavor('600/1000')
-        self.source = self.host_of(self.server)
         self.target = self.other(self.source)
-        self.before = self.record_of(self.server)
-
-    def held(self, consumer):
-        """Host -> ppm that Placement holds for a server or migration."""
-        found = self.placement.get(f'/allocations/{consumer}').body
-        hosts = {self.compute_rp_uuids[host]: host for host in moves.HOSTS}
-        return {
-            hosts[provider]: each['resources'][extra_specs.RESOURCE_CLASS]
-            for provider, each in found['allocations'].items()
-        }
 
     def wait_until_over(self, status='ACTIVE'):
         server = self._wait_for_server_parameter(
@@ -156,6 +143,26 @@ class OtherHostTest(EndingTestBase):
         with self.as_source(self.server):
             self.kill(self.source, CONFIRM, owner, name)
             self.assert_confirmed(self.target)
+
+    def test_confirmed_meanwhile(self):
+        """What was in the queue has ended it since the service looked."""
+        seen = self.instance(self.server)
+        for attribute in ('flavor', 'migration_context'):
+            seen.obj_load_attr(attribute)
+        self.confirm(self.server)
+        with (
+            mock.patch.object(
+                objects.InstanceList, 'get_by_filters', return_value=[seen]
+            ),
+            mock.patch.object(endings, '_end_confirmed') as ended,
+        ):
+            service = self.computes[self.source].manager
+            endings.ask_again(service, self.ctxt)
+            ended.assert_not_called()
+            # It looks again, and only then.
+            with mock.patch.object(endings, 'is_end_due', return_value=True):
+                endings.ask_again(service, self.ctxt)
+            ended.assert_called_once()
 
     def test_asked_twice(self):
         """What was in the queue is done once."""

@@ -11,36 +11,19 @@ import fixtures
 from nova import exception as nova_exception
 from nova.virt.libvirt import driver as nova_driver
 
-from nova_rt import extra_specs
 from nova_rt.compute import manager, resource_tracker
-from nova_rt.tests.functional import kills, moves
+from nova_rt.tests.functional import kills
+from nova_rt.tests.functional.kills import NEW, OLD
 
 _MANAGER = manager.RTComputeManager
 _TRACKER = resource_tracker.RTResourceTracker
 _DRIVER = nova_driver.LibvirtDriver
-OLD, NEW = 400_000, 600_000
 
 
-class KilledTestBase(kills.KillsTestBase):
-    def setUp(self):
-        super().setUp()
-        self.server = self.create(self.rt_flavor('400/1000'))
-        self.larger = self.rt_flavor('600/1000')
-        self.source = self.host_of(self.server)
-        self.before = self.record_of(self.server)
-
+class KilledTestBase(kills.KilledResizeTestBase):
     def kill_at(self, owner, name, host=None, **kwargs):
         action = {'resize': {'flavorRef': self.larger}}
         self.kill(host or self.source, action, owner, name, **kwargs)
-
-    def held(self, consumer):
-        """Host -> ppm that Placement holds for a server or migration."""
-        found = self.placement.get(f'/allocations/{consumer}').body
-        hosts = {self.compute_rp_uuids[host]: host for host in moves.HOSTS}
-        return {
-            hosts[provider]: each['resources'][extra_specs.RESOURCE_CLASS]
-            for provider, each in found['allocations'].items()
-        }
 
     def assert_undone(self):
         server = self._wait_for_server_parameter(
