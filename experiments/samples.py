@@ -83,12 +83,14 @@ def requests(lines: list[str]) -> Run:
     if end != (len(rows), len(rows) + lost):
         raise Malformed(f'the end is {end}, and {len(rows)} came, {lost} lost')
     table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 9)
-    run = Run(*table.T, lost)
-    _check_order(run.intended_ns, run.sent_ns, run.until_ns)
-    _check_order(run.sent_ns, run.begun_ns, run.arrived_ns, run.received_ns)
-    if (run.early_ns > run.service_ns).any():
+    due, sent, until, begun, arrived, received, early, service, size = table.T
+    _check_order(due, sent, until)
+    _check_order(sent, begun, arrived, received)
+    if (early > service).any():
         raise Malformed('a part of a CPU time is larger than all of it')
-    return run
+    return Run(
+        due, sent, until, begun, arrived, received, early, service, size, lost
+    )
 
 
 def _check_order(*instants: Nanoseconds) -> None:
