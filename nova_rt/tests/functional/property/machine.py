@@ -360,6 +360,9 @@ class Machine(stateful.RuleBasedStateMachine):
         room = self.model.room(new)
         taken = self.cloud.act(server, 'evacuate', {})
         assert taken == bool(room), (taken, room)
+        if not living(self):
+            # nova-api refuses it: none of the services is new enough.
+            return 'all dead'
         if not room:
             # What it holds it keeps: its host may come back.
             old.ran, old.state = old.state, 'error'
