@@ -256,7 +256,8 @@ def evaluate(point: Point, run: samples.Run, way: Way) -> Result:
         raise samples.Malformed(f'{len(run.service_ns)} answers are too few')
     exact, bound, bandwidth = models(point, way.trip_s)
     rate = point.rate_per_s
-    works_ns = run.works_ns
+    jobs = simulated.Jobs.of(run)
+    works_ns = numpy.maximum(run.service_ns, 1)
     back_ns = round(way.back_s * 1e9)
     there_ns = round(way.there_s * 1e9) + simulated.through_link_ns(
         run.intended_ns, run.size_bytes, point.link_bit_per_s
@@ -276,11 +277,10 @@ def evaluate(point: Point, run: samples.Run, way: Way) -> Result:
             awake_ns = round(way.awake_s * 1e9)
             all_done_ns = [
                 done_ns - awake_ns
-                for done_ns in simulated.scheduled_ns(point, run)
+                for done_ns in simulated.scheduled_ns(point, run, jobs)
             ]
         expected = sizing.expect(exact, rate, FRACTION, reservation)
         gap_s = expected.gap_s
-        jobs = simulated.Jobs.of(run)
         bound_ns = simulated.on_fluid_ns(
             jobs.arrivals_ns, jobs.works_ns, expected.bandwidth, point.cpus
         )[jobs.last]

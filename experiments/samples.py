@@ -44,11 +44,6 @@ class Run:
     lost: int
 
     @property
-    def works_ns(self) -> Nanoseconds:
-        """CPU times as a simulation takes them, at least 1."""
-        return numpy.maximum(self.service_ns, 1)
-
-    @property
     def response_ns(self) -> Nanoseconds:
         """Response times, from the instant at which a request was due."""
         return self.received_ns - self.intended_ns

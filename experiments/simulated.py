@@ -108,7 +108,9 @@ def neighbours(point: Point) -> tuple[Reservation, ...]:
     return point.beside if noises.KINDS[point.noise].busy else ()
 
 
-def scheduled_ns(point: Point, run: samples.Run) -> Iterator[Nanoseconds]:
+def scheduled_ns(
+    point: Point, run: samples.Run, jobs: Jobs
+) -> Iterator[Nanoseconds]:
     """When each request is done, for each instant of the neighbours.
 
     The client is a neighbour, too: what it does for a request takes the CPU
@@ -120,7 +122,6 @@ def scheduled_ns(point: Point, run: samples.Run) -> Iterator[Nanoseconds]:
     busy = neighbours(point)
     most_us = max((each.period_us for each in busy), default=0)
     several = most_us and point.kernel == 'hcbs'
-    jobs = Jobs.of(run)
     awake_ns = (run.until_ns - run.sent_ns).tolist()
     for phase in range(_PHASES if several else 1):
         # Theirs is 0, so what is later is the requests.

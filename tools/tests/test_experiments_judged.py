@@ -88,7 +88,9 @@ class EvaluateTest(unittest.TestCase):
         run = samples.Run(
             sent, sent, until, came, came, came, works * 0, works, works, 0
         )
-        (done,) = requests.scheduled_ns(Point(ldr=0.7, bandwidth=0.7), run)
+        (done,) = requests.scheduled_ns(
+            Point(ldr=0.7, bandwidth=0.7), run, requests.Jobs.of(run)
+        )
         self.assertEqual([1_115_000, 1_165_000], done.tolist())
         # What the client had of the CPU is not counted twice.
         way = evaluate.Way.of(
@@ -113,9 +115,9 @@ class EvaluateTest(unittest.TestCase):
             service, 0,
         )  # fmt: skip
         point = Point(ldr=0.7, bandwidth=0.7)
-        (done,) = requests.scheduled_ns(point, run)
-        self.assertEqual([1_170_000, 1_260_000], done.tolist())
         jobs = requests.Jobs.of(run)
+        (done,) = requests.scheduled_ns(point, run, jobs)
+        self.assertEqual([1_170_000, 1_260_000], done.tolist())
         fluid = requests.on_fluid_ns(jobs.arrivals_ns, jobs.works_ns, 0.5)
         self.assertEqual([1_300_000, 1_480_000], fluid[jobs.last].tolist())
         # None of one datagram: nothing is early.
