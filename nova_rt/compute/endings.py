@@ -18,14 +18,14 @@ status         what is due
 =============  ==============================================================
 """
 
-from collections.abc import Callable
-import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nova import exception as nova_exception
-from nova import objects, utils
+from nova import objects
 from nova.compute import manager as nova_manager
 from nova.compute import power_state, task_states, vm_states
+from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
 from nova_rt.compute import interrupted
@@ -99,11 +99,7 @@ def _ask(
             rpc.confirm_resize(context, instance, migration, host)
         elif status == 'confirmed':
             LOG.warning('Ending its confirmation', instance=instance)
-            once(
-                'confirm_resize', is_end_due,
-                functools.partial(_end_confirmed, manager),
-                context, instance, migration,
-            )  # fmt: skip
+            _end_confirmed(manager, context, instance, migration)
 
 
 def _end_confirmed(
@@ -114,20 +110,28 @@ def _end_confirmed(
 ) -> None:
     """Save what is left when nothing more is on the source.
 
-    As at the end of ComputeManager._confirm_resize() and of its caller.
+    As at the end of ComputeManager._confirm_resize() and of its caller, which
+    may have done so meanwhile.
     """
-    instance.refresh()
-    servers.forget_move(instance)
-    instance.drop_migration_context()
-    is_down = instance.power_state == power_state.SHUTDOWN
-    instance.vm_state = vm_states.STOPPED if is_down else vm_states.ACTIVE
-    instance.save(expected_task_state=[None])
-    manager._delete_allocation_after_move(context, instance, migration)
-    manager._delete_stashed_flavor_info(instance)
+    with _alone(manager.confirm_resize, instance):
+        found = _read(context, instance, _ATTRIBUTES)
+        if (
+            found is None
+            or found.vm_state != vm_states.RESIZED
+            or found.task_state is not None
+            or _read_status(context, migration) != 'confirmed'
+        ):
+            return
+        servers.forget_move(found)
+        found.drop_migration_context()
+        is_down = found.power_state == power_state.SHUTDOWN
+        found.vm_state = vm_states.STOPPED if is_down else vm_states.ACTIVE
+        found.save(expected_task_state=[None])
+        manager._delete_allocation_after_move(context, found, migration)
+        manager._delete_stashed_flavor_info(found)
 
 
 def once(
-    name: str,
     is_due: Callable[[Any, Any, Any], bool],
     method: Callable[..., Any],
     context: Any,
@@ -137,23 +141,24 @@ def once(
 ) -> Any:
     """Confirm or revert a move of a real-time server, if it is due.
 
-    :param name: of what is asked for; of one server, each waits until another
-        of the same name has ended
+    Of one server, each waits until another of the same method has ended.
+
     :param is_due: one of those below
     :param method: Nova's, which gets all that follows
     :returns: what it returns
     """
     if not servers.is_rt_moved(instance):
         return method(context, instance, migration, *others)
-
-    @utils.synchronized(f'{name}-{instance.uuid}')
-    def end() -> Any:
+    with _alone(method, instance):
         if is_due(context, instance, migration):
             return method(context, instance, migration, *others)
-        LOG.info('Its move was ended already', instance=instance)
-        return None
+    LOG.info('Its move was ended already', instance=instance)
+    return None
 
-    return end()
+
+def _alone(method: Callable[..., Any], instance: Any) -> Any:
+    """The lock that a method of Nova's has here for one server."""
+    return lockutils.lock(f'nova-rt-{method.__name__}-{instance.uuid}')
 
 
 def is_revert_due(context: Any, instance: Any, migration: Any) -> bool:
@@ -175,17 +180,6 @@ def is_confirmation_due(context: Any, instance: Any, migration: Any) -> bool:
     return _read_status(context, migration) in _CONFIRMING
 
 
-def is_end_due(context: Any, instance: Any, migration: Any) -> bool:
-    """Look whether all is confirmed but for what is saved last."""
-    found = _read(context, instance)
-    return (
-        found is not None
-        and found.vm_state == vm_states.RESIZED
-        and found.task_state is None
-        and _read_status(context, migration) == 'confirmed'
-    )
-
-
 def _is_reverting(context: Any, instance: Any) -> bool:
     """Look at the server as it is now.
 
@@ -196,14 +190,14 @@ def _is_reverting(context: Any, instance: Any) -> bool:
     return found is None or found.task_state == task_states.RESIZE_REVERTING
 
 
-def _read(context: Any, instance: Any) -> Any:
+def _read(context: Any, instance: Any, attributes: Sequence[str] = ()) -> Any:
     """Read the server as it is now.
 
     :returns: None if it is gone
     """
     try:
         return objects.Instance.get_by_uuid(
-            context, instance.uuid, expected_attrs=[]
+            context, instance.uuid, expected_attrs=list(attributes)
         )
     except nova_exception.InstanceNotFound:
         return None

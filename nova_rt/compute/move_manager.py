@@ -125,21 +125,21 @@ class MoveManager(manager.ComputeManager):
     def confirm_resize(self, context, instance, migration):
         """Do it once, although it may be asked for again."""
         return endings.once(
-            'confirm_resize', endings.is_confirmation_due,
+            endings.is_confirmation_due,
             super().confirm_resize, context, instance, migration,
         )  # fmt: skip
 
     def revert_resize(self, context, instance, migration, request_spec):
         """Do it once, although it may be asked for again."""
         return endings.once(
-            'revert_resize', endings.is_revert_due,
+            endings.is_revert_due,
             super().revert_resize, context, instance, migration, request_spec,
         )  # fmt: skip
 
     def finish_revert_resize(self, context, instance, migration, request_spec):
         """Do it once, although it may be asked for again."""
         return endings.once(
-            'finish_revert_resize', endings.is_return_due,
+            endings.is_return_due,
             super().finish_revert_resize, context, instance, migration,
             request_spec,
         )  # fmt: skip

@@ -15,10 +15,8 @@ from oslo_concurrency import lockutils
 from nova_rt import extra_specs
 from nova_rt.tests.functional import moves
 
-_LOCKS = lockutils.__name__
-
-
 OLD, NEW = 400_000, 600_000
+_LOCKS = lockutils.__name__
 
 
 class KillsTestBase(moves.MovesTestBase):

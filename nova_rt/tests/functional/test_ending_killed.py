@@ -150,19 +150,20 @@ class OtherHostTest(EndingTestBase):
         for attribute in ('flavor', 'migration_context'):
             seen.obj_load_attr(attribute)
         self.confirm(self.server)
+        service = self.computes[self.source].manager
         with (
             mock.patch.object(
                 objects.InstanceList, 'get_by_filters', return_value=[seen]
             ),
-            mock.patch.object(endings, '_end_confirmed') as ended,
+            mock.patch.object(seen, 'save'),
+            mock.patch.object(service, '_delete_allocation_after_move') as end,
         ):
-            service = self.computes[self.source].manager
             endings.ask_again(service, self.ctxt)
-            ended.assert_not_called()
+            end.assert_not_called()
             # It looks again, and only then.
-            with mock.patch.object(endings, 'is_end_due', return_value=True):
+            with mock.patch.object(endings, '_read', return_value=seen):
                 endings.ask_again(service, self.ctxt)
-            ended.assert_called_once()
+            end.assert_called_once()
 
     def test_asked_twice(self):
         """What was in the queue is done once."""
