@@ -8,6 +8,7 @@ that, whatever the other does. Such a CPU does less than a current one, so that
 there are fewer registrations than in the paper.
 """
 
+import collections
 import pathlib
 import re
 import subprocess
@@ -16,6 +17,7 @@ import tempfile
 from experiments import guest
 from experiments.ims import image
 from lab.measure import distribution
+from nova_rt.model import confidence
 
 CPUS = 2
 MEMORY_MIB = 2560
@@ -24,6 +26,8 @@ RATE = 40
 NOISE_MS = 6
 RESERVATION, NOISE_RESERVATION = '1400/2000', '24000/100000'
 LIMIT_S = 4 * 3600
+#: Of each case.
+TURNS = confidence.BATCHES
 _HERE = pathlib.Path(__file__).parent
 _CASES = 4
 
@@ -55,13 +59,15 @@ def _initrd(out: pathlib.Path) -> None:
 def measure(
     count: int, rate: int, log: pathlib.Path
 ) -> list[distribution.Series]:
-    """Measure the four cases.
+    """Measure the four cases in turns.
 
-    :param count: registrations of each
+    :param count: registrations of each, divided among :data:`TURNS`
     :param rate: registrations in 100 ms
     :param log: what the guest says
+    :returns: all turns, in order
     :raises guest.Failed: if it did not measure
     """
+    in_turn = -(-count // TURNS)
     kernel = guest.kernel('hcbs', 'ims')
     image.build()
     with tempfile.NamedTemporaryFile(dir=log.parent) as files:
@@ -71,7 +77,8 @@ def measure(
                 guest.command(
                     kernel, pathlib.Path(files.name), str(log), CPUS,
                     memory_mib=MEMORY_MIB,
-                    words=f'count={count} rate={rate} noise_ms={NOISE_MS}',
+                    words=f'turns={TURNS} count={in_turn} rate={rate} '
+                    f'noise_ms={NOISE_MS}',
                 ),
                 check=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
             )  # fmt: skip
@@ -79,28 +86,31 @@ def measure(
             raise guest.Failed(f'QEMU did not run to its end: {log}') from err
     text = log.read_text(errors='replace').replace('\r', '')
     guest.check(text, log)
-    return parse(text, count)
+    return parse(text, in_turn)
 
 
 def parse(text: str, count: int) -> list[distribution.Series]:
     """Read what the guest said.
 
-    :raises guest.Failed: if a case is missing, or most of it failed
+    :param count: registrations in a turn
+    :returns: all turns, in order
+    :raises guest.Failed: if a turn is missing, or most of it failed
     """
     found = []
-    for case in re.split(r'^case ', text, flags=re.M)[1:]:
-        name = case.split('\n', 1)[0]
+    for turn in re.split(r'^case ', text, flags=re.M)[1:]:
+        name = turn.split('\n', 1)[0]
         server, beside = name.split(',')
         times: list[int | None] = [
             round((float(s1) - float(s0)) * 1e6 + float(us1) - float(us0))
             for s0, us0, s1, us1 in re.findall(
-                r'^([\d.]+) ([\d.]+) ([\d.]+) ([\d.]+)$', case, re.M
+                r'^([\d.]+) ([\d.]+) ([\d.]+) ([\d.]+)$', turn, re.M
             )
         ]
         if len(times) < count / 2:
             raise guest.Failed(f'{name}: {len(times)} of {count} answered')
         times += [None] * (count - len(times))
         found.append(distribution.Series.of(server, beside, times))
-    if len(found) != _CASES:
-        raise guest.Failed(f'{len(found)} cases of {_CASES}')
+    each = collections.Counter((turn.server, turn.beside) for turn in found)
+    if sorted(each.values()) != [TURNS] * _CASES:
+        raise guest.Failed(f'not {TURNS} turns of {_CASES} cases: {each}')
     return found

@@ -70,7 +70,20 @@ def estimate(
     """
     length = _length(len(values))
     used = values[len(values) - BATCHES * length :].reshape(BATCHES, length)
-    found = numpy.array([of(batch) for batch in used])
+    return of_batches(numpy.array([of(batch) for batch in used]), t)
+
+
+def of_batches(found: Numbers, t: float) -> Estimate:
+    """Estimate a number from what each batch says of it.
+
+    :param found: :data:`BATCHES` numbers, nearly independent
+    :param t: Student's t for the confidence, such as :data:`T_95`
+    :raises InvalidQuantity: for another number of them
+    """
+    if len(found) != BATCHES:
+        raise exception.InvalidQuantity(
+            f'{len(found)} batches, and there must be {BATCHES}'
+        )
     spread = float(found.std(ddof=1)) / math.sqrt(BATCHES)
     return Estimate(float(found.mean()), t * spread)
 
