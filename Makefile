@@ -135,7 +135,8 @@ faults: venv ## Break everything that a host can lose, for the manual's table
 	@$(PY) -m lab down
 	@$(PY) -m lab up --computes 2
 	@$(FAULTS) lab.tests.test_kills.EvacuationTest \
-		lab.tests.test_kills.ArrivalTest lab.tests.test_storm \
+		lab.tests.test_kills.ArrivalTest \
+		lab.tests.test_kills.MovedTest lab.tests.test_storm \
 		lab.tests.test_upgrade
 	@$(PY) -m lab.faults
 

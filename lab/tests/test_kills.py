@@ -13,7 +13,6 @@ import time
 import unittest
 
 from lab import namespace, second
-from lab.measure.container import Container
 from lab.tests import base, test_moves, watched
 
 ALL = os.environ.get('NOVA_RT_TEST_KILLS') == 'all'
@@ -254,11 +253,10 @@ class KillTest(EndingTestBase):
             if self.settled(server) == 'ERROR':
                 self.counts['revived'] += 1
                 self.revive(server)
-            if Container.of(server.id):
-                rec = self.assert_held(server)
-                held = self.allocations(server)[base.RESOURCE_CLASS]
-                # The service has ended the move when it started.
-                self.assertEqual(rec.claim.total_ppm, held)
+            rec = self.assert_held(server)
+            held = self.allocations(server)[base.RESOURCE_CLASS]
+            # The service has ended the move when it started.
+            self.assertEqual(rec.claim.total_ppm, held)
             self.delete(server)
 
         self.each(RESIZE, live)
