@@ -78,6 +78,7 @@ def of_batches(found: Numbers, t: float) -> Estimate:
 
     :param found: :data:`BATCHES` numbers, nearly independent
     :param t: Student's t for the confidence, such as :data:`T_95`
+    :returns: the number with its interval
     :raises InvalidQuantity: for another number of them
     """
     if len(found) != BATCHES:
