@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many users at once, and nova-rt-compute killed again and again.
+"""Many users at once, and each nova-rt-compute killed again and again.
 
 Slow, so only on request::
 
@@ -18,6 +18,7 @@ import threading
 import time
 import unittest
 
+from lab import second_services, services
 from lab.tests import base, watched
 from lab.tests.test_faults import Lost, Tally, User, answered
 
@@ -56,7 +57,8 @@ class StormTest(watched.WatchedTestCase):
                 ending.set()
             for each in working:
                 each.result()
-        self.compute_up()
+        for service in self.computes():
+            self.compute_up(service)
         for user in users:
             self.counts.update(user.counts)
             user.cloud.close()
@@ -66,17 +68,28 @@ class StormTest(watched.WatchedTestCase):
         self.assert_audited()
         self.assertGreater(self.counts['creates'], 0)
 
+    @staticmethod
+    def computes():
+        """List the services of all hosts."""
+        table = services.table()
+        names = watched.COMPUTE, second_services.name(watched.COMPUTE)
+        return [table[name] for name in names if name in table]
+
     def kill_for(self, seconds, dice):
+        names = [service.name for service in self.computes()]
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, dice.uniform(*CALM_S)))
             if time.monotonic() < deadline:
-                self.restart(watched.COMPUTE, kill=True)
+                self.restart(dice.choice(names), kill=True)
 
     def sweep(self, prefix):
         """Delete what nobody knows of any more.
 
-        :returns: the ids
+        That is also the images of servers that were deleted on their way to
+        the shelf.
+
+        :returns: the ids of servers
         """
         user = User(prefix, base.PLAIN, Tally())
         found = [
@@ -86,6 +99,9 @@ class StormTest(watched.WatchedTestCase):
         ]
         for server_id in found:
             user.end(server_id)
+        for image in user.cloud.image.images():
+            if image.name.startswith(prefix):
+                user.cloud.image.delete_image(image)
         user.cloud.close()
         return found
 
@@ -100,6 +116,11 @@ class StormUser(User):
         )
         self._dice = dice
         self._ending = ending
+        # Moves most of all: there is most to lose.
+        self._actions = [
+            self.reboot, self.stop, self.rebuild, self.shelve,
+            self.resize, self.resize,
+        ]  # fmt: skip
         self.counts = collections.Counter()
 
     def work(self):
@@ -112,7 +133,7 @@ class StormUser(User):
                 self.counts['creates that failed'] += 1
                 continue
             self.counts['creates'] += 1
-            action = self._dice.choice([self.reboot, self.resize, self.stop])
+            action = self._dice.choice(self._actions)
             # Killed in the middle, it may have failed; it is deleted then.
             with contextlib.suppress(Lost):
                 action(server_id)
@@ -132,6 +153,25 @@ class StormUser(User):
         with answered():
             self.cloud.compute.start_server(server_id)
         self.counts['stops and starts'] += 1
+        self.comes_to('ACTIVE', server_id)
+
+    def rebuild(self, server_id):
+        with answered():
+            self.cloud.compute.rebuild_server(
+                server_id, self.request['image_id']
+            )
+        self.counts['rebuilds'] += 1
+        self.comes_to('ACTIVE', server_id)
+
+    def shelve(self, server_id):
+        with answered():
+            self.cloud.compute.shelve_server(server_id)
+        self.counts['shelves'] += 1
+        if not self.comes_to('SHELVED_OFFLOADED', server_id):
+            return
+        with answered():
+            self.cloud.compute.unshelve_server(server_id)
+        self.counts['unshelves'] += 1
         self.comes_to('ACTIVE', server_id)
 
     def resize(self, server_id):

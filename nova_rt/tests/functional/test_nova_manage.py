@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nova-manage placement heal_allocations and audit, for real-time servers.
+
+Nova's commands know the flavor and no hint, and no resource class of ours but
+what a flavor spells out. nova-rt-manage audit mends the rest.
+"""
+
+import contextlib
+import io
+
+from nova.cmd import manage as nova_manage
+
+from nova_rt import extra_specs, resources
+from nova_rt.request import Request
+from nova_rt.tests.functional import test_audit_of_moves, test_manage_audit
+
+RC = extra_specs.RESOURCE_CLASS
+
+
+def nova_placement(command, **options):
+    """Run a command of nova-manage placement.
+
+    :returns: its exit code, and what it printed
+    """
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        commands = nova_manage.PlacementCommands()
+        code = getattr(commands, command)(verbose=True, **options)
+    return code, out.getvalue()
+
+
+class HealTest(test_manage_audit.AuditTestBase):
+    """A server has lost its allocation."""
+
+    def create_whole(self, reservation, vcpus=1, hint=None):
+        """Create a server with a flavor that spells out what it asks for."""
+        asked = Request.from_flavor({extra_specs.RESERVATION: reservation},
+                                    vcpus)  # fmt: skip
+        flavor = self._create_flavor(
+            memory_mb=64, vcpu=vcpus, disk=10, ephemeral=0,
+            extra_spec={
+                extra_specs.RESERVATION: reservation, **resources.ask(asked)
+            },
+        )  # fmt: skip
+        return self.create(flavor, hint)
+
+    def lose(self, server):
+        """Remove a server's allocation.
+
+        :returns: what it was
+        """
+        before = self.resources(server['id'])
+        self.allocate(server['id'], {})
+        self.assertEqual({}, self.resources(server['id']))
+        return before
+
+    def heal(self, server, **options):
+        code, text = nova_placement(
+            'heal_allocations', instance_uuid=server['id'], **options
+        )
+        self.assertEqual(0, code, text)
+
+    def test_whole_flavor(self):
+        """The flavor that our command prints is all that Nova needs."""
+        server = self.create_whole('300/1000', vcpus=2)
+        before = self.lose(server)
+        self.assertEqual(600_000, before[self.provider][RC])
+        self.heal(server, dry_run=True)
+        self.assertEqual({}, self.resources(server['id']))
+        self.heal(server)
+        self.assertEqual(before, self.resources(server['id']))
+        self.assert_clean()
+
+    def test_all_of_a_cell(self):
+        """A run over all servers leaves those alone that have theirs."""
+        servers = [self.create_whole('100/1000') for _ in range(2)]
+        lost = self.lose(servers[0])
+        kept = self.resources(servers[1]['id'])
+        code, text = nova_placement('heal_allocations')
+        self.assertEqual(0, code, text)
+        self.assertEqual(lost, self.resources(servers[0]['id']))
+        self.assertEqual(kept, self.resources(servers[1]['id']))
+        self.assert_clean()
+
+    def test_hint(self):
+        """Nova allocates what the flavor says; our audit, what is reserved."""
+        server = self.create_whole('300/1000', hint='100/1000')
+        before = self.lose(server)
+        self.assertEqual(100_000, before[self.provider][RC])
+        self.heal(server)
+        self.assertEqual(300_000, self.allocated(server))
+        self.assert_found('placement', server['id'], '300000', '100000')
+        self.assert_mends()
+        self.assertEqual(before, self.resources(server['id']))
+
+    def test_forced(self):
+        """--force overwrites a hint's allocation as well."""
+        server = self.create_whole('300/1000', hint='100/1000')
+        before = self.resources(server['id'])
+        self.heal(server, force=True)
+        self.assertEqual(300_000, self.allocated(server))
+        self.assert_mends()
+        self.assertEqual(before, self.resources(server['id']))
+
+    def test_modest_flavor(self):
+        """With the reservation alone, Nova heals nothing of ours."""
+        self.lose(self.server)
+        self.heal(self.server)
+        self.assertEqual(0, self.allocated(self.server))
+        self.assert_found('placement', self.server['id'], '0 ppm', '600000')
+        self.assert_mends()
+        self.assertEqual(600_000, self.allocated(self.server))
+
+    def test_service_starts_meanwhile(self):
+        """No server stops for an allocation that is lost."""
+        server = self.create_whole('300/1000', hint='100/1000')
+        self.lose(server)
+        self.restart_compute_service('compute1')
+        self.assertTrue(self.guest(server).is_active())
+        self.assertEqual(100_000, self.claims()[server['id']].total_ppm)
+        self.heal(server)
+        self.assert_mends()
+        self.assertEqual(100_000, self.allocated(server))
+
+
+class OrphansTest(test_manage_audit.AuditTestBase):
+    """An allocation belongs to nobody."""
+
+    def test_deleted_server(self):
+        other = self.create(self.rt_flavor('100/1000'))
+        held = self.resources(other['id'])[self.provider]
+        before = self.resources(self.server['id'])
+        self._delete_server(other)
+        self.allocate(other['id'], held)
+        code, text = nova_placement('audit')
+        self.assertEqual(3, code, text)
+        self.assertIn(other['id'], text)
+        self.assertNotIn(self.server['id'], text)
+        code, text = nova_placement('audit', delete=True)
+        self.assertEqual(4, code, text)
+        self.assertEqual({}, self.resources(other['id']))
+        self.assertEqual(before, self.resources(self.server['id']))
+        self.assertEqual(0, nova_placement('audit')[0])
+        self.assert_clean()
+
+
+class MoveTest(test_audit_of_moves.AuditTestBase):
+    """A move is under way, and holds two allocations."""
+
+    def test_nothing_is_orphaned(self):
+        self.resize(self.server, self.rt_flavor('500/1000'))
+        code, text = nova_placement('audit', delete=True)
+        self.assertEqual(0, code, text)
+        code, text = nova_placement('heal_allocations')
+        self.assertIn(code, (0, 4), text)
+        self.assert_clean()
+        self.revert(self.server)
+        self.assert_clean()
