@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put a fault into a copy of the checkout, and see that the gate finds it.
+"""Put a fault into a copy of the checkout, and see that the checks find it.
 
     python -m tools.mutants [PART ...]
 
-For each part of the gate, or those that are named, there is a fault in
-tools/gate/mutants.toml. A part has found its fault if it fails and its log
+For each part of the gate, and some of the long form, there is a fault in
+tools/gate/mutants.toml; all of them are tried, or those that are named. A part has found its fault if it fails and its log
 names what the fault breaks. It takes as long as the gate itself, and with the
 kernel as long as to build one. Exit code 1: a fault was not found.
 """
@@ -18,7 +18,7 @@ import sys
 import time
 import tomllib
 
-from tools.gate import places
+from tools.gate import parts, places
 
 TABLE = pathlib.Path(__file__).parent / 'gate/mutants.toml'
 
@@ -91,8 +91,9 @@ def try_part(part: str, mutant: Mutant) -> bool:
                 stderr=log,
                 check=True,
             )
+        form = [] if part in parts.GATE else ['--full']
         code = subprocess.run(
-            [sys.executable, '-m', 'tools.check', part],
+            [sys.executable, '-m', 'tools.check', *form, part],
             cwd=top,
             env=places.ENVIRONMENT,
             stdout=log,
