@@ -168,7 +168,8 @@ class Reservations:
         :raises InvalidRecord: if the CPUs do not fit into a record
         """
         rec = self._place(uuid, rec)
-        self._claims.put(uuid, rec, self._claims.get(uuid).beside)
+        # It had no part in the sum: nobody moves a server that comes here.
+        self._claims.put(uuid, rec)
         return rec
 
     def claim_beside(self, uuid: str, rec: record.Record) -> record.Record:

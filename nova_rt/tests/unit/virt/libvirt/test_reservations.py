@@ -188,6 +188,18 @@ class ClaimsTest(base.TestBase):
         self.reservations.hold('a', rec)
         self.assertEqual([events.Claimed('a', rec)], self.events)
 
+    def test_server_that_comes_after_an_attempt(self):
+        """The CPU of an attempt to move it here is free for it, once."""
+        self.reservations.claim_beside('a', self.asked)
+        for number in range(len(self.before.cpus) - 1):
+            self.reservations.claim(f'b{number}', self.asked)
+        rec = self.reservations.claim('a', self.asked)
+        self.assertEqual((rec.claim,), self.reservations.claims()['a'])
+        self.assertEqual(
+            min(self.before.cpus.values()) - 600_000,
+            min(self.reservations.free().cpus.values()),
+        )
+
     def test_audit_of_moves(self):
         """Nothing is told of what only went to the other slot."""
         rec = self.reservations.claim('a', self.asked)
