@@ -7,17 +7,30 @@ import pathlib
 import signal
 import subprocess
 import time
+import unittest
 
 from openstack import exceptions as sdk_exceptions
 
-from lab import accounts, leftovers, namespace, paths, services, world
+from lab import (
+    accounts,
+    leftovers,
+    namespace,
+    paths,
+    second,
+    services,
+    world,
+)
 from lab.measure import container
-from lab.tests import base, watched
+from lab.tests import base, test_moves, watched
 
 #: [nova_rt] verify_interval, and the check itself.
 VERIFIED_S = 75
 #: Room for the image in Nova's cache, and not for a server's disk.
 SMALL_DISK_MB = 20
+#: Room for some servers, until it is made smaller.
+LARGE_DISK_MB = 200
+#: What is free of a disk that is full.
+LEFT_KB = 512
 BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 
 
@@ -169,7 +182,7 @@ class FullDiskTest(watched.WatchedTestCase):
 
     def test_full_disk(self):
         before = self.look()
-        with self.small_disk():
+        with small_disk(self, SMALL_DISK_MB):
             self.counts['tries'] += 1
             server = self.request_server(self.flavor_name)
             server = self.wait_status(server, 'ERROR')
@@ -181,18 +194,129 @@ class FullDiskTest(watched.WatchedTestCase):
         self.assert_same(self.create(self.flavor_name))
         self.assert_audited()
 
+
+@contextlib.contextmanager
+def small_disk(test, megabytes, directory=world.INSTANCES, on=list):
+    """Mount a small file system where servers' disks are made.
+
+    :param on: makes the words of a command that runs another on its machine
+    """
+    if test.before.files:
+        test.skipTest('there are servers')
+    options = f'size={megabytes}m,mode=755'
+    options += f',uid={accounts.ID},gid={accounts.ID}'
+    run(*on(['mount', '-t', 'tmpfs', '-o', options, 'small', directory]))
+    try:
+        yield
+    finally:
+        run(*on(['umount', directory]))
+
+
+class FilledDiskTest(watched.WatchedTestCase, test_moves.DiskTestBase):
+    """The disk is full when that of a server is to be copied."""
+
+    def setUp(self):
+        super().setUp()
+        # The service keeps its images there.
+        self.addCleanup(self.compute_up)
+        self.addCleanup(self.restart, watched.COMPUTE)
+
     @contextlib.contextmanager
-    def small_disk(self):
-        """Mount a small file system where servers' disks are made."""
-        if self.before.files:
-            self.skipTest('there are servers')
-        options = f'size={SMALL_DISK_MB}m,mode=755'
-        options += f',uid={accounts.ID},gid={accounts.ID}'
-        run('mount', '-t', 'tmpfs', '-o', options, 'small', world.INSTANCES)
+    def filled(self):
+        """Leave no room within."""
+        used = os.statvfs(world.INSTANCES)
+        kilobytes = (used.f_blocks - used.f_bfree) * used.f_frsize // 1024
+        self.size_disk(f'{kilobytes + LEFT_KB}k')
         try:
             yield
         finally:
-            run('umount', world.INSTANCES)
+            self.size_disk(f'{LARGE_DISK_MB}m')
+
+    def size_disk(self, size):
+        run('mount', '-o', f'remount,size={size}', world.INSTANCES)
+
+    def settled(self, server):
+        """Wait until nobody works on a server; what it is then."""
+        self.wait_for(
+            lambda: not self.cloud.compute.get_server(server.id).task_state,
+            'somebody works on it',
+        )
+        return self.cloud.compute.get_server(server.id)
+
+    def images(self, name):
+        return list(self.cloud.image.images(name=name))
+
+    def test_snapshot(self):
+        with small_disk(self, LARGE_DISK_MB):
+            server = self.create(self.flavor_name)
+            self.write(server, 'before')
+            name = f'e2e-{server.id}'
+            with self.filled():
+                self.counts['tries'] += 1
+                self.cloud.compute.create_server_image(server.id, name)
+                self.assertEqual('ACTIVE', self.settled(server).status)
+                self.wait_for(
+                    lambda: not self.images(name), 'half an image is left'
+                )
+                self.assert_same(server)
+            self.assert_written(server, 'before')
+            self.delete(server)
+        self.assert_audited()
+
+    def test_shelve(self):
+        """It is stopped when that fails, and can be started again."""
+        with small_disk(self, LARGE_DISK_MB):
+            server = self.create(self.flavor_name)
+            self.write(server, 'before')
+            with self.filled():
+                self.counts['tries'] += 1
+                self.cloud.compute.shelve_server(server)
+                print(f'  {self.settled(server).status}', flush=True)
+                self.wait_status(server, 'SHUTOFF')
+            self.cloud.compute.start_server(server)
+            self.reach(server, 'ACTIVE')
+            self.assert_same(server)
+            self.assert_written(server, 'before')
+            self.delete(server)
+        self.assert_audited()
+
+
+@unittest.skipUnless(second.wanted(), 'a lab with two computes only')
+class FullDestinationTest(watched.WatchedTestCase, test_moves.DiskTestBase):
+    """There is no room for a disk on the host that a server moves to."""
+
+    on_first = False
+
+    def test_migration(self):
+        with small_disk(
+            self, SMALL_DISK_MB // 2, second.INSTANCES, second.enter
+        ):
+            server = self.request_server(
+                self.flavor_name,
+                availability_zone=f'nova:{namespace.HOST_NAME}',
+            )
+            self.reach(server, 'ACTIVE')
+            self.write(server, 'before')
+            self.counts['tries'] += 1
+            self.cloud.compute.migrate_server(server)
+            self.wait_for(
+                lambda: self.cloud.compute.get_server(server.id).status
+                in ('ACTIVE', 'ERROR')
+                and not self.cloud.compute.get_server(server.id).task_state,
+                'the move does not end',
+            )
+            found = self.cloud.compute.get_server(server.id)
+            print(f'  {found.status}: {found.fault}', flush=True)
+            self.assertEqual(namespace.HOST_NAME, self.host_of(server))
+            if found.status == 'ERROR':
+                self.counts['revived'] += 1
+                self.cloud.compute.reset_server_state(server, 'active')
+                self.cloud.compute.reboot_server(server.id, 'HARD')
+                self.reach(server, 'ACTIVE')
+            self.assert_same(server)
+            self.assert_written(server, 'before')
+            self.delete(server)
+        self.assert_audited()
 
 
 class RebootTest(watched.WatchedTestCase):
