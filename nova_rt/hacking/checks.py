@@ -58,6 +58,14 @@ _INTEGERS_ONLY = {
     'resources', 'spec_values',
 }  # fmt: skip
 _EVENTLET = {'eventlet', 'greenlet'}
+# Openings of a docstring that has no head.
+_HEADLESS = {'What', 'Who', 'Whose', 'How', 'Where', 'Which', 'When', 'Why'}
+# Results of the model and of the kernel are keyed by these files: their prose
+# changes together with what they do.
+_KEYED = re.compile(
+    r'(^|/)(experiments/|kernel/|nova_rt/model/|nova_rt/exception\.py'
+    r'|nova_rt/reservation\.py|lab/paths\.py|lab/measure/distribution\.py)'
+)
 
 _Finding = tuple[int, int, str, type]
 
@@ -301,3 +309,27 @@ class Licence:
 
     def _shebang(self) -> bool:
         return bool(self._lines) and self._lines[0].startswith('#!')
+
+
+class Prose:
+    """Finds docstrings that are a clause, not a noun phrase or imperative."""
+
+    name = 'nova_rt_prose'
+    version = '1'
+
+    def __init__(self, tree: ast.Module, filename: str) -> None:
+        self._tree = tree
+        self._skipped = _KEYED.search(filename) is not None
+
+    def run(self) -> Iterator[_Finding]:
+        """One finding for each such docstring."""
+        if self._skipped:
+            return
+        for node in ast.walk(self._tree):
+            if isinstance(
+                node, ast.Module | ast.ClassDef | ast.FunctionDef
+            ):  # fmt: skip
+                first = (ast.get_docstring(node) or '').partition(' ')[0]
+                if first in _HEADLESS:
+                    text = f'NRT110 a docstring does not begin with {first}'
+                    yield node.body[0].lineno, 0, text, type(self)
