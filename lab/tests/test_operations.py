@@ -265,6 +265,18 @@ def _other_moves() -> list[Case]:
             _move('Cold migration of a server with a hint', migrate, HINT,
                   HINT, 'B', 'confirm'),
         ), hint=HINT),
+        Case((
+            Step('Stop, to be resized', ask('stop_server', 'SHUTOFF'),
+                 held(SMALL, status='SHUTOFF', runs=False)),
+            Step('Resize of a stopped server on another host, confirmed',
+                 do('resize', LARGE, 'B'),
+                 held(LARGE, 'B', status='SHUTOFF', runs=False),
+                 during=held(LARGE, 'B', old=SMALL, status='VERIFY_RESIZE',
+                             runs=False),
+                 end=ask('confirm_server_resize', 'SHUTOFF')),
+            Step('Start of a server that was resized', ask('start_server'),
+                 held(LARGE, 'B')),
+        )),
     ]  # fmt: skip
 
 
