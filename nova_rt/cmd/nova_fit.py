@@ -66,9 +66,12 @@ MANAGER = Extension(
         '_delete_stashed_flavor_info': 'self instance',
         '_get_instance_block_device_info': 'self context instance '
         'refresh_conn_info bdms',
+        '_get_power_state': 'self instance',
         '_get_scheduler_hints': 'filter_properties request_spec',
         '_revert_allocation': 'self context instance migration',
         '_set_instance_obj_error_state': 'self instance clean_task_state',
+        'reboot_instance': 'self context instance block_device_info '
+        'reboot_type',
     },
 )
 MOVES = Extension(

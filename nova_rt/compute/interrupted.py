@@ -19,7 +19,7 @@ from typing import Any
 from nova import exception as nova_exception
 from nova import objects
 from nova.compute import manager as nova_manager
-from nova.compute import task_states, vm_states
+from nova.compute import power_state, task_states, vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
@@ -190,6 +190,33 @@ def end_resize(
     _end(migration, 'error')
     manager._revert_allocation(context, instance, migration)
     return True
+
+
+def start_again(
+    manager: nova_manager.ComputeManager, context: Any, instance: Any
+) -> None:
+    """Start a server that was stopped for a resize, which is undone now.
+
+    Nova brings its disk back, and then fails for want of an old flavor, which
+    a server has only after it has left. A hard reboot needs none, and waits for
+    no port: this service does not hear of ports yet. If it is killed again,
+    Nova goes on with the reboot.
+
+    :param manager: of this host
+    :param instance: nova.objects.Instance, without a task
+    """
+    if (
+        instance.vm_state != vm_states.ACTIVE
+        or instance.task_state is not None
+        or manager._get_power_state(instance) == power_state.RUNNING
+    ):
+        return
+    LOG.warning('Starting it again', instance=instance)
+    instance.task_state = task_states.REBOOTING_HARD
+    instance.save(expected_task_state=[None])
+    manager.reboot_instance(
+        context, instance, block_device_info=None, reboot_type='HARD'
+    )
 
 
 def _find_claimed(context: Any, instance: Any) -> Any:

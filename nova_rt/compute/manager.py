@@ -93,6 +93,7 @@ class RTComputeManager(move_manager.MoveManager):
             if ended:
                 # Nova has needed it to bring the server's disk back.
                 instance.drop_migration_context()
+                self._rt_start_again(context, instance)
         except nova_exception.InstanceNotFound:
             LOG.warning('It was deleted while this service started',
                         instance=instance)  # fmt: skip
@@ -107,6 +108,15 @@ class RTComputeManager(move_manager.MoveManager):
             LOG.exception('Could not undo its move, which was interrupted',
                           instance=instance)  # fmt: skip
             return False
+
+    def _rt_start_again(self, context: Any, instance: Any) -> None:
+        try:
+            interrupted.start_again(self, context, instance)
+        except nova_exception.InstanceNotFound:
+            raise
+        except Exception:
+            # The other servers of this host need their service.
+            LOG.exception('Could not start it again', instance=instance)
 
     def _rt_make_reporter(self) -> reports.Reporter:
         """Listen from now on; what is sent waits until servers are known."""

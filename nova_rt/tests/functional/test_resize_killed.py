@@ -44,16 +44,6 @@ class KilledTestBase(kills.KilledResizeTestBase):
         self.assert_stable(server)
         return server
 
-    def revive(self):
-        """Start a server whose disk was already taken from it.
-
-        Nova has put it back, but does not get as far as the container.
-        """
-        self._wait_for_server_parameter(
-            self.server, {'OS-EXT-STS:task_state': None}
-        )
-        self.hard_reboot(self.server)
-
     def assert_survived(self):
         """It can be resized again, to either end."""
         server = self.assert_undone()
@@ -81,7 +71,17 @@ class SameHostTest(KilledTestBase):
 
     def test_disk_moved(self):
         self.kill_at(_DRIVER, 'migrate_disk_and_power_off', after=True)
-        self.revive()
+        self.assert_survived()
+
+    def test_disk_of_a_stopped_server_moved(self):
+        """It has its disk again, and is not started."""
+        self._stop_server(self.server)
+        self.kill_at(_DRIVER, 'migrate_disk_and_power_off', after=True)
+        server = self._wait_for_server_parameter(
+            self.server, {'status': 'SHUTOFF', 'OS-EXT-STS:task_state': None}
+        )
+        self.assertFalse(self.guest(server, self.source).is_active())
+        self._start_server(server)
         self.assert_survived()
 
     def test_placement_fails(self):
@@ -117,7 +117,6 @@ class OtherHostTest(KilledTestBase):
 
     def test_disk_moved(self):
         self.kill_at(_DRIVER, 'migrate_disk_and_power_off', after=True)
-        self.revive()
         self.assert_survived()
 
     def test_destination_has_claimed(self):
