@@ -125,7 +125,7 @@ class Budgeted:
             raise capability.make_error(err, found) from err
         if held != wish:
             raise exception.HostNotPrepared(
-                f'{partition} was to hold {wish} and holds {held}: '
+                f'{partition}: expected {wish}, found {held}: '
                 'something else writes to it'
             )
         return _as_held(found, held)
@@ -248,7 +248,7 @@ class Budgeted:
         for level in container.levels:
             held = self._read(level)
             if held != wish:
-                return f'{level} was to hold {wish} and holds {held}'
+                return f'{level}: expected {wish}, found {held}'
         may_use = self.hierarchy.read_cpus(container)
         if may_use != cpus:
             return cgroup.describe_other_cpus(container.group, cpus, may_use)

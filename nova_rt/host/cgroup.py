@@ -310,6 +310,6 @@ def describe_other_cpus(
     :returns: a sentence
     """
     return (
-        f'{group.name} was to run on CPUs {cpulist.render(wanted)} '
-        f'and may run on {cpulist.render(found)}'
+        f'{group.name}: expected CPUs {cpulist.render(wanted)}, '
+        f'found {cpulist.render(found)}'
     )

@@ -77,7 +77,7 @@ def _look(files: Files, group: pathlib.Path) -> str | None:
         user, mode = files.read_owner(path)
         if user or mode & _OTHERS_WRITE:
             return (
-                f'{path} was to be writable for root alone, and belongs to '
+                f'{path}: expected to be writable for root alone, belongs to '
                 f'user {user}, with permissions {mode:o}'
             )
     return None

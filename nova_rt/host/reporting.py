@@ -230,9 +230,9 @@ class Reporting:
         for level in container.levels:
             held = self._reader.read_share(level)
             if level == one and held != wish:
-                return f'{level} was to hold {wish} and holds {held}'
+                return f'{level}: expected {wish}, found {held}'
             if level != one and not held.unbounded:
-                return f'{level} was to hold nothing and holds {held}'
+                return f'{level}: expected nothing, found {held}'
         return self._find_missing(one, wish, cpus)
 
     def _find_missing(
@@ -266,7 +266,7 @@ class Reporting:
             # Each of them is rounded down.
             if own + inside.get(cpu, 0) + levels < wish.kernel_bw:
                 return (
-                    f'{group} was to have {served} on CPU {cpu} and has '
+                    f'{group}: expected {served} on CPU {cpu}, found '
                     f'{has or "nothing"}'
                 )
         return None

@@ -105,7 +105,7 @@ class EventsTest(base.RTServersTestBase):
         for event in (drifted, repaired):
             self.assertEqual(server['id'], event.uuid)
             self.assertEqual(self.record_of(server), event.record)
-            self.assertIn('was to hold', event.difference)
+            self.assertIn('expected', event.difference)
 
     def test_stopped(self):
         server = self.create(self.rt_flavor())

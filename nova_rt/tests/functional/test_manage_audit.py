@@ -501,7 +501,7 @@ class ContainerTest(AuditTestBase):
         """It is found, and left to nova-rt-compute."""
         self.lose_reservation(self.server)
         self.kernels['compute1'].writes.clear()
-        self.assert_found('kernel', self.server['id'], 'was to hold')
+        self.assert_found('kernel', self.server['id'], 'expected')
         self.assert_leaves_alone()
         self.assertEqual([], self.kernels['compute1'].writes)
         self.verify()

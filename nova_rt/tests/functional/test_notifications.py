@@ -57,7 +57,7 @@ class NotificationsTest(base.RTServersTestBase):
         self.computes['compute1'].manager._verify_reservations(self.ctxt)
         priority, payload = self.wait_for('drifted')
         self.assertEqual('ERROR', priority)
-        self.assertIn('was to hold', payload['details'])
+        self.assertIn('expected', payload['details'])
         self.assertEqual('INFO', self.wait_for('repaired')[0])
         self._delete_server(server)
         self.wait_for('released')

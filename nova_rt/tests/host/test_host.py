@@ -153,7 +153,7 @@ class EveryMachine:
     def test_apply(self):
         pid, group, task = self._container('web')
         rec = _record('300/10000', TaskPolicy.FIFO, 3)
-        self.assertIn('was to hold', self.host.check(pid, rec))
+        self.assertIn('expected', self.host.check(pid, rec))
         self.host.apply(pid, rec)
         self.assertIsNone(self.host.check(pid, rec))
         self.assertEqual((300, 10000), self._read(group))
@@ -206,7 +206,7 @@ class EveryMachine:
             exception.ReservationNotApplied, self.host.apply, pid, rec
         )
         text = str(err)
-        self.assertIn('was to run on CPUs 4000 and may run on 0', text)
+        self.assertIn('expected CPUs 4000, found 0', text)
 
     def test_policies_that_are_kept(self):
         pid, group, first = self._container('web')

@@ -214,8 +214,8 @@ class PrepareTest(BudgetedTestCase):
         err = self.assertRaises(
             exception.HostNotPrepared, self.backend.prepare, found
         )
-        self.assertIn('was to hold 950000/1000000 us', str(err))
-        self.assertIn('holds 900000/1000000 us', str(err))
+        self.assertIn('expected 950000/1000000 us', str(err))
+        self.assertIn('found 900000/1000000 us', str(err))
 
 
 class HoldTest(BudgetedTestCase):

@@ -143,7 +143,7 @@ class RestateTest(base.BaseTestCase):
 class OtherCPUsTest(base.BaseTestCase):
     def test_sentence(self):
         self.assertEqual(
-            'web was to run on CPUs 0-1 and may run on 3',
+            'web: expected CPUs 0-1, found 3',
             cgroup.describe_other_cpus(pathlib.Path('/x/web'), (0, 1), (3,)),
         )
 

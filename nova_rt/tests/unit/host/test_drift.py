@@ -73,7 +73,7 @@ class EveryInterface:
                 if not hasattr(self, 'record'):
                     self._start(1, 3)
                 self.kernel.set_cpus(self.group, cpus)
-                self._differs('was to run on CPUs 1,3 and may run on')
+                self._differs('expected CPUs 1,3, found')
                 self._repair()
                 self.assertEqual((1, 3), kernel.read_held(self.host, PID)[1])
 
@@ -82,7 +82,7 @@ class EveryInterface:
         self._start(1, 3, nested=('libvirt',))
         self.kernel.set_cpus(self.group, (2,))
         self.kernel.set_cpus(self.group.parent, (0, 2))
-        self._differs('was to run on CPUs 1,3')
+        self._differs('expected CPUs 1,3')
         self._repair()
         hierarchy = self.host._backend.hierarchy
         container = self.host._find(PID)
@@ -98,8 +98,8 @@ class EveryInterface:
     def test_cpu_that_goes_off_line_and_comes_back(self):
         self._start(1, 3)
         self.kernel.take_off_line(3)
-        self._differs('was to run on CPUs 1,3 and may run on 1')
-        self.assertIn('was to run on CPUs 1,3', self._cannot_repair())
+        self._differs('expected CPUs 1,3, found 1')
+        self.assertIn('expected CPUs 1,3', self._cannot_repair())
         self.kernel.bring_on_line(3)
         if self.host.check(PID, self.record):
             self._repair()
@@ -108,7 +108,7 @@ class EveryInterface:
     def test_only_cpu_goes_off_line_and_comes_back(self):
         self._start(3)
         self.kernel.take_off_line(3)
-        self._differs('was to run on CPUs 3 and may run on 0-2')
+        self._differs('expected CPUs 3, found 0-2')
         self._cannot_repair()
         self.kernel.bring_on_line(3)
         if self.host.check(PID, self.record):
@@ -121,7 +121,7 @@ class EveryInterface:
         for number in (errno.EBUSY, errno.EINVAL):
             self.kernel.refuse(number)
             text = self._cannot_repair()
-            self.assertIn('was to run on CPUs 1 and may run on 2', text)
+            self.assertIn('expected CPUs 1, found 2', text)
             self.assertIn(errno.errorcode[number], text)
 
     # Whose the files are
@@ -143,7 +143,7 @@ class EveryInterface:
         self._start(1)
         for path in (self.group, self.group / self.kernel.TASKS_FILE):
             self.kernel.own(path, 100_000, 0o755)
-            self._differs(f'{path} was to be writable for root alone')
+            self._differs(f'{path}: expected to be writable for root alone')
             self._repair()
 
     def test_file_of_another(self):
@@ -155,7 +155,7 @@ class EveryInterface:
             (self.group / self.FILES[0], 0, 0o666),
         ):
             self.kernel.own(path, user, mode)
-            self._differs(f'{path} was to be writable for root alone')
+            self._differs(f'{path}: expected to be writable for root alone')
             self._repair()
 
     # Policies
@@ -179,7 +179,7 @@ class EveryInterface:
                     self.kernel.add_task(self.group, name=name)
                 self.assertIsNone(self.host.check(PID, self.record))
                 self.kernel.reset(PID)
-                self._differs('was to hold')
+                self._differs('expected')
                 self._repair()
                 for tid in self.kernel.tasks_of(PID):
                     self.assertEqual(
@@ -256,7 +256,7 @@ class BudgetedTest(EveryInterface, DriftTestCase):
         self._start(1, 3, nested=('libvirt',))
         self.kernel.take_off_line(3)
         self.kernel.bring_on_line(3)
-        self._differs('was to run on CPUs 1,3 and may run on 1')
+        self._differs('expected CPUs 1,3, found 1')
         self.kernel.writes.clear()
         self._repair()
         cpuset = self.kernel.cpuset_of(self.kernel.partition)
@@ -282,7 +282,7 @@ class BudgetedTest(EveryInterface, DriftTestCase):
         path = self.kernel.files.proc / str(PID) / 'cgroup'
         path.write_text(path.read_text().replace(
             f'cpuset:/machine/{self.group.name}', 'cpuset:/'))  # fmt: skip
-        self._differs('may run on 0-3')
+        self._differs('found 0-3')
         self._repair_moves_it_back(path)
 
     def _repair_moves_it_back(self, path):

@@ -81,7 +81,7 @@ class EveryInterface:
 
     def test_apply(self):
         rec = self._start(_record(cpus=(1, 3)))
-        self.assertIn('was to hold 600/1000', self.host.check(PID, rec))
+        self.assertIn('expected 600/1000', self.host.check(PID, rec))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
         held, cpus = kernel.read_held(self.host, PID)
@@ -189,7 +189,7 @@ class EveryInterface:
         rec = self._start()
         self.host.apply(PID, rec)
         self.kernel.reset(PID)
-        self.assertIn('was to hold', self.host.check(PID, rec))
+        self.assertIn('expected', self.host.check(PID, rec))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
 
@@ -229,8 +229,8 @@ class EveryInterface:
         rec = self._start()
         self.kernel.falsify(500)
         text = self._not_applied(rec)
-        self.assertIn('was to hold 600/1000 us', text)
-        self.assertIn('holds 500/1000 us', text)
+        self.assertIn('expected 600/1000 us', text)
+        self.assertIn('found 500/1000 us', text)
 
     def test_group_gone_in_between(self):
         rec = self._start()
@@ -501,7 +501,7 @@ class ReportingTest(EveryInterface, HostTestCase):
         self.kernel.write(self.group.parent / 'cpu.rt.max', '600 1000')
         self.kernel.files.set_policy(self.group, PID, os.SCHED_RR, 5)
         self.kernel.files.write_aside(self.group / 'cpu.rt.max', '600 1000')
-        self.assertIn('was to hold nothing', self.host.check(PID, rec))
+        self.assertIn('expected nothing', self.host.check(PID, rec))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
         self.assertEqual(
@@ -551,12 +551,12 @@ class ReportingTest(EveryInterface, HostTestCase):
         self.host.apply(PID, rec)
         line = '1 runtime_ns=600000 period_ns=1000000\n'
         self._report(line)
-        self.assertIn('was to have 600000/1000000 ns on CPU 3 and has nothing',
+        self.assertIn('expected 600000/1000000 ns on CPU 3, found nothing',
                       self.host.check(PID, rec))  # fmt: skip
         self._report(line + '3 runtime_ns=599999 period_ns=1000000\n')
         self.assertIsNone(self.host.check(PID, rec))  # A rounding.
         self._report(line + '3 runtime_ns=590000 period_ns=1000000\n')
-        self.assertIn('on CPU 3 and has 590000/1000000 ns',
+        self.assertIn('on CPU 3, found 590000/1000000 ns',
                       self.host.check(PID, rec))  # fmt: skip
         self._report(line + line.replace('1', '3', 1) + line.replace(
             '1', '2', 1))  # fmt: skip

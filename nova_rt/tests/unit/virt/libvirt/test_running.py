@@ -207,7 +207,7 @@ class RunningContainersTest(base.TestBase):
         self.assertEqual(['Drifted', 'Repaired'], self.kinds())
         for event in self.events:
             self.assertEqual(('a', RECORD), (event.uuid, event.record))
-            self.assertIn('was to hold', event.difference)
+            self.assertIn('expected', event.difference)
         self.assertEqual(0, self.hypervisor.domains['a'].changes)
 
     def test_the_servers_record_wins_over_the_domains(self):
@@ -221,7 +221,7 @@ class RunningContainersTest(base.TestBase):
         self.assert_held(guest)
         self.assertEqual(RECORD, metadata.parse_record(guest))
         self.assertEqual(['Drifted', 'Repaired'], self.kinds())
-        self.assertIn('was to hold', self.events[0].difference)
+        self.assertIn('expected', self.events[0].difference)
         self.assertIn(smaller.encode(), self.events[0].difference)
         self.assertIn(RECORD.encode(), self.events[0].difference)
         self.running.verify('a')

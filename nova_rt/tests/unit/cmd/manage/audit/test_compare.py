@@ -358,8 +358,8 @@ class ContainerTest(CompareTestBase):
 
     def test_kernel_differs(self):
         self.assert_found(
-            'kernel', A, 'was to hold',
-            change(containers={A: Container(RECORD, 'was to hold 600')}),
+            'kernel', A, 'expected',
+            change(containers={A: Container(RECORD, 'expected 600')}),
         )  # fmt: skip
 
     def test_nobody_else_repairs_it(self):
