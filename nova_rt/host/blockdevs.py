@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which block devices of this host show a disk image, and who uses them.
+"""The block devices of this host that show a disk image, and their users.
 
 Nova notes the loop or NBD device of a container's root disk in its database.
 That note is stale after a move or a reboot of the host, when the device of

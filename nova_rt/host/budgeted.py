@@ -73,7 +73,7 @@ class Budgeted:
     # The host
 
     def look(self, partition: pathlib.Path) -> Capability:
-        """What is left for the partition in the group above."""
+        """Read what is left for the partition in the group above."""
         try:
             self.hierarchy.check_cpusets()
             online = host_cpus.read_online(self._files)
@@ -181,7 +181,7 @@ class Budgeted:
         return dataclasses.replace(found, ceiling=ceiling)
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
-        """What the partition and the groups in it hold."""
+        """Describe what the partition and the groups in it hold."""
         held = self._read(found.partition)
         inside = self._read_inside(found.partition).values()
         used = sum(each.cost_ppm for each in inside)
@@ -255,7 +255,7 @@ class Budgeted:
         return None
 
     def read_share(self, container: Container) -> Share:
-        """What the group of the tasks holds, as every level."""
+        """Read the share of the tasks' group, which is that of every level."""
         return self._read(container.group)
 
     def read_tasks(self, container: Container) -> set[int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host can promise, and the errors of a host that cannot."""
+"""The reservations a host can hold, and the errors of one that cannot."""
 
 from collections.abc import Callable, Mapping
 import dataclasses
@@ -13,7 +13,7 @@ from nova_rt.extra_specs import Enforcement
 from nova_rt.host.cgroup import Refusal
 from nova_rt.host.interface import Interface
 
-#: What the errno of a refused write means.
+#: Explanations of a refused write, by its errno.
 ADVICE = {
     errno.EINVAL: 'the kernel refuses the numbers: more bandwidth than is '
     'free in the group above, or a runtime above the period',
@@ -34,7 +34,7 @@ ADVICE = {
 
 @dataclasses.dataclass(frozen=True)
 class Capability:
-    """What reservations this host can hold.
+    """The reservations that this host can hold.
 
     :ivar ceiling: what can be promised in all: on each CPU that is online,
         and by the host where the kernel sums over it

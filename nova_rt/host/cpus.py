@@ -8,8 +8,9 @@ from nova_rt import cpulist, exception
 from nova_rt.host.files import Files
 from nova_rt.reservation import PPM
 
-#: What the fair server of a kernel with HCBS takes of each CPU where its files
-#: cannot be read: 50 ms in 1 s (kernel/sched/deadline.c, fair_server_init()).
+#: The part of each CPU that the fair server of a kernel with HCBS takes, where
+#: its files cannot be read: 50 ms in 1 s (kernel/sched/deadline.c,
+#: fair_server_init()).
 _FAIR_SERVER_PPM = 50_000
 
 

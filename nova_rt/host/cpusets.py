@@ -13,7 +13,7 @@ from nova_rt import cpulist, exception
 from nova_rt.host import cgroup
 from nova_rt.host.cgroup import CPUS_FILE, Container, Hierarchy
 
-#: What the kernel says to CPUs that a group cannot have: they are off line,
+#: Errors of the kernel for CPUs that a group cannot have: they are off line,
 #: not in the group above, another's alone, or their bandwidth is promised.
 _CANNOT = (
     errno.EINVAL, errno.ERANGE, errno.EBUSY, errno.EACCES, errno.ENOSPC

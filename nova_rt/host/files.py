@@ -18,7 +18,7 @@ import nova_rt.privsep.oom
 
 
 class Files:
-    """Where the kernel's files are, and how they are reached.
+    """The kernel's files: where they are, and how they are reached.
 
     :ivar cgroup: mount point of the control groups
     :ivar proc: mount point of proc

@@ -338,7 +338,7 @@ class Host:
         return self._backend.find_difference(found, wish, rec.cpus)
 
     def _find_other(self, found: Container) -> str | None:
-        """What differs beside the reservation."""
+        """Find what differs beside the reservation."""
         return ownership.find_difference(self._backend.hierarchy, found)
 
     def _not_applied(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all kernels have in common that reserve CPU time for control groups.
+"""The common part of all kernels that reserve CPU time for control groups.
 
 The names and formats of the files of one kernel are in its back end:
 :mod:`nova_rt.host.budgeted`, :mod:`nova_rt.host.reporting`.
@@ -21,7 +21,7 @@ BW_SHIFT = 20
 
 @dataclasses.dataclass(frozen=True)
 class Interface:
-    """What one kind of kernel offers, as data.
+    """The properties of one kind of kernel, as data.
 
     :ivar name: as it is published in the statistics of the compute node
     :ivar cgroup: the hierarchy that the files are in, for people to read
@@ -39,7 +39,7 @@ class Interface:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """What a group holds: runtime in every period, on each CPU it is on.
+    """The share of a group: runtime in every period, on each CPU it is on.
 
     :ivar runtime_us: microseconds; None where the group has no bound of its
         own
@@ -98,7 +98,7 @@ class Share:
 
 @dataclasses.dataclass(frozen=True)
 class Usage:
-    """What a group did with its reservation on a CPU, since it was made.
+    """The use of a group's reservation on a CPU, since the group was made.
 
     :ivar periods: budgets that it was given; None where nobody counts them
     :ivar throttled: budgets that it used up; likewise

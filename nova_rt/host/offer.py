@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a host's capability is offered to servers."""
+"""The part of a host's capability that is offered to servers."""
 
 from collections.abc import Iterable, Mapping
 import dataclasses

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose files a container may have, where it has run.
+"""The owners that a container's files may have, given where it has run.
 
 A root disk has the IDs that the container's users have inside: the mount maps
 them, the disk is never changed (:mod:`nova_rt.host.idmaps`). It is therefore

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose the groups of a container are that hold its reservation.
+"""Ownership of the cgroups that hold a reservation.
 
-They are the host's root's, and nobody else writes to them. libvirt leaves
+They belong to the host's root, and nobody else writes to them. libvirt leaves
 them so on cgroup v1. On cgroup v2 it gives the container's group with all its
 files to the container's root (src/util/vircgroupv2.c, virCgroupV2SetOwner()),
 and the kernel then lets that root change its CPUs, or give up its

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel must be made to do, whatever its files are.
+"""The operations of a kernel's back end, whatever the kernel's files are.
 
-A back end does it for one kind of kernel and is the only module that knows
+A back end does them for one kind of kernel and is the only module that knows
 this kind. :mod:`nova_rt.host.probe` finds the one that fits a host.
 """
 
@@ -25,7 +25,7 @@ class Backend(Protocol):
 
     @property
     def interface(self) -> Interface:
-        """What this kind of kernel offers."""
+        """The properties of this kind of kernel."""
         ...
 
     @property

@@ -85,7 +85,7 @@ class Reporting:
     # The host
 
     def look(self, partition: pathlib.Path) -> Capability:
-        """What the kernel reports."""
+        """Read what the kernel reports."""
         try:
             now = self._reader.read_supply(partition)
             prepared = partition.is_dir() and all(
@@ -136,12 +136,12 @@ class Reporting:
         return differs
 
     def refresh(self, found: Capability) -> Capability:
-        """What the kernel reports now: others reserve bandwidth, too."""
+        """Read what the kernel reports now: others reserve bandwidth, too."""
         now = self._reader.read_supply(found.partition)
         return _capability(found.partition, now, found.prepared)
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
-        """What the kernel reports of these CPUs."""
+        """Describe what the kernel reports of these CPUs."""
         now = self._reader.read_supply(found.partition)
         return '; '.join(
             f'CPU {cpu} has {now.total.get(cpu, 0)} ppm, groups in '
@@ -272,7 +272,7 @@ class Reporting:
         return None
 
     def read_share(self, container: Container) -> Share:
-        """What the group of the tasks holds, which may be no bound."""
+        """Read the share of the tasks' group, which may be unbounded."""
         return self._reader.read_share(container.group)
 
     def read_tasks(self, container: Container) -> set[int]:
@@ -290,7 +290,7 @@ class Reporting:
     # Usage
 
     def read_usage(self, container: Container) -> Mapping[int, Usage]:
-        """What the level with the reservation did with it."""
+        """Read what the level with the reservation did with it."""
         for level in container.levels:
             if not self._reader.read_share(level).unbounded:
                 return self._reader.read_usage(level)
@@ -299,7 +299,7 @@ class Reporting:
     def read_usages(
         self, partition: pathlib.Path
     ) -> list[tuple[str, Share, Mapping[int, Usage]]]:
-        """What each group with a reservation did with it."""
+        """Read what each group with a reservation did with it."""
         return [
             (
                 str(group.relative_to(partition)),

@@ -22,14 +22,14 @@ MAX_FILE = 'cpu.rt.max'
 EFFECTIVE_FILE = 'cpu.rt.effective'
 STAT_FILE = 'cpu.rt.stat'
 
-#: What the kernel has reserved for a group that is not there any more, or on
-#: CPUs that its cpuset has left.
+#: Name for what the kernel has reserved for a group that is not there any
+#: more, or on CPUs that its cpuset has left.
 ELSEWHERE = '(no group)'
 
 
 @dataclasses.dataclass(frozen=True)
 class CPUReport:
-    """What the kernel says of a CPU.
+    """The kernel's report on a CPU.
 
     :ivar ceiling_ppm: what groups can hold on it in all
     :ivar reserved_ppm: what they hold now, whoever made them
@@ -41,7 +41,7 @@ class CPUReport:
 
 @dataclasses.dataclass(frozen=True)
 class DeadlineServer:
-    """What serves the tasks of a group on a CPU, as the kernel says."""
+    """The server of a group's tasks on a CPU, as the kernel reports it."""
 
     runtime_ns: int
     period_ns: int

@@ -204,7 +204,7 @@ class Guard:
 
 
 def _may_write(group: Group, name: str, text: str) -> bool:
-    """What may be written where; the kernel judges the numbers."""
+    """Check whether the write is allowed; the kernel judges the numbers."""
     if group.hierarchy:
         return group.place in (Place.PARTITION, Place.INSIDE) and (
             _is_bandwidth(group, name) or _is_cpus(group, name, text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the privileged functions do to the machine; they decide, this does.
+"""The machine as the privileged functions use it: they decide, this acts.
 
 Everything is reached by the descriptor of a directory that was opened before.
 Tests put another machine behind it.

@@ -32,7 +32,7 @@ from nova_rt.privsep.paths import Group, Place
 #: making it to being in it.
 SETTLED_S = 5.0
 
-#: What libvirt calls a container: src/hypervisor/domain_driver.c,
+#: The name that libvirt gives a container: src/hypervisor/domain_driver.c,
 #: virDomainDriverGenerateMachineName(). The number is the domain's ID.
 _MACHINE = re.compile(
     r'lxc-([1-9][0-9]{0,6})-[0-9A-Za-z]+(?:[-.][0-9A-Za-z]+)*'

@@ -28,7 +28,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Place(enum.Enum):
-    """Where a group is, seen from the partition."""
+    """The place of a group, seen from the partition."""
 
     #: The group right above it.
     PARENT = enum.auto()
@@ -55,7 +55,7 @@ class Group:
 
     @property
     def place(self) -> Place:
-        """Where it is, seen from the partition."""
+        """The place of the group, seen from the partition."""
         depth = len(self.partition)
         if self.names[:depth] == self.partition:
             return Place.INSIDE if self.names[depth:] else Place.PARTITION

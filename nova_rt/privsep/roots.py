@@ -12,7 +12,7 @@ import errno
 import os
 import re
 
-#: Where Nova mounts the root file system, in the directory of a server.
+#: Nova's mount point for the root file system, in a server's directory.
 ROOTFS = 'rootfs'
 
 _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
