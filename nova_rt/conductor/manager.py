@@ -45,7 +45,7 @@ def _now() -> datetime.datetime:
 
 
 def _first_line(err: Exception) -> str:
-    """What went wrong, without the statement."""
+    """Return what went wrong, without the SQL statement."""
     return str(err).partition('\n')[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Prometheus may know of a conductor.
+"""Metrics of a conductor, for Prometheus.
 
 Counters are those of one process, or of all workers together where
 ``PROMETHEUS_MULTIPROC_DIR`` names a directory before this is imported.
@@ -39,7 +39,7 @@ PURGED = prometheus_client.Counter(
 
 
 class Ages(registry.Collector):
-    """How old the last report of each host is, when it is asked for.
+    """The age of the last report of each host, when it is asked for.
 
     :param list_hosts: reads the hosts; what it raises makes the metric absent
     """

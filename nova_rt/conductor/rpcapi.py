@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What computes send to the conductors, over the message bus of the cloud."""
+"""Messages of computes to the conductors, over the cloud's message bus."""
 
 from typing import Any
 

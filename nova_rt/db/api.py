@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs ask of the database, and what the conductors put into it.
+"""The interface of the database: queries of programs, writes of conductors.
 
 Values go in and out (:mod:`nova_rt.db.objects`), never rows of the ORM. What
 the database itself raises is one of :data:`ERRORS`.

@@ -111,7 +111,7 @@ class Host(Base):
 
 
 class HostCPU(Base):
-    """What a CPU of a host can promise, and has promised."""
+    """The bandwidth that a CPU of a host can promise, and has promised."""
 
     __tablename__ = 'host_cpus'
 
@@ -139,7 +139,7 @@ class Server(Base):
 
 
 class Reservation(Base):
-    """What a server holds on a host, or held there last.
+    """The reservation that a server holds on a host, or held there last.
 
     One row for each host: reports of different hosts have no common order,
     and during a move both hosts hold bandwidth.
@@ -200,7 +200,7 @@ class History(Base):
 
 
 class Sample(Base):
-    """What a server had and used on a CPU in a span of time."""
+    """CPU time that a server had and used on a CPU in a span of time."""
 
     __tablename__ = 'samples'
 
@@ -229,7 +229,7 @@ class Sample(Base):
 
 
 class HostSample(Base):
-    """What a CPU of a host could promise, promised and gave in a span."""
+    """CPU time of a host's CPU in a span: promisable, promised and given."""
 
     __tablename__ = 'host_samples'
 
@@ -254,7 +254,7 @@ class HostSample(Base):
 
 
 class Progress(Base):
-    """How far a periodic job of the conductors has come, and who does it."""
+    """The progress of a periodic job of the conductors, and its lease."""
 
     __tablename__ = 'progress'
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into the database and comes out of it, as plain values.
+"""Plain values that go into the database and come out of it.
 
 Times have a time zone, UTC.
 """
@@ -13,7 +13,7 @@ from nova_rt.record import Record
 
 
 class ServerState(enum.StrEnum):
-    """What a server's reservation is doing on a host."""
+    """The state of a server's reservation on a host."""
 
     #: The server holds bandwidth; no container runs with it.
     CLAIMED = 'claimed'
@@ -91,7 +91,7 @@ class Host:
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """What a server holds on a host, or held there last.
+    """The reservation that a server holds on a host, or held there last.
 
     :ivar ppm: bandwidth on each of its CPUs, in ppm of a CPU
     :ivar state: a :class:`ServerState`
@@ -143,7 +143,7 @@ class HistoryEntry:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """What a server had and used on a CPU in a span of time.
+    """CPU time that a server had and used on a CPU in a span of time.
 
     :ivar at: start of the span
     :ivar reserved_us: CPU time that it was entitled to
@@ -169,7 +169,7 @@ class Sample:
 
 @dataclasses.dataclass(frozen=True)
 class HostSample:
-    """What a CPU of a host could promise, promised and gave in a span.
+    """CPU time of a host's CPU in a span: promisable, promised and given.
 
     :ivar at: start of the span
     :ivar capacity_us: CPU time that could be promised
@@ -196,7 +196,7 @@ class HostSample:
 
 @dataclasses.dataclass(frozen=True)
 class Position:
-    """What the conductors have of a host's reports.
+    """The position up to which the conductors have a host's reports.
 
     :ivar epoch: the highest that has reported; 0 before the first report
     :ivar event_seq: all events of the epoch that was asked for are there up
@@ -209,7 +209,7 @@ class Position:
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """What a server holds on the host that reports.
+    """The reservation that a server holds on the host that reports.
 
     :ivar state: any but ``released``
     """
@@ -264,7 +264,7 @@ class NewEvent:
 
 @dataclasses.dataclass(frozen=True)
 class Retention:
-    """How long to keep what.
+    """The times for which samples and history are kept.
 
     :ivar samples: resolution -> how long
     :ivar history: events, released servers, and hosts that do not report

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far each job has come, and which conductor does it now."""
+"""The progress of each job, and the lease of the conductor that does it."""
 
 import sqlalchemy as sa
 from sqlalchemy import orm

@@ -34,7 +34,7 @@ from nova_rt.db.servers import find_servers
 from nova_rt.db.session import reader, retried, upsert, writer
 from nova_rt.record import Record
 
-#: Who the events of a compute service come from.
+#: The author of the events that come from a compute service.
 COMPUTE = 'nova-rt-compute'
 
 

@@ -17,8 +17,8 @@ GROUP = 'nova_rt_database'
 #: Rows of one statement.
 CHUNK = 500
 
-#: What may go wrong with a database. oslo.db leaves some errors of SQLAlchemy
-#: as they are: of a disk that is full, or a server that is read-only.
+#: Errors of a database. oslo.db leaves some of SQLAlchemy as they are: those
+#: of a full disk, or of a server that is read-only.
 ERRORS = (db_exception.DBError, sa.exc.SQLAlchemyError)
 #: A URL that cannot be read, or names a kind of database that is not known.
 #: A subset of them.

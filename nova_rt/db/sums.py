@@ -17,7 +17,7 @@ from nova_rt.db.objects import Resolution
 from nova_rt.db.series import HOSTS, SERVERS, Series
 from nova_rt.db.session import reader, retried, upsert_from, writer
 
-#: How late a sample may come to be in its buckets.
+#: The delay up to which a late sample still gets into its buckets.
 GRACE = datetime.timedelta(minutes=2)
 #: Seconds that one transaction sums up, by the length of the buckets: some
 #: hundred rows for each CPU of a server.

@@ -31,7 +31,7 @@ _LARGEST_FILE = 1 << 16
 
 
 class Source(enum.StrEnum):
-    """What a reading is made from."""
+    """A source that a reading is made from."""
 
     #: The kernel of the host.
     KERNEL = 'kernel'
@@ -44,7 +44,7 @@ class Source(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What the kernel has for a container.
+    """The state of a container in the kernel.
 
     :ivar drifted: whether that differs from its record; None without one
     :ivar usage: CPU -> what it did; None where the kernel does not count it
@@ -56,7 +56,7 @@ class State:
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """What a host offers.
+    """The capability of a host, and the bandwidth that it offers.
 
     :ivar offered: what servers can be promised in all
     :ivar free: what is left of it; None unless all servers are known
@@ -69,7 +69,7 @@ class Kernel:
 
 @dataclasses.dataclass(frozen=True)
 class Counted:
-    """What nova-rt-compute has counted.
+    """The counts of nova-rt-compute.
 
     :ivar at: when it wrote that, seconds since 1970
     """
@@ -96,7 +96,7 @@ class Reading:
 
     @property
     def claims(self) -> list[Claim]:
-        """What servers hold, running or not."""
+        """The claims of servers, running or not."""
         return list_claims(self.servers or ())
 
 

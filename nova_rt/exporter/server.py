@@ -20,7 +20,7 @@ from typing import Any
 
 LOG = logging.getLogger(__name__)
 
-#: What every Prometheus reads.
+#: The content type that every Prometheus reads.
 _TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 #: Clients at once; further ones are turned away.
