@@ -17,7 +17,7 @@ from nova_rt.cmd import nova_db
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What is wrong with one flavor.
+    """A problem with one flavor.
 
     :ivar flavor_id: its ID, as users give it
     :ivar name: its name

@@ -24,7 +24,7 @@ TRIED = {
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
-    """What a class of ours needs of a class of Nova.
+    """Requirements of a class of ours on the class of Nova that it extends.
 
     :ivar ours: module and name of our class
     :ivar theirs: module and name of the class that it extends

@@ -40,7 +40,7 @@ _SCOPE = {
 
 
 class Checks(upgradecheck.UpgradeCommands):
-    """What has to be true before the services start with new code."""
+    """Conditions that must hold before the services start with new code."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs with commands have in common."""
+"""Common code of the programs with commands."""

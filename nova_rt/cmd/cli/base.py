@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands have in common: exit codes, and text fit for a terminal.
+"""Common code of the commands: exit codes, and text fit for a terminal.
 
 0: done, and all is well; 1: it failed, or found something wrong; 2: it was
 called wrongly, or could not read what it needs.

@@ -53,7 +53,7 @@ class Flavor:
         return _openstack('unset', self.name, *_properties(self.surplus))
 
     def turn(self) -> str:
-        """What turns an existing flavor into it, as lines for a shell."""
+        """The lines for a shell that turn an existing flavor into it."""
         return f'{self.change()}\n# If the flavor has it:\n# {self.strip()}'
 
 

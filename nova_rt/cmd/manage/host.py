@@ -20,7 +20,7 @@ _SHOW = (
     'CPU', 'Capacity ppm', 'Reserved ppm', 'Free ppm', 'Used ppm', 'Servers',
 )  # fmt: skip
 
-#: What is used is the mean of so long.
+#: The span over which the use of a CPU is averaged.
 _RECENT = datetime.timedelta(minutes=10)
 
 
@@ -136,7 +136,7 @@ class Show(base.Lister):
 
 
 def _measure(host: str, now: datetime.datetime) -> dict[int, int | None]:
-    """What servers have used of each CPU lately.
+    """Find what servers have used of each CPU lately.
 
     :returns: CPU -> ppm; None if the kernel does not count it
     """

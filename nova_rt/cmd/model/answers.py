@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands say about a reservation."""
+"""Answers of the commands about a reservation."""
 
 import dataclasses
 import math
@@ -49,7 +49,7 @@ class Point:
 
 
 def tell(point: Point) -> dict[str, Any]:
-    """What to expect, how sure that is, and the flavor that has it.
+    """Tell what to expect, how sure that is, and the flavor that has it.
 
     :returns: properties and their values
     :raises Unanswerable: if it is not stable
@@ -139,7 +139,7 @@ def arrange(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sure(point: Point) -> str:
-    """Which numbers are proved, which modelled, and which simulated."""
+    """Tell which numbers are proved, which modelled, and which simulated."""
     if point.vcpus > 1:
         safe = (
             'simulated, and not proved for several CPUs: the period adds no '

@@ -132,7 +132,7 @@ def _size(given: argparse.Namespace, times_s: list[float]) -> dict[str, Any]:
 
 
 def _options(given: argparse.Namespace, found: goodness.Fit) -> str:
-    """What to give to the other commands."""
+    """Return the options to give to the other commands."""
     if found.suits is Times.MEASURED:
         words = ['--measured', given.csv]
         for option, value in (

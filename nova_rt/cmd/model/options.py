@@ -11,7 +11,7 @@ from nova_rt.model import guarantee, services, units
 from nova_rt.model.limits import Limits
 from nova_rt.reservation import Reservation
 
-#: What Linux lets reservations have of a CPU, see sched_rt_runtime_us.
+#: Linux's default limit of reservations on a CPU, see sched_rt_runtime_us.
 USUAL_PPM = 950_000
 
 _VCPUS = spec_values.Number(1, cpulist.MAX_PACKED)

@@ -180,7 +180,7 @@ def _compare(
 def _hosts(
     plans: list[planner.Plan], planned: 'planfile.Planned'
 ) -> dict[str, Any]:
-    """How many hosts are used, would do, and no plan does without."""
+    """Tell how many hosts are used, would do, and are needed by any plan."""
     servers, hosts = planned.servers, planned.hosts
     used = plans[0].hosts_used
     counts = [

@@ -23,7 +23,7 @@ _MAX_PAIRS = 2_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Planned:
-    """What is in a file.
+    """The contents of a file.
 
     :ivar hosts: at least one
     :ivar servers: in the order of the file

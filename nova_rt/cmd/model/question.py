@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands have in common: one line for what has no answer."""
+"""Common code of the commands: one line for what has no answer."""
 
 import argparse
 from collections.abc import Iterable, Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Fewer have no confidence interval: that of confidence.py, which loads numpy.
 FEWEST = 3_100
-#: What a token bucket must hold at least: one frame.
+#: The least size of a token bucket, in bits: one frame.
 FRAME_BIT = 8 * 1514
 # As long as any run.
 _MOST_NS = 4e18

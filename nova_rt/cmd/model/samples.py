@@ -14,7 +14,7 @@ from nova_rt.model import inputs, units
 #: No more times are read: they would say nothing more.
 MAX_TIMES = 1_000_000
 _MAX_LINE = 4_096
-#: What times can have.
+#: Units that times can have, in seconds.
 UNITS = {'ns': 1e-9, 'us': 1e-6, 'ms': 1e-3, 's': 1.0}
 _NUMBER = re.compile(
     r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?', re.ASCII

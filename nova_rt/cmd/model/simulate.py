@@ -20,7 +20,7 @@ _ALONE, _BESIDE = 1_000_000, 100_000
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    """What is simulated, and what the model says of it.
+    """A service to simulate, and what the model says of it.
 
     :ivar proved: the theorem is about each CPU
     :ivar ahead_s: what the link's bucket holds, at the rate of the link
@@ -200,7 +200,7 @@ class Simulate(question.Question):
         return said
 
     def _latest(self, latest_s: float, allowed_s: float) -> columns.Told:
-        """What the theorem allows, and whether it was kept."""
+        """Tell what the theorem allows, and whether it was kept."""
         if latest_s > allowed_s + 1e-12:
             self.exit_code = 1
         return columns.Told(
@@ -267,7 +267,7 @@ def _queue(given: argparse.Namespace) -> str | None:
 
 
 def _link(asked: _Asked) -> columns.Told | None:
-    """How much of the link is used, and how far its bucket is ahead."""
+    """Tell how much of the link is used, and how far its bucket is ahead."""
     if not asked.choice.link_s:
         return None
     load = asked.rate_per_s * asked.choice.link_s

@@ -160,7 +160,7 @@ def read_cpus(value: Any) -> tuple[int, ...]:
 
 
 def capacity_ppm(text: str) -> int:
-    """What a CPU can promise, in percent, rounded down."""
+    """Read what a CPU can promise, in percent, rounded down to ppm."""
     number = text.removesuffix('%').strip()
     if re.fullmatch(r'[0-9]{1,3}(\.[0-9]{1,9})?', number, re.ASCII):
         found = int(decimal.Decimal(number) * (PPM // 100))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova and Placement say about the reservations of a host.
+"""The reservations of a host according to Nova and Placement.
 
 Read from Nova's databases, cell by cell, as ``nova-manage`` does.
 """
@@ -41,7 +41,7 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What Nova's database has of a node.
+    """The servers, moves and free bandwidth of a node in Nova's database.
 
     :ivar servers: real-time servers, by UUID
     :ivar plain: UUIDs of its other servers

@@ -102,7 +102,7 @@ def _describe(request: Request) -> str:
 
 
 def _agreed(server: Server) -> Request | None:
-    """What a server is to have, if all who can say it agree."""
+    """Return the request of a server, if all who can say it agree."""
     asked = server.asked if isinstance(server.asked, Request) else None
     if isinstance(server.record, str):
         return asked
@@ -175,7 +175,7 @@ def _compare_holders(picture: Picture) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-#: What holds bandwidth for nobody.
+#: Holders of bandwidth that is for nobody.
 REMOVABLE = frozenset({Holder.GONE, Holder.LOST, Holder.UNPLACED})
 _HOLDERS = {
     Holder.GONE: (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the database of nova_rt says about reservations."""
+"""The reservations according to the database of nova_rt."""
 
 from collections.abc import Mapping
 import datetime

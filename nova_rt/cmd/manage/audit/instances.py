@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova's objects say about the reservations of servers and moves."""
+"""The reservations of servers and moves according to Nova's objects."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from nova_rt.record import Record
 from nova_rt.request import HintRule, Request, choose_hints
 from nova_rt.virt.libvirt import servers
 
-#: What a resize or cold migration is on its way.
+#: States of a resize or cold migration that is on its way.
 _UNDER_WAY = ('pre-migrating', 'migrating', 'post-migrating', 'finished')
 
 

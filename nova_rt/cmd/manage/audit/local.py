@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libvirt and the kernel of this host say about its containers."""
+"""The containers of this host according to libvirt and the kernel."""
 
 from collections.abc import Mapping
 from typing import Any, Self

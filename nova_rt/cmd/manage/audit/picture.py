@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each source says about the reservations of one host.
+"""The reservations of one host according to each source.
 
-Plain values: what makes them is in ``reading``, what judges them in
-``compare`` and ``published``. A text where a value is expected says why it
-cannot be read.
+Plain values: ``reading`` makes them, ``compare`` and ``published`` judge them.
+A text where a value is expected says why it cannot be read.
 """
 
 from collections.abc import Mapping
@@ -47,7 +46,7 @@ class Move:
 
 
 class Holder(enum.Enum):
-    """What holds bandwidth in Placement and is no such server."""
+    """A holder of bandwidth in Placement that is no :class:`Server`."""
 
     #: Nova has no server or move with this UUID.
     GONE = 'gone'
@@ -163,7 +162,7 @@ class Picture:
 
 
 class Source(enum.StrEnum):
-    """Who says what differs."""
+    """The source that says what differs."""
 
     PLACEMENT = 'placement'
     TRACKER = 'tracker'
@@ -175,7 +174,7 @@ class Source(enum.StrEnum):
 
 @dataclasses.dataclass
 class Extent:
-    """How much was compared.
+    """The extent of a comparison.
 
     :ivar servers: real-time servers
     :ivar busy: those left out, because something is being done to them

@@ -12,7 +12,7 @@ from nova_rt.cmd.manage.audit.database import Database
 from nova_rt.cmd.manage.audit.local import Local
 from nova_rt.cmd.manage.audit.picture import Extent, Finding, Picture
 
-#: What changes while it is read differs once, not twice in this time.
+#: Seconds between two readings: what only changed meanwhile differs in one.
 _SETTLE_S = 2.0
 
 
