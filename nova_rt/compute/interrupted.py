@@ -32,7 +32,7 @@ _ATTRIBUTES = [
     'system_metadata',
 ]  # fmt: skip
 
-#: What a resize or cold migration is before its server leaves.
+#: States of a resize or cold migration before its server leaves.
 _BEFORE_IT_LEAVES = ('pre-migrating', 'migrating', 'post-migrating')
 
 

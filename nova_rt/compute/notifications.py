@@ -27,7 +27,7 @@ _OF_RECORDS = {
 # Not in Nova's registry: that is for what its services send each other.
 @base.NovaObjectRegistry.register_if(False)
 class RTReservationPayload(notification_base.NotificationPayloadBase):
-    """What happened to the reservation of a server.
+    """The payload that tells what happened to the reservation of a server.
 
     Fields of the reservation are null in ``stopped``, ``unverified`` and
     ``refused``; action, what was refused, is null in all but the last.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What real-time servers that are deleted have left on this host.
+"""Removal of what deleted real-time servers have left on this host.
 
-A move that a service did not live to end leaves a disk and a domain, on its
+A move whose service died before its end leaves a disk and a domain, on its
 source or on its destination. Nova looks for them by the move's record, which
 it deletes together with the server (nova/db/main/api.py, instance_destroy()),
 and so it does not find them. Here they are found on the host itself.

@@ -40,7 +40,7 @@ _GATHER_S = 0.2
 
 
 class Conductor(Protocol):
-    """What is called of :class:`nova_rt.conductor.rpcapi.ConductorAPI`."""
+    """The calls to :class:`nova_rt.conductor.rpcapi.ConductorAPI`."""
 
     def get_position(self, epoch: int) -> Position | None: ...
 

@@ -15,7 +15,7 @@ from nova_rt.host.interface import Usage
 
 
 class Source(Protocol):
-    """What is read of :mod:`nova_rt.virt.libvirt.reservations`."""
+    """The members of :mod:`nova_rt.virt.libvirt.reservations` used here."""
 
     adopted: bool
     capability: Capability
@@ -26,7 +26,7 @@ class Source(Protocol):
 
 
 class Running(Protocol):
-    """What is read of :mod:`nova_rt.virt.libvirt.running`."""
+    """The members of :mod:`nova_rt.virt.libvirt.running` used here."""
 
     def list_running(self) -> set[str]: ...
 

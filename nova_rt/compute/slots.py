@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which slots of which servers this host holds, when Nova is asked.
+"""The slots of servers that this host holds, when Nova is asked.
 
-A host tells by its role in Nova's migration; where the slots are kept and how
+A host tells them by its role in Nova's migration; where they are kept and how
 they change is in :mod:`nova_rt.virt.libvirt.servers`.
 """
 
@@ -103,7 +103,7 @@ def is_moving(instance: Any, migration: Any) -> bool:
 
 
 def _of_moving(host: str, instance: Any, migration: Any) -> Slots:
-    """What a server holds on its host while it is being moved."""
+    """Return the slots of a server on its host while it is being moved."""
     is_source = migration.source_compute == host
     if migration.dest_compute != host:
         return Slots(_read(servers.read_claimed, instance))
@@ -116,7 +116,7 @@ def _of_moving(host: str, instance: Any, migration: Any) -> Slots:
 
 
 def _of_absent(host: str, instance: Any, migration: Any) -> Slots:
-    """What a server holds on a host that it comes to or has left."""
+    """Return the slots of a server on a host that it comes to or has left."""
     evacuated = migration.migration_type == fields.MigrationType.EVACUATION
     if migration.dest_compute == host:
         if evacuated:

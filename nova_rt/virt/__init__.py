@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What extends ``nova.virt``, at the same paths."""
+"""Extensions of ``nova.virt``, at the same paths."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the servers of this host hold: the image of their records in memory.
+"""The claims of this host's servers: the image of their records in memory.
 
 A claim is keyed by its server and its slot. The first slot is what the server
 must have while it runs here. The second is what it holds beside that, for a
@@ -20,7 +20,7 @@ Known = record.Record | exception.InvalidRecord
 
 @dataclasses.dataclass(frozen=True)
 class Slots:
-    """What one server holds on this host.
+    """The slots that one server holds on this host.
 
     :ivar current: what it must have while it runs here
     :ivar beside: what it holds in addition, for a move
@@ -31,7 +31,7 @@ class Slots:
 
     @property
     def records(self) -> tuple[record.Record, ...]:
-        """What can be read of them, the current one first."""
+        """The records that can be read of them, the current one first."""
         return tuple(
             each
             for each in (self.current, self.beside)
@@ -153,7 +153,7 @@ class Claims:
 
 
 def _subtract(some: Slots, others: Slots) -> list[record.Record]:
-    """What of some is not among the others; two may be equal."""
+    """Return those of some that are not among the others; two may be equal."""
     left = collections.Counter(some.records)
     left.subtract(collections.Counter(others.records))
     return [rec for rec, count in left.items() for _ in range(max(0, count))]

@@ -26,8 +26,8 @@ from nova_rt.virt.libvirt import disks, user_namespaces
 CONF = driver.CONF
 LOG = logging.getLogger(__name__)
 
-#: How long the mounts of a container may take to go after its last process,
-#: which is as long as it takes to write what they hold.
+#: Seconds that the mounts of a container may take to go after its last
+#: process, which is as long as it takes to write what they hold.
 _SETTLE_S = 60
 
 

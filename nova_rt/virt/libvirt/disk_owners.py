@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose files the root disk of a server may have, noted with the server."""
+"""The owners that files on a server's root disk may have, noted with it."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def check(instance: Any, mapped: bool) -> None:
 
 
 def _read(instance: Any) -> owners.Owners | None:
-    """Whose files the disk of a server may have.
+    """Read the owners that files on the disk of a server may have.
 
     :returns: None if that was not noted: it was last started by an older
         nova_rt

@@ -18,7 +18,7 @@ from nova_rt import exception as rt_exception
 CONF = nova.conf.CONF
 conf.register_opts(CONF)
 
-#: Why live migration is refused.
+#: The reason why live migration is refused.
 CANNOT_GO_LIVE = (
     'real-time servers are containers, which cannot be moved while they run: '
     'use cold migration'
@@ -28,7 +28,7 @@ CANNOT_LEAVE_CELL = 'real-time servers cannot be moved to another cell'
 
 
 def tell(error: Exception) -> str:
-    """What a server's user may read of an error; see nova_rt.exception.tell().
+    """Return what users may read of an error; see nova_rt.exception.tell().
 
     :returns: the reason for the fault that is raised ``from`` the error
     """

@@ -7,7 +7,7 @@ from nova.virt.libvirt import config
 
 
 class LibvirtConfigGuestFeatureCapabilities(config.LibvirtConfigGuestFeature):
-    """What a container's root may do within its own user namespace.
+    """The rights of a container's root within its own user namespace.
 
     Without CAP_SYS_RESOURCE it cannot raise the limits of the namespace
     (:mod:`nova_rt.privsep.limits`). Whatever else the capability is for, the

@@ -21,7 +21,7 @@ from nova_rt.host.left import Left
 
 LOG = logging.getLogger(__name__)
 
-#: How a kernel refuses a reservation for want of bandwidth.
+#: Errors of a kernel that refuses a reservation for want of bandwidth.
 _NO_ROOM = (errno.EINVAL, errno.EBUSY)
 
 #: libvirt does not say what runs.
@@ -29,7 +29,10 @@ _NOT_KNOWN = (libvirt.libvirtError, nova_exception.HypervisorUnavailable)
 
 
 class LeftGroups:
-    """What libvirt has left on one host. Any thread may call any method."""
+    """The groups that libvirt has left on one host.
+
+    Any thread may call any method.
+    """
 
     def __init__(
         self, host: rt_host.Host, hypervisor: libvirt_host.Host

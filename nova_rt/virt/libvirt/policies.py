@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which running containers have been given their scheduling policy.
+"""The running containers that have been given their scheduling policy.
 
 Each container is given it once: later its programs may choose another one,
 and make themselves ordinary, which is no business of a check.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps the root of a container from what is the host's or others'.
+"""Protection of the host and of others from the root of a container.
 
-Its groups are made the host's root's, since it could widen its CPUs onto
+Its groups are given to the host's root, since it could widen its CPUs onto
 those of others, its user namespace gets limits, since the kernel charges what
 it makes to the host's root, and it gets a limit of tasks, since all containers
 share the process IDs of the host. A container that cannot be protected is not
@@ -45,7 +45,7 @@ class Protection:
         self._verdicts = verdicts
         #: UUID -> process of the container that has its limits.
         self._limited: dict[str, int] = {}
-        #: What was logged: whether a host permits it does not change.
+        #: Errors that were logged: whether a host permits it does not change.
         self._oom_errors: set[int | None] = set()
 
     def protect(self, uuid: str, stop: Callable[[], None]) -> None:

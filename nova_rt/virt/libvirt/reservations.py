@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the servers of this host reserve, reached by their UUIDs.
+"""The reservations of this host's servers, reached by their UUIDs.
 
 The one object that driver, resource tracker and manager share: it holds the
 bandwidth that servers claim, and emits what happens to it. What the kernel
@@ -58,7 +58,7 @@ class Reservations:
 
     @property
     def capability(self) -> Capability:
-        """What the kernel of this host can do; known after init_host()."""
+        """The capability of this host's kernel; known after init_host()."""
         return self._host.capability
 
     def free(self) -> admission.Capacity:

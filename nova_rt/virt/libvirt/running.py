@@ -56,10 +56,10 @@ class RunningContainers:
         self._seam = reservations.seam
         #: Containers by UUID, as libvirt has them.
         self.domains = domains.Domains(hypervisor)
-        #: What keeps their roots from all that is not theirs.
+        #: The protection of the host and of others from their roots.
         self.protection = protection.Protection(host, self.domains, verdicts)
         self._policies = policies.Policies(host, self._seam)
-        #: What is not a running container's any more.
+        #: The groups that belong to no running container any more.
         self.left = left.LeftGroups(host, hypervisor)
 
     def read_usage(self, uuid: str) -> Mapping[int, Usage] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which servers are real-time, and where their records are kept.
+"""Real-time servers, and the places where their records are kept.
 
 The record in ``instance.system_metadata`` is the truth about a server's
 reservation. All that the service holds in memory, defines in libvirt or

@@ -25,7 +25,7 @@ from nova_rt import exception
 from nova_rt.host import idmaps
 from nova_rt.virt.libvirt import disk_owners, disks, faults, id_ranges
 
-#: What Nova calls the device of the root disk in system_metadata.
+#: Nova's name for the device of the root disk in system_metadata.
 DEVICE = 'rootfs_device_name'
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What checks have found of running containers, until they are well again.
+"""Findings of checks on running containers, until they are well again.
 
-A container that runs is stopped on the kernel's word alone: it was read that
-the container does not have its reservation, and the kernel refused to give it
-that, at two checks. One might be wrong about a moment, such as bandwidth on
-its way back from a group that was removed. And few are stopped at a time:
-what makes the kernel refuse all containers is no fault of any of them, and
-leaves the operator time to act.
+A container that runs is stopped on the kernel's word alone: at two checks it
+did not have its reservation, and the kernel refused to give it that. A single
+check might meet a bad moment, such as bandwidth on its way back from a group
+that was removed. And few are stopped at a time: a cause that makes the kernel
+refuse all containers is no fault of any of them, and the operator has time to
+act.
 """
 
 import collections
