@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside nova-api."""
+"""Code that runs inside nova-api."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-api says of extra specs that are given to a flavor.
+"""Checks of extra specs in nova-api, when they are given to a flavor.
 
-Nova's own validators, ours among them, see them from microversion 2.86 on
-only, and clients ask for 2.1 by themselves.
+Nova's own validators, ours among them, see them only from microversion 2.86
+on, and clients ask for 2.1 by themselves.
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-api says of the hints of a request for servers."""
+"""Checks of the hints of a request for servers, in nova-api."""
 
 from typing import Any
 

@@ -49,5 +49,5 @@ class Router:
 
 
 def _get_match(environ: dict[str, Any], _start_response: Any) -> Any:
-    """What the router calls, in place of an application."""
+    """Return the match; the router calls this in place of an application."""
     return environ['wsgiorg.routing_args'][1]

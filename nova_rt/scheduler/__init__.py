@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside nova-scheduler."""
+"""Code that runs inside nova-scheduler."""

@@ -18,7 +18,7 @@ def explain(
     limiting: int = 0,
     given_away: bool = False,
 ) -> exception.NoHost | None:
-    """Why ``count`` servers of one size do not fit on these hosts.
+    """Explain why ``count`` servers of one size do not fit on these hosts.
 
     :param count: servers in the request
     :param hosts: free bandwidth of each host that may take the servers
@@ -78,7 +78,7 @@ def _no_host(asked: Request, limiting: int) -> str:
 def _room(
     free: admission.Capacity, asked: Request, count: int
 ) -> tuple[int, exception.InsufficientBandwidth | None]:
-    """How many of ``count`` servers fit, and what refuses the next."""
+    """Count how many of ``count`` servers fit; find what refuses the next."""
     for fits in range(count):
         try:
             free = admission.place_many(

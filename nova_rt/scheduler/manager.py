@@ -82,7 +82,7 @@ class RTSchedulerManager(manager.SchedulerManager):
     def _explain(
         self, context: Any, spec_obj: Any, instance_uuids: list[str] | None
     ) -> exception.NoHost | None:
-        """What to say instead of Nova's reason; None to leave it."""
+        """Return what to say instead of Nova's reason; None to leave it."""
         try:
             reason = self._look(context, spec_obj, instance_uuids)
         except Exception:

@@ -8,7 +8,7 @@ from nova_rt.request import Request, choose_hints
 
 
 def parse(spec_obj: Any, allowed: bounds.Bounds) -> Request | None:
-    """What this server asks for.
+    """Read what this server asks for.
 
     The hints of the RequestSpec apply if they were given with its flavor,
     which is the new one for a resize.

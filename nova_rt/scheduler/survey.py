@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a refused server could have had: a look at a bounded number of hosts.
+"""A look at a bounded number of hosts for what a refused server could get.
 
 Whoever may ask for a server may cause as many looks as there are refusals.
 Therefore one look asks Placement at most four times for at most ``MAX_HOSTS``

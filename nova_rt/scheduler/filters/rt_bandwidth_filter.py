@@ -99,7 +99,7 @@ class RTBandwidthFilter(filters.BaseHostFilter):
 def _refusal(
     host: Any, vcpus: int, ppm: int, numa: Numa
 ) -> exception.InsufficientBandwidth | str | None:
-    """Why the host cannot take the server, or None where it can.
+    """Return why the host cannot take the server, or None where it can.
 
     :param ppm: bandwidth asked for on each of ``vcpus`` CPUs
     :raises ValueError: if what the host publishes cannot be read
