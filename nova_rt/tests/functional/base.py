@@ -41,7 +41,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
     CPUS = 4
     #: CPUs of each NUMA node; None for a kernel without NUMA.
     NODES = None
-    #: What faults tell users: most tests look for the numbers.
+    #: The details of faults for users: most tests look for the numbers.
     REFUSAL_DETAILS = 'full'
     #: 100 ranges; no host has accounts there.
     ID_POOL = '3000041472:6553600'
@@ -244,7 +244,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         return [path.name for path in partition.iterdir() if path.is_dir()]
 
     def writes(self, hostname='compute1'):
-        """What was written to the groups of containers."""
+        """List what was written to the groups of containers."""
         return [
             (path, text)
             for path, text in self.kernels[hostname].writes
@@ -291,7 +291,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         )
 
     def record_of(self, server):
-        """What the server's database record says."""
+        """Read the server's record from the database."""
         text = self.instance(server).system_metadata[record.KEY]
         return record.Record.decode(text)
 
@@ -319,7 +319,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         return usages.get(extra_specs.RESOURCE_CLASS, 0)
 
     def reservations(self, hostname='compute1'):
-        """What driver, tracker and manager of a host share."""
+        """Return what driver, tracker and manager of a host share."""
         return self.computes[hostname].driver.reservations
 
     def listen(self, hostname='compute1'):
@@ -329,11 +329,11 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         return seen
 
     def repairs(self, hostname='compute1'):
-        """How often the service has repaired something since its start."""
+        """Count the repairs of the service since its start."""
         return self.reservations(hostname).counter.get(events.Repaired)
 
     def claims(self, hostname='compute1'):
-        """What servers must have while they run there: UUID -> claim."""
+        """Return what servers must have while they run: UUID -> claim."""
         held = self.reservations(hostname)
         return {
             uuid: slots.current.claim
@@ -354,11 +354,11 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         return dict(self.computes[hostname].driver._rt_host.capacity().cpus)
 
     def published(self, hostname='compute1'):
-        """What the scheduler sees: CPU -> free ppm."""
+        """Return what the scheduler sees: CPU -> free ppm."""
         return node_stats.parse(self.stats(hostname)).cpus
 
     def held(self, server, hostname='compute1'):
-        """What the kernel holds for the running container."""
+        """Read what the kernel holds for the running container."""
         pid = self.guest(server, hostname).id
         return kernel.read_held(self.computes[hostname].driver._rt_host, pid)
 

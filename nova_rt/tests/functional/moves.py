@@ -155,7 +155,7 @@ class MovesTestBase(base.RTServersTestBase):
     # What is held
 
     def moving_keys(self, server):
-        """What system_metadata says of a move."""
+        """Return what system_metadata says of a move."""
         found = self.instance(server).system_metadata
         return {key: found[key] for key in (servers.NEW, servers.OLD)
                 if key in found}  # fmt: skip
@@ -189,7 +189,7 @@ class MovesTestBase(base.RTServersTestBase):
         )[-1]
 
     def assert_sums(self, hosts=HOSTS):
-        """What is claimed, is allocated and is missing from what is free."""
+        """Check that claims are allocated, and missing from what is free."""
         for host in hosts:
             claims = self.all_claims(host)
             self.assertEqual(

@@ -15,7 +15,7 @@ paste.filter_factory = nova_rt.api.middleware:RTHintMiddleware.factory
 
 @functools.cache
 def _stock() -> pathlib.Path:
-    """Where the installation of Nova has its api-paste.ini.
+    """Find the api-paste.ini of the installation of Nova.
 
     Nova's test fixtures look for it beside the package, where it is only in
     a source tree.

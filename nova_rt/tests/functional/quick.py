@@ -86,8 +86,8 @@ class Workers(fixtures.Fixture):
     and those of executors that nobody shuts down go on in the next tests.
     """
 
-    #: How often they look after all: one misses its end if the lock is busy
-    #: for so long just then.
+    #: Seconds until they look after all: one misses its end if the lock is
+    #: busy for as long as stop() waits for it.
     LOOK_S = 1
     BUSY_S = 0.05
 

@@ -164,7 +164,7 @@ class LostMovesTest(kills.KillsTestBase, AuditTestBase):
         self.assert_runs(self.server, '600/1000')
 
     def test_confirmed(self):
-        """What the source gives back last."""
+        """The allocation of the source, which it gives back last."""
         self.resize(self.server, self.rt_flavor('600/1000'))
         action = {'confirmResize': None}
         with self.as_source(self.server):
@@ -178,7 +178,7 @@ class LostMovesTest(kills.KillsTestBase, AuditTestBase):
         self.assert_runs(self.server, '600/1000')
 
     def test_deleted(self):
-        """What the migration of a deleted server holds is found, too."""
+        """The allocation of a deleted server's migration is found, too."""
         uuid = self.lose(self.target, '_finish_resize_helper')
         self._delete_server(self.server)
         self.assert_repaired((self.source, uuid, 'placement'))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users can get wrong, through the real API."""
+"""Mistakes that users can make, through the real API."""
 
 import io
 import json
@@ -205,7 +205,7 @@ class HintPolicyTestBase(PolicyMixin, base.RTServersTestBase):
 
 
 class HintPolicyTest(HintPolicyTestBase):
-    """Who may give hints is up to a rule in Nova's policy file."""
+    """A rule in Nova's policy file says who may give hints."""
 
     def assert_forbidden(self, hint):
         refusal = self.assertRaises(

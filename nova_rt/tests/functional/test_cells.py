@@ -33,7 +33,7 @@ class CellsTestBase(moves.MovesTestBase):
         )
 
     def _picture(self, server):
-        """What must not change: the server, Placement, claims, the cells."""
+        """Return what must not change: server, Placement, claims, cells."""
         instance = self.instance(server)
         in_cells = {}
         for name, cell in self.cell_mappings.items():
@@ -109,7 +109,7 @@ class CellsTest(CellsTestBase):
         self.assert_held(server, HERE)
 
     def test_resize_within_the_cell(self):
-        """Where there is room, it is used, and the other cell is not."""
+        """Room in the server's own cell is used, and the other cell is not."""
         self.flags(allow_resize_to_same_host=True)
         server = self.create(self.flavor, host=HERE)
         self.resize(server, self.larger)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conductor hears of nova-rt-compute, and that nothing waits for it."""
+"""Reports of nova-rt-compute to a conductor, for which nothing waits."""
 
 import threading
 import time

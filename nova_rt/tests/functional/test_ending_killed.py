@@ -145,7 +145,7 @@ class OtherHostTest(EndingTestBase):
             self.assert_confirmed(self.target)
 
     def test_confirmed_meanwhile(self):
-        """What was in the queue has ended it since the service looked."""
+        """A queued message has ended it since the service looked."""
         seen = self.instance(self.server)
         for attribute in ('flavor', 'migration_context'):
             seen.obj_load_attr(attribute)
@@ -166,7 +166,7 @@ class OtherHostTest(EndingTestBase):
             end.assert_called_once()
 
     def test_asked_twice(self):
-        """What was in the queue is done once."""
+        """A queued message is acted on once."""
         self.lose(REVERT, 'finish_revert_resize')
         instance, migration = (
             self.instance(self.server), self.migration(self.server),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a listener sees of a server's life."""
+"""The events that a listener sees of a server's life."""
 
 import errno
 import functools
@@ -338,7 +338,7 @@ class OneTruthTest(base.RTServersTestBase):
         self.assert_held(self.server)
 
     def test_cpu_that_goes_off_line(self):
-        """What cannot be repaired is stopped."""
+        """A container that cannot be repaired is stopped."""
         (cpu,) = self.record_of(self.server).cpus
         self.kernels['compute1'].take_off_line(cpu)
         seen = self.listen()

@@ -5,7 +5,7 @@ from nova_rt.tests.functional import base
 
 
 class LeftGroupsTest(base.RTServersTestBase):
-    """Where the kernel sums over the host, no second server fits beside."""
+    """Left groups if the kernel sums over the host: no server fits beside."""
 
     INTERFACE = 'v1-throttle'
 
@@ -83,7 +83,7 @@ class LeftGroupsTest(base.RTServersTestBase):
 
 
 class GuaranteeTest(base.RTServersTestBase):
-    """Where the kernel says what it has left, on each CPU."""
+    """A kernel that says what it has left, on each CPU."""
 
     def test_periodic_check(self):
         self.start_compute()

@@ -19,7 +19,7 @@ class LifecycleTest(base.RTServersTestBase):
         self.start_compute()
 
     def started(self, server):
-        """How often the container was started."""
+        """Count the starts of the container."""
         return self.containers.started.count(self.instance(server).name)
 
     def action(self, server, action, state):

@@ -157,7 +157,7 @@ class CleanTest(AuditTestBase):
         self.assert_clean()
 
     def test_hint(self):
-        """What a server asks for is what its hint says."""
+        """A server asks for what its hint says."""
         self.be_local()
         self.create(self.rt_flavor('600/1000'), '300/1000')
         self.create(self.rt_flavor('100/1000', vcpus=2, policy='fifo'))
@@ -278,7 +278,7 @@ class PlacementTest(AuditTestBase):
         self.allocate(holder, {**held, RC: total - self.used()})
 
     def test_no_room(self):
-        """What Placement refuses is left, and said."""
+        """An allocation that Placement refuses is left, and reported."""
         other = self.create(self.rt_flavor('100/1000'))
         held = self.resources(other['id'])[self.provider]
         self.allocate(other['id'], {**held, RC: 1})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users and administrators read of what went wrong, by default."""
+"""Messages about errors to users and administrators, by default."""
 
 import errno
 import json

@@ -60,7 +60,7 @@ class PhasesTest(moves.MovesTestBase):
             self.hook(name, original)
 
     def assert_phases(self, expected):
-        """What was held in each phase, and an audit did not change it."""
+        """Check what was held in each phase; an audit did not change it."""
         self.assertEqual(list(expected), [phase for phase, *_ in self.phases])
         for phase, _, after in self.phases:
             self.assertEqual(
@@ -114,7 +114,7 @@ class PhasesTest(moves.MovesTestBase):
         })  # fmt: skip
 
     def exported(self, host):
-        """What nova-rt-exporter finds in the domains of a host."""
+        """List the claims that nova-rt-exporter finds in a host's domains."""
         guests = self.computes[host].driver._host.list_guests(
             only_running=False
         )
@@ -225,7 +225,7 @@ class PhasesTest(moves.MovesTestBase):
         self.assert_runs(server, '600/1000')
 
     def test_history(self):
-        """What each host tells of a move."""
+        """The events that each host tells of a move."""
         seen = {host: self.listen(host) for host in moves.HOSTS}
 
         def told(host):

@@ -5,7 +5,7 @@ from nova_rt.tests.functional import base
 
 
 class OverCommitTest(base.RTServersTestBase):
-    """What does not fit ends in ERROR, with numbers, and leaves nothing."""
+    """Servers that do not fit: ERROR, with numbers, and nothing is left."""
 
     def setUp(self):
         super().setUp()

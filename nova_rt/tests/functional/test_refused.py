@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What real-time servers cannot do: refused, and they run on untouched."""
+"""Actions that real-time servers are refused: they run on untouched."""
 
 from nova_rt.tests.functional import base
 

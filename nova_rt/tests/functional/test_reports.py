@@ -75,7 +75,7 @@ class ReportsTest(base.RTServersTestBase):
         self.assert_nothing_left(of=[server])
 
     def test_others_take_what_is_left_of_everything(self):
-        """What runs goes on; there is nothing for new servers."""
+        """Running servers go on; there is nothing for new ones."""
         server = self.create(self.rt_flavor('500/1000'))
         self.kernel.run_deadline_tasks(900_000)
         self._run_periodics(raise_on_error=True)

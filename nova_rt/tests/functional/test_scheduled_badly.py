@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compute service does about decisions that others made badly."""
+"""Bad decisions of others, and the compute service's answer to them."""
 
 import fixtures
 from nova import exception as nova_exception

@@ -188,7 +188,7 @@ class OffloadTest(ShelveTestBase):
 
 
 class UnshelveTest(ShelveTestBase):
-    """Where it returns to, and what happens if it cannot."""
+    """The host that a server returns to, and what happens if it cannot."""
 
     def setUp(self):
         super().setUp()

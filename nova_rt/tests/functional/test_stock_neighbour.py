@@ -66,7 +66,7 @@ class StockNeighbourTest(moves.MovesTestBase):
         self.assertEqual({}, self.moving_keys(server))
 
     def test_resize_to_a_real_time_flavor_elsewhere(self):
-        """What Placement would keep off, were it asked, the source does."""
+        """The source refuses what Placement would keep off, were it asked."""
         self.stub_out(
             'nova_rt.virt.libvirt.servers.is_move_noted', lambda *args: False
         )

@@ -23,7 +23,7 @@ class RangesMixin:
         ]
 
     def range_of(self, server, hostname='compute1'):
-        """What its domain has, its mount has and was kept with it."""
+        """Return the first ID of its range; domain, mount and note agree."""
         maps = self.id_maps(server, hostname)
         first = int(maps[0][1]['target'])
         values = {'start': '0', 'target': str(first), 'count': '65536'}
@@ -35,7 +35,7 @@ class RangesMixin:
         return first
 
     def number(self, server, hostname='compute1'):
-        """Which range of the pool that is, from 0."""
+        """Return the number of its range in the pool, from 0."""
         pool = id_pool.IDPool.parse(base.base.CONF.nova_rt.id_pool)
         return pool.ranges.index(self.range_of(server, hostname))
 
@@ -214,7 +214,7 @@ class MovesTest(RangesMixin, moves.MovesTestBase):
 
 
 class StartWithoutTest(base.RTServersTestBase):
-    """What nova-rt-compute says of IDs that do not protect the host."""
+    """Errors of nova-rt-compute about IDs that do not protect the host."""
 
     def test_no_pool(self):
         self.flags_of_ours(id_pool='')

@@ -81,7 +81,7 @@ class OverlapTest(base.RTServersTestBase):
 
 
 class QuotaTest(base.RTServersTestBase):
-    """What the quota of cores counts, as the manual says."""
+    """The quota of cores counts what the manual says."""
 
     def setUp(self):
         super().setUp()

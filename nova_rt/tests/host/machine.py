@@ -306,7 +306,7 @@ class MachineTestCase(base.BaseTestCase):
 
 
 class MountHelperMixin:
-    """What the helper that mounts does to a container, in this process."""
+    """The work of the mount helper on a container, done in this process."""
 
     def setUp(self):
         super().setUp()

@@ -13,7 +13,7 @@ from nova_rt.tests.host import machine
 RUNTIME = 'cpu.rt_runtime_us'
 PERIOD = 'cpu.rt_period_us'
 
-#: What is done in a group that holds 40000/1000000 us.
+#: Operations in a group that holds 40000/1000000 us.
 SCENARIO = (
     # A new group has nothing, and nobody in it can be real-time.
     ('make', 'a'),

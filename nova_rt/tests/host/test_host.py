@@ -128,12 +128,12 @@ class HostTestCase(machine.MachineTestCase):
 
 
 class EveryMachine:
-    """What holds on every kernel."""
+    """Tests for every kernel."""
 
     #: A runtime that is none.
     NOTHING: int | None = 0
 
-    #: What a refusal says of what is held.
+    #: The part of a refusal that tells what is held.
     NUMBERS = ''
 
     def test_restart(self):
@@ -288,7 +288,7 @@ class EveryMachine:
         return found
 
     def _differs(self, pid, rec):
-        """What differs once the kernel holds the reservation."""
+        """Find what differs once the kernel holds the reservation."""
         self.host._backend.hold(
             self.host.capability, self.host._find(pid),
             rec.request.reservation, rec.cpus,
@@ -389,7 +389,7 @@ class BudgetedTest(EveryMachine, HostTestCase):
         self.assertEqual(os.SCHED_RR, os.sched_getscheduler(task))
 
     def test_policy_without_bandwidth(self):
-        """What the kernel answers if the order were another."""
+        """The kernel refuses a policy that is set before the bandwidth."""
         pid, group, _ = self._container('web')
         err = self.assertRaises(
             PermissionError,
@@ -427,7 +427,7 @@ class ReportingTest(EveryMachine, HostTestCase):
         return (group / 'cpu.rt.effective').read_text()
 
     def _reserved(self):
-        """What the kernel has reserved on CPU 0 in all, in ppm."""
+        """Read what the kernel has reserved on CPU 0 in all, in ppm."""
         return self._reader().read_cpu_reports()[0].reserved_ppm
 
     def test_start(self):

@@ -168,7 +168,7 @@ class MapOwnersTest(base.BaseTestCase):
         self.assertEqual(2, len(result['mounts']))
 
     def test_file_system_cannot(self):
-        """What was mounted is mounted still."""
+        """The mount that was there is there still."""
         self.assert_untouched('EINVAL', mount='ramfs')
 
     def test_no_range_of_the_pool(self):

@@ -49,7 +49,7 @@ def _record(text):
 
 
 class EveryMachine:
-    """What holds on every kernel."""
+    """Tests for every kernel."""
 
     def setUp(self):
         super().setUp()
@@ -94,7 +94,7 @@ class EveryMachine:
             time.sleep(0.01)
 
     def let_settle(self, seconds):
-        """How long a group must have existed."""
+        """Set how long a group must have existed."""
         self.useFixture(fixtures.MockPatchObject(left, 'SETTLED_S', seconds))
 
     def in_all(self, group):

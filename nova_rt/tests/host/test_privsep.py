@@ -27,7 +27,7 @@ def _held():
 
 
 class EveryMachine:
-    #: What gives a group 1 % of a CPU, 0.9 %, more than there is, nothing.
+    #: Texts that give a group 1 % of a CPU, 0.9 %, too much, and nothing.
     LITTLE, LESS, TOO_MUCH, NOTHING = '10000', '9000', '900000', '0'
 
     def setUp(self):
@@ -94,7 +94,7 @@ class EveryMachine:
             most = _held()
 
     def _count_helpers(self):
-        """How many helpers with this test's configuration there are."""
+        """Count the helpers with this test's configuration."""
         found = 0
         for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):

@@ -45,7 +45,7 @@ MOST = 40
 
 
 class EveryMachine:
-    """What holds on every kernel."""
+    """Tests for every kernel."""
 
     def setUp(self):
         super().setUp()

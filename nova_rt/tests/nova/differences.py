@@ -21,7 +21,7 @@ FILE = pathlib.Path(__file__).with_name('differences.toml')
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Why a test fails.
+    """The reason why a test fails.
 
     :ivar reason: for whoever maintains the list
     :ivar shows: regular expression that the output of the test matches

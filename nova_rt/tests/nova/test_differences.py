@@ -29,7 +29,7 @@ class Sample(testtools.TestCase):
 
 
 class ExpectTest(base.BaseTestCase):
-    """How a test of the list is reported."""
+    """The report of a test that is on the list."""
 
     def run_with(self, name, shows):
         """Run a sample that is listed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stestr finds: the tests of Nova's modules, on our classes."""
+"""The tests that stestr finds: those of Nova's modules, on our classes."""
 
 import unittest
 

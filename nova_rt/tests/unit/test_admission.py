@@ -229,7 +229,7 @@ def search(free, vcpus, ppm, numa):
 
 
 def count_fitting(free, vcpus, ppm, numa):
-    """How many servers of one size place() puts on a host."""
+    """Count the servers of one size that place() puts on a host."""
     for count in itertools.count():
         try:
             free = admission.place_many(free, vcpus, ppm, 1, numa)
@@ -238,7 +238,7 @@ def count_fitting(free, vcpus, ppm, numa):
 
 
 def most_fitting(cpus, nodes, vcpus):
-    """How many servers could be put there, whoever chooses.
+    """Count the servers that could be put there, whoever chooses.
 
     :param cpus: CPU -> how many servers it can take
     :param nodes: groups of CPUs; each server is to be in one of them

@@ -13,13 +13,13 @@ from oslotest import base
 import nova_rt
 
 ROOT = pathlib.Path(nova_rt.__file__).parent
-#: What tells the time of day, whatever it is imported as part of.
+#: Names that tell the time of day, whatever they are imported as part of.
 _WALL = {
     'time', 'time_ns', 'now', 'utcnow', 'today', 'utcnow_ts', 'is_older_than',
     'is_newer_than', 'is_soon',
 }  # fmt: skip
 _CLOCKS = {'time', 'datetime', 'date', 'timeutils'}
-#: What reports, reads reports, or counts the starts of a service.
+#: Modules that report, read reports, or count the starts of a service.
 _REPORTING = {
     'compute/backlog.py', 'compute/epoch.py', 'compute/reports.py',
     'conductor/manager.py', 'conductor/metrics.py',
@@ -27,7 +27,7 @@ _REPORTING = {
 #: Control groups have no other clock. Where it jumps, a group without tasks
 #: stays longer, or the process in its name alone says that it is in use.
 _AGES = {'privsep/kernel.py'}
-#: What is left of servers that are deleted: there is nothing to lose.
+#: Modules about remnants of deleted servers: there is nothing to lose.
 _DELETED = {'compute/remnants.py'}
 _APART = ('cmd/', 'db/', 'tests/')
 

@@ -90,7 +90,7 @@ class CrowdTests:
         )
 
     def test_reports_of_many_hosts(self):
-        """Whose servers are new to all: each gets one number."""
+        """Servers that are new to all hosts: each gets one number."""
         uuids = [make_uuid(number) for number in range(40)]
 
         def report(number):
@@ -215,7 +215,7 @@ class FaultTests:
         self.assertEqual(1, self.log.output.count('takes no reports'))
 
     def _recover(self):
-        """What the compute does a minute later; nothing is lost."""
+        """Report as the compute does a minute later; nothing is lost."""
         deadline = time.monotonic() + 60
         while self.manager.get_position({}, 'one', 1) is None:
             self.assertLess(time.monotonic(), deadline)

@@ -25,7 +25,7 @@ FLAVORS = {
     'triple': ('200/1000', 200_000, 3),
     'plain': (None, 0, 1),
 }
-#: Where a server's records are: what it runs with, and the other of a move.
+#: Keys of a server's records: what it runs with, and the other of a move.
 _RECORDS = (record.KEY, f'{record.KEY}_new', f'{record.KEY}_old')
 _NONE = (None, 'plain')
 IMAGE = '70a599e0-31e7-49b7-b260-868f441e862b'

@@ -156,7 +156,7 @@ class Machine(stateful.RuleBasedStateMachine):
         self.cloud.check_empty()
 
     def instead(self):
-        """What is done where nothing is as an operation wants it."""
+        """Do something else where nothing is as an operation wants it."""
         if flavors(self):
             self.create(flavor='small')
         else:
@@ -216,7 +216,7 @@ class Machine(stateful.RuleBasedStateMachine):
         return seen['status']
 
     def make(self, name, flavor):
-        """What a server is with a flavor.
+        """Make the model of a server with a flavor.
 
         A hint counts for the flavor that it was given with.
         """

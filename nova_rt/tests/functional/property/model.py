@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cloud must hold: the arithmetic of the promise, and nothing else.
+"""The model of a cloud: the arithmetic of the promise, and nothing else.
 
 It shares no code with what it judges. Which host and which CPUs a server gets
 is for nova_rt to choose; the model learns them, and refuses what does not fit.
@@ -43,13 +43,13 @@ class Server:
 
     @property
     def holds(self):
-        """What it must hold, the reservation that it runs with first."""
+        """All that it must hold, the reservation that it runs with first."""
         found = self, self.before
         return [each.hold for each in found if each and each.hold]
 
     @property
     def hosts(self):
-        """Where something is of it."""
+        """The hosts that have something of it."""
         return {each.host for each in (self, self.before) if each}
 
     @property

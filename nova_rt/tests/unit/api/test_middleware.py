@@ -67,7 +67,7 @@ class MiddlewareTestCase(test.TestCase):
         ).create()
 
     def _nova(self, environ, start_response):
-        """What stands behind the middleware: notes the body, answers 202."""
+        """Stand behind the middleware: note the body, answer 202."""
         self.passed.append(webob.Request(environ).body)
         return webob.Response(status=202)(environ, start_response)
 
@@ -128,7 +128,7 @@ class HintsTest(MiddlewareTestCase):
         self.assertPasses(self._create({'rt_reservation': ['1000/2000']}))
 
     def test_body_is_passed_on_with_the_flavor(self):
-        """What the hint was given with is noted; the rest is the same."""
+        """The flavor that came with the hint is noted; the rest is kept."""
         body = (
             b'{"server": {"flavorRef":"rt" , "name": "\xc3\xa9"},'
             b' "os:scheduler_hints": {"rt_reservation": "1000/2000"}}'

@@ -70,7 +70,7 @@ class RoutingTest(test.TestCase):
         self.nova = routes.APIRouterV21()
 
     def _novas(self, request):
-        """What Nova would do: the match, and our name of the action."""
+        """Return what Nova would do: the match, and our name of the action."""
         self.nova._router.app = lambda environ, start_response: None
         self.nova._router(request.environ, None)
         match = dict(request.environ['wsgiorg.routing_args'][1])

@@ -47,7 +47,7 @@ class Silence:
 
 
 class ReporterTest(test_base.BaseTestCase):
-    """What is sent when, without a bus."""
+    """The messages of a reporter, and when they are sent, without a bus."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What we extend of Nova is still there: the first test to fail when it moves.
+"""The parts of Nova that we extend: the first tests to fail if they move.
 
 Nova's own guard looks at public methods; half of ours are private.
 """
@@ -57,7 +57,7 @@ class DriverSignatureTest(test.SubclassSignatureTestCase):
 
 
 class ExtensionsTest(base.BaseTestCase):
-    """What ``nova-rt-status upgrade check`` compares is all that there is."""
+    """The list that ``nova-rt-status upgrade check`` compares is complete."""
 
     def test_fits(self):
         self.assertEqual([], nova_fit.find_misfits())
@@ -120,7 +120,7 @@ class ExtensionsTest(base.BaseTestCase):
 
 
 class NovaInternalsTest(base.BaseTestCase):
-    """What Nova does around our steps."""
+    """Nova's own steps around ours."""
 
     def test_tracker_claims_under_the_lock(self):
         """The step we extend is inside instance_claim(), before it saves."""
@@ -152,7 +152,7 @@ class NovaInternalsTest(base.BaseTestCase):
         )  # fmt: skip
 
     def test_reason_of_a_failed_build_is_its_context(self):
-        """What failed is being handled when Nova raises its own error."""
+        """Nova raises its own error while it handles what failed."""
         for module, error in (
             (nova_manager, 'RescheduledException'),
             (nova_scheduler, 'NoValidHost'),

@@ -32,7 +32,7 @@ READERS = (
     (EVENTS, messages.read_events),
     (SAMPLES, messages.read_samples),
 )
-#: What stands where something else should.
+#: Values that stand where something else should.
 BAD = (
     None, True, -1, 2**63, 10**30, 1.5, '', 'x' * 70_000, "' OR 1=1 --", '\0',
     '\ud800', 'é', [], [[]], [1] * 5, {}, {'': None}, {'a': {}},

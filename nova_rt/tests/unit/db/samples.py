@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of samples have in common."""
+"""Common code of the tests of samples."""
 
 import sqlalchemy as sa
 

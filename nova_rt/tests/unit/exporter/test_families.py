@@ -102,7 +102,7 @@ class FamiliesTest(base.BaseTestCase):
         self.assertEqual(1, found['nova_rt_server_drifted', self.one.name])
 
     def test_nothing_is_told_that_is_not_known(self):
-        """What could not be read is absent, not 0."""
+        """A value that could not be read is absent, not 0."""
         self.host.libvirt.alive = False
         self.host.reader._domains._connect = self._refuse
         self.host.counters.unlink()

@@ -123,7 +123,7 @@ class ReadingTest(base.BaseTestCase):
         self.assertNotIn(domain.name, found.states)
 
     def test_a_broken_record(self):
-        """What is free is unknown then; what it uses is not."""
+        """The free bandwidth is unknown then; the server's usage is not."""
         host = self.host()
         domain = host.add_server(10_000, 100_000, (1,))
         domain.text = 'v=9'

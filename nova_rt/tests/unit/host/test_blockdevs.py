@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which device shows a disk, by files like the kernel's."""
+"""The device that shows a disk, by files like the kernel's."""
 
 import pathlib
 

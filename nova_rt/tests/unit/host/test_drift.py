@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of containers that others change, on every interface."""
+"""The fate of containers that others change, on every interface."""
 
 import errno
 import os
@@ -277,7 +277,7 @@ class BudgetedTest(EveryInterface, DriftTestCase):
             self.assertIn(f'cpuset:/machine/{self.group.name}\n', text)
 
     def test_cpuset_of_another_service(self):
-        """What is not below the partition is not written to."""
+        """A group that is not below the partition is not written to."""
         self._start(1)
         path = self.kernel.files.proc / str(PID) / 'cgroup'
         path.write_text(path.read_text().replace(

@@ -29,7 +29,7 @@ def _record(text='600/1000', cpus=(1,), policy=TaskPolicy.RR, priority=5):
 
 class HostTestCase(base.BaseTestCase):
     INTERFACE = 'v1-throttle'
-    #: What the kernel answers to more than there is.
+    #: The kernel's answer to more than there is.
     FULL = errno.EINVAL
 
     def setUp(self):
@@ -77,7 +77,7 @@ class HostTestCase(base.BaseTestCase):
 
 
 class EveryInterface:
-    """What a host does whatever the kernel."""
+    """The behaviour of a host, whatever the kernel."""
 
     def test_apply(self):
         rec = self._start(_record(cpus=(1, 3)))
@@ -92,7 +92,7 @@ class EveryInterface:
         self.assertEqual((0, 0), self.kernel.policy_of(PID))
 
     def test_nodes(self):
-        """What is free, and chosen, by nodes; v1 has room for one only."""
+        """Free and chosen CPUs, by nodes; v1 has room for one server only."""
         self.kernel = self.useFixture(
             kernel.make(self.INTERFACE, nodes=[(0, 2), (1, 3)])
         )

@@ -110,7 +110,7 @@ class ReadPoolTest(base.BaseTestCase):
 
 
 class HelperTest(base.BaseTestCase):
-    """What the privileged helper is asked for."""
+    """Requests to the privileged helper."""
 
     def setUp(self):
         super().setUp()

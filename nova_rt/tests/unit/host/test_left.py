@@ -20,7 +20,7 @@ def _record(text, cpus=(0,)):
 
 
 class EveryKernel:
-    """What holds on every kernel."""
+    """Tests for every kernel."""
 
     KERNEL: str
 
@@ -168,7 +168,7 @@ class EveryKernel:
         self.assertEqual([], self.reclaim())
 
     def test_no_helper(self):
-        """What is wrong is said of each group."""
+        """The error is reported for each group."""
         self.leave(7)
 
         def fail(path):

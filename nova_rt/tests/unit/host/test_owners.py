@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts show the files of a container with the right owners."""
+"""The hosts that show the files of a container with the right owners."""
 
 from oslotest import base
 

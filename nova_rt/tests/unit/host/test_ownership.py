@@ -12,7 +12,7 @@ from nova_rt.host.files import Files
 
 
 class DelegationTest(base.BaseTestCase):
-    """What libvirt would give to the root of a container."""
+    """The groups that libvirt would give to the root of a container."""
 
     def setUp(self):
         super().setUp()

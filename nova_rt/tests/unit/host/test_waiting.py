@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits for the kernel, and how often it is read: by a fake clock."""
+"""Waits for the kernel, and how often it is read: by a fake clock."""
 
 import fixtures
 from oslotest import base

@@ -23,7 +23,7 @@ def full_with_old_deadline(server, now):
 
 
 def old_with_new_deadline(server, now):
-    """What is left of the budget, for a whole period."""
+    """The rest of the old budget, for a whole period."""
     if server.deadline <= now:
         server.budget = server.runtime
     server.deadline = now + server.period

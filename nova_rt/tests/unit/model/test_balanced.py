@@ -61,7 +61,7 @@ class BalancedTest(base.BaseTestCase):
         runs.check(self, group, rate, bandwidth, times)
 
     def test_taking_turns_is_better(self):
-        """What the class says of balancers that do not throw dice."""
+        """Balancers that do not throw dice are better, as the class says."""
         rng = runs.rng(9)
         rate, count = 2000, runs.COUNT
         arrivals = simulation.poisson_ns(rate, count, rng)

@@ -90,7 +90,7 @@ class SolveTest(base.BaseTestCase):
         self.assertEqual(8 * 900_000, self.solve(servers, hosts(2, 4)))
 
     def test_single_ppm(self):
-        """What does not fit by one ppm."""
+        """Servers that do not fit by one ppm."""
         servers = [server('a', 475), server('b', 475)]
         self.assertEqual(950_000, self.solve(servers, hosts(1, 1)))
         self.assertEqual(475_000, self.solve(servers, hosts(1, 1, 949_999)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program pays for the model."""
+"""The price that a program pays for the model."""
 
 import subprocess
 import sys

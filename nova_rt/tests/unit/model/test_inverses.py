@@ -83,7 +83,7 @@ class InverseTest(base.BaseTestCase):
 
 @ddt.ddt
 class AnswersTest(base.BaseTestCase):
-    """What comes back keeps its promise, on the safe side."""
+    """Answers keep their promise, on the safe side."""
 
     @ddt.data(*MODELS)
     def test_kept(self, name):

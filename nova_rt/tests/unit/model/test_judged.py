@@ -88,7 +88,7 @@ class JudgedTest(base.BaseTestCase):
         )
 
     def test_neighbours_of_each_cpu_take_their_time(self):
-        """What one CPU can do is too long on a thousand of them."""
+        """Work that one CPU can do takes too long on a thousand of them."""
         come = simulation.constant_ns(5, 1000).cumsum()
         works = simulation.constant_ns(1e-3, 1000)
         beside = judged.Place(neighbours=(Reservation(100, 1000),))

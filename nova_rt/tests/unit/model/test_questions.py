@@ -44,7 +44,7 @@ class QuestionsTest(base.BaseTestCase):
         strategies.sampled_from([0.5, 0.9, 0.99, 0.9999]),
     )
     def test_back_from_a_reservation(self, model, rate, deadline, fraction):
-        """What was sized bears the rate, in time, for so many."""
+        """A reservation as sized bears the rate, in time, for so many."""
         try:
             found = sizing.size(model, rate, deadline, fraction).reservation
         except exception.Unreachable:

@@ -15,7 +15,7 @@ from nova_rt.tests.unit.model import runs
 
 
 def tick_by_tick(arrivals, works, serves):
-    """When requests are done, in a loop over instants, as slow as clear."""
+    """Find when requests are done, in a loop over instants: slow but clear."""
     left = list(works)
     done = []
     now = 0
@@ -106,7 +106,7 @@ def slow_many(arrivals, works, servers):
 
 
 def slow_link(arrivals, sizes, bucket):
-    """When requests have left a token bucket, one part after the other."""
+    """Find when requests leave a token bucket, one part after the other."""
     tokens, now = bucket, 0
     queue, done = list(zip(arrivals, sizes, strict=True)), []
     while queue:

@@ -178,7 +178,7 @@ class ExpectTest(base.BaseTestCase):
               (1400, 2000, 0.5))  # fmt: skip
     @ddt.unpack
     def test_shift(self, runtime, period, load):
-        """What the place in the period does, on the CBS itself."""
+        """The effect of the place in the period, on the CBS itself."""
         reservation = Reservation(runtime, period)
         rate, count = 500, 400_000
         queue = SingleQueue(load * runtime / period / rate)

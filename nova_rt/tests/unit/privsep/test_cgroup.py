@@ -59,7 +59,7 @@ class ContextTest(base.BaseTestCase):
         )  # fmt: skip
 
     def test_every_function_of_the_guard(self):
-        """What is an entry point, and nothing else is."""
+        """The guard's functions are the entry points, and nothing else is."""
         self.assertEqual(
             {*FUNCTIONS},
             {name for name in vars(cgroup.Guard) if name[0] != '_'},

@@ -95,7 +95,7 @@ class Tree(test_cgroup.Tree):
 
 
 class EveryTree:
-    """What holds on cgroup v1 and v2."""
+    """Tests for cgroup v1 and v2."""
 
     def setUp(self):
         super().setUp()
@@ -280,7 +280,7 @@ class EveryTree:
         self.assertTrue(self.other.is_dir())
 
     def test_group_that_is_moved(self):
-        """What is above it then is none of ours."""
+        """The directory above it then is none of ours."""
         inner = self.make('a')
         self.make('a', 'b')
         decoy = self.top / 'a'

@@ -23,7 +23,7 @@ class Tree(test_left.Tree):
     """A group of cgroup v1 that was just made has its files."""
 
     ages: dict[str, float] = {}
-    #: What the kernel keeps instead of what is written.
+    #: The text that the kernel keeps instead of what is written.
     keeps = None
 
     def make_group(self, directory, name):

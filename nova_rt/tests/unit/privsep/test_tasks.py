@@ -344,7 +344,7 @@ class WriteAsideTest(TasksTestCase):
         self.before = dict(self.kernel.policies)
         #: Answers of the kernel, the first one first; then it accepts.
         self.answers = []
-        #: What the policies were at each write.
+        #: The policies at each write.
         self.seen = []
         write = self.kernel.write
 

@@ -76,7 +76,7 @@ class ManagerTestCase(cloud.CloudTestCase):
         error = wrapped.exc_info[1]
         self.assertIsInstance(error, nova_exception.NoValidHost)
         self.assertLessEqual(len(error.format_message()), 255)
-        #: What reaches the conductor, and there the details of the fault.
+        #: The error as the conductor gets it, with the details of the fault.
         self.sent = exceptions.serialize_remote_exception(wrapped.exc_info)
         return error.format_message()
 
@@ -390,7 +390,7 @@ class UnexplainedTest(ManagerTestCase):
 
 
 class ModestTest(ManagerTestCase):
-    """What any user may read of a refusal."""
+    """The part of a refusal that any user may read."""
 
     DETAILS = 'modest'
 

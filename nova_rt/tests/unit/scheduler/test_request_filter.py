@@ -39,7 +39,7 @@ class RequestFilterTest(base.BaseTestCase):
         )
 
     def _query(self, spec):
-        """What Nova asks of Placement for a spec: resources and traits."""
+        """Return the resources and traits that Nova asks of Placement."""
         request = utils.ResourceRequest.from_request_spec(spec)
         return request.merged_resources(), request.all_required_traits
 

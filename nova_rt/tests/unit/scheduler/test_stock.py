@@ -55,7 +55,7 @@ class StockSchedulerTest(cloud.HostsTestCase):
         return selection.service_host
 
     def test_bare_flavor_runs_plain(self):
-        """Why the upgrade check looks for such flavors."""
+        """The reason why the upgrade check looks for such flavors."""
         self.assertEqual('stock', self.select({'rt:reservation': '1/1000'}))
 
     def test_flavor_with_what_it_asks_for(self):

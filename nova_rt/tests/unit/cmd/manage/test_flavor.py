@@ -83,7 +83,7 @@ class SpecsTest(base.BaseTestCase):
                     self.assert_judged_good(specs, vcpus)
 
     def test_existing(self):
-        """What it had of ours is replaced, and what is surplus removed."""
+        """Its specs of ours are replaced, and those in surplus removed."""
         had = {
             'hw:cpu_realtime': 'no',
             'rt:reservation': '1/2000',

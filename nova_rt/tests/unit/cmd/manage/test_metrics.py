@@ -156,7 +156,7 @@ class ExportTest(database.DatabaseTestCase):
         )  # fmt: skip
 
     def test_broken_off(self):
-        """What was there stays; no half of a file looks like a whole one."""
+        """The old file stays; no half of a file looks like a whole one."""
         path = pathlib.Path(self.directory, 'out.csv')
         path.write_text('before')
 

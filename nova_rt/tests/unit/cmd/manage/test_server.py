@@ -49,7 +49,7 @@ class ListTest(database.DatabaseTestCase):
 
 
 class NoDatabaseTest(database.DatabaseTestCase):
-    """What is wrong before any database is asked."""
+    """Errors that are found before any database is asked."""
 
     def test_url(self):
         for url in ('nonsense', 'mysql//u:secret@h/x'):
@@ -142,7 +142,7 @@ class HistoryTest(database.DatabaseTestCase):
         self.assertEqual(3, len(rows))
 
     def test_hostile_details(self):
-        """What a compute service reports may quote a container."""
+        """A report of a compute service may quote a container."""
         self.report()
         self.happen(1, 'drifted', details='a\x1b]0;b\x07\nc\u202ed\x9be')
         for form in ('table', 'csv', 'value', 'json', 'yaml'):

@@ -42,7 +42,7 @@ class TestCase(base.BaseTestCase):
         )  # fmt: skip
 
     def ask(self, line, *words):
-        """What it answers, for programs."""
+        """Ask, and return the answer as programs get it."""
         result = self.run_it(line, *words, '-f', 'json')
         self.assertEqual((0, ''), (result.code, result.err))
         return result.data

@@ -38,7 +38,7 @@ class AskTest(base.TestCase):
         self.assertIsNone(said['Caution'])
 
     def test_each_from_the_others(self):
-        """What one command says holds in the others."""
+        """The answer of one command holds in the others."""
         for more in (
             '',
             '--distribution constant',
@@ -181,7 +181,7 @@ class AskTest(base.TestCase):
                 self.assertEqual(keys, list(self.ask(f'{command} {other}')))
 
     def test_period(self):
-        """Why it was chosen."""
+        """The answer says why a period was chosen."""
         line = f'reservation --rate 500/s {SERVICE} {GOAL}'
         for text, more in (
             ('1.3 ms needs the least', ''),

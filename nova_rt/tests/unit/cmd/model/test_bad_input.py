@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-rt-model refuses: one line, exit code 2."""
+"""Refusals of nova-rt-model: one line, exit code 2."""
 
 import hypothesis
 from hypothesis import strategies

@@ -23,7 +23,7 @@ GOOD = {
     'requests': {'150'},
     'seed': {'150'},
 }
-#: Where they go has nothing to do with the model.
+#: Options of the output: their values have nothing to do with the model.
 OTHERS = {'column', 'variable', 'prefix', 'max-width', 'format'}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a refusal names can be had: each number is typed back as printed."""
+"""The numbers in a refusal can be had: each is typed back as printed."""
 
 import re
 

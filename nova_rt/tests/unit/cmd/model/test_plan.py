@@ -59,7 +59,7 @@ class PlanTest(base.TestCase):
         self.assertEqual(sized['Reservation'], web)
 
     def test_places_are_those_of_the_hosts(self):
-        """Who creates the servers in turn gets these CPUs."""
+        """Servers that are created in turn get these CPUs."""
         data = 'hosts: [{name: h, count: 3, cpus: "2-5"}]\n' + services(
             'name: a, reservation: 600/1000, count: 5',
             'name: b, reservation: 300/1000, vcpus: 3, count: 4',
@@ -242,7 +242,7 @@ class PlanTest(base.TestCase):
         self.assert_refused('longer than', 'plan /dev/zero')
 
     def test_a_thousand_services(self):
-        """What it does, not how long it takes."""
+        """The result for a thousand services, not the time that it takes."""
         lines = [
             f'name: s{number}, reservation: {100 + number % 700}/1000'
             for number in range(1000)

@@ -87,7 +87,7 @@ class RTBandwidthFilterTest(base.BaseTestCase):
         self.assertTrue(self._passes(host, specs, vcpus=2))
 
     def _count_passed(self, placement):
-        """How many servers of two CPUs one request can have there."""
+        """Count the servers of two CPUs that one request can have there."""
         host = objects.host_state(
             str(placement), {0: 1_200_000, 1: 600_000, 2: 600_000},
             rt_placement=placement,

@@ -31,7 +31,7 @@ from nova_rt.virt.libvirt import (
     user_namespaces,
 )
 
-#: What flavors count root disks in: small ones will do.
+#: The unit that flavors count root disks in: small ones will do.
 _GIB = 32 << 20
 _HERE, _THERE = '192.0.2.1', '192.0.2.2'
 _VOLUME = {
@@ -222,7 +222,7 @@ class Machine(test.NoDBTestCase):
         return info
 
     def files(self):
-        """What is there, in the shared directories apart."""
+        """List the files that are there, except in the shared directories."""
         return sorted(
             str(path.relative_to(self.instances))
             for path in self.instances.rglob('*')
@@ -233,7 +233,7 @@ class Machine(test.NoDBTestCase):
 
 
 class Remote:
-    """What Nova does to the other machine by SSH."""
+    """The other machine, as Nova reaches it by SSH."""
 
     def __init__(self, this):
         self.this = this
@@ -476,7 +476,7 @@ class Qcow2Test(Machine):
 
 
 class DescribeTest(Machine):
-    """What the rest of Nova reads of disks."""
+    """The information on disks that the rest of Nova reads."""
 
     def info(self, volumes=None):
         config = self.get_guest(self.instance).get_config()
@@ -554,7 +554,7 @@ class DescribeTest(Machine):
 
 
 class DevicesTest(Machine):
-    """What is attached and mounted, and only that of this server."""
+    """The devices that are attached and mounted, of this server alone."""
 
     def setUp(self):
         super().setUp()
@@ -611,7 +611,7 @@ class DevicesTest(Machine):
         self.assertEqual(['/dev/nbd4'], self.detached)
 
     def test_nova_would_detach_it(self):
-        """What these tests are for."""
+        """Nova would detach it: the reason for these tests."""
         self.shown = {'/dev/loop3': '/instances/other/disk'}
         self.note('/dev/loop3')
         nova_driver.LibvirtDriver._teardown_container(

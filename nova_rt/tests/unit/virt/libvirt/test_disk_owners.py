@@ -43,7 +43,7 @@ class OwnersTest(base.BaseTestCase):
         self.assert_refused()
 
     def test_under_an_earlier_release(self):
-        """Which mapped what the operator wrote."""
+        """An earlier release mapped what the operator wrote."""
         for text, refused in (
             ('0-65535;0-65535', False),
             ('0-999;0-999', False),

@@ -49,7 +49,7 @@ def error(code):
 
 
 class Hypervisor:
-    """What list_guests() of Nova's Host is asked."""
+    """A fake of Nova's Host, which answers list_guests()."""
 
     def __init__(self):
         self.domains = {}

@@ -153,7 +153,7 @@ class LeftGroupsTest(LeftTestCase):
 
 
 class RunningContainersTest(LeftTestCase):
-    """What the driver and the manager call."""
+    """The methods that the driver and the manager call."""
 
     def setUp(self):
         super().setUp()

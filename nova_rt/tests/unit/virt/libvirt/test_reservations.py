@@ -15,7 +15,7 @@ RECORD = base.RECORD
 
 
 class ClaimsTest(base.TestBase):
-    """What servers hold of the host's bandwidth."""
+    """The claims of servers on the host's bandwidth."""
 
     def setUp(self):
         super().setUp()
@@ -72,7 +72,7 @@ class ClaimsTest(base.TestBase):
         )
 
     def test_before_the_first_audit(self):
-        """What is held is unknown then: nothing is given or given up."""
+        """The held bandwidth is unknown then: none is given or given up."""
         rec = record.Record(Request(Reservation(600, 1000), 1), (1,))
         self.server('here', rec)
         fresh = reservations.Reservations(self.host)
@@ -177,7 +177,7 @@ class ClaimsTest(base.TestBase):
         )
 
     def test_server_that_comes(self):
-        """What is held for it is not what a container must have here."""
+        """The record held for it is not what a container must have here."""
         rec = self.reservations.claim_beside('a', self.asked)
         self.assertIsNone(self.reservations.get_record('a'))
         self.assertEqual({'a': (rec.claim,)}, self.reservations.claims())

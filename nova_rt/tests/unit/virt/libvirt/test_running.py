@@ -108,7 +108,7 @@ class Hypervisor:
 
 
 class RunningContainersTest(base.TestBase):
-    """What runs holds what its server's record says."""
+    """Running containers hold what their servers' records say."""
 
     def setUp(self):
         super().setUp()
@@ -376,7 +376,7 @@ class RunningContainersTest(base.TestBase):
         self.assertEqual(0, self.repairs())
 
     def test_refused_once(self):
-        """What was refused before it was well again does not count."""
+        """Refusals before it was well again do not count."""
         guest = self.start('a', 100)
         for _ in range(3):
             self.kernel.refuse(errno.EBUSY)

@@ -72,7 +72,7 @@ class CleanTest(CompareTestBase):
         self.assert_clean(GOOD)
 
     def test_sources_that_are_not_there(self):
-        """What cannot be known from here differs from nothing."""
+        """Sources that cannot be read from here differ from nothing."""
         for fields in itertools.product(
             ({}, {'containers': None}),
             ({}, {'rows': None}),

@@ -69,7 +69,7 @@ class LostTest(base.BaseTestCase):
         self.assertTrue(instances.is_lost_to('b', [unclaimed]))
 
     def test_dead_host(self):
-        """What was evacuated from there still runs there, for all we know."""
+        """A server evacuated from there still runs there, for all we know."""
         evacuated = move(
             server(), migration_type=fields.MigrationType.EVACUATION,
             source_compute='b', dest_compute='a', status='done',
