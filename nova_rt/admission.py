@@ -31,7 +31,7 @@ class Scope(enum.StrEnum):
 
 
 class Placement(enum.StrEnum):
-    """Which CPUs a server gets of those that have enough left."""
+    """Choice of a server's CPUs among those that have enough left."""
 
     #: The emptiest: each server keeps the most slack beside it.
     WORST_FIT = 'worst_fit'
@@ -43,7 +43,7 @@ class Placement(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Capacity:
-    """What a host can promise, and how CPUs are chosen on it.
+    """The bandwidth that a host can promise, and its choice of CPUs.
 
     :ivar cpus: CPU number -> ppm that can be promised on it
     :ivar host_ppm: ppm that can be promised in all; None where the kernel
@@ -83,7 +83,7 @@ class Capacity:
         )
 
     def free(self, claims: 'Iterable[Claim]') -> 'Capacity':
-        """What is left beside these claims; never below 0.
+        """Return what is left beside these claims; never below 0.
 
         A claim on a CPU that is not offered (any more) counts towards the
         host's sum only: it holds bandwidth, though none that we can offer.

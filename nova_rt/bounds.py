@@ -17,7 +17,7 @@ from nova_rt.reservation import Reservation
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """What the options of group ``nova_rt`` allow.
+    """Limits that the options of group ``nova_rt`` set.
 
     :ivar hints: how far a hint may depart from its flavor
     :ivar min_period_us: shortest period, microseconds
@@ -60,7 +60,7 @@ class Bounds:
         vcpus: int,
         hints: Mapping[str, object] | None = None,
     ) -> Request | None:
-        """What a flavor and its hints ask for, if it is allowed.
+        """Read what a flavor and its hints ask for, and check it.
 
         :param specs: the flavor's extra specs
         :param vcpus: the flavor's number of CPUs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many events a compute service has had, as text in a file.
+"""The event counts of a compute service, as text in a file.
 
 nova-rt-compute writes it, nova-rt-exporter reads it.
 """
@@ -22,7 +22,7 @@ ACTIONS = tuple(action.value for action in events.Action)
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """How often each thing has happened, since ever.
+    """Event counts, kept across restarts.
 
     :ivar by_kind: name of a type of event -> number
     :ivar by_action: what was refused -> number

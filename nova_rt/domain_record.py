@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a libvirt domain carries the record of its reservation.
+"""The place of a reservation's record in a libvirt domain.
 
 For those who write it with Nova (:mod:`nova_rt.virt.libvirt.metadata`) and
 those who read it without.

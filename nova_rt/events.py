@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to reservations, as typed events that others can listen to.
+"""Typed events of reservations, to which others can listen.
 
 Every event goes through the one :class:`Seam` of a compute service. A new
 consumer (a metric, a report, a notification) subscribes there; the code that
@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Action(enum.StrEnum):
-    """What can be refused to a server."""
+    """An action that a server can be refused."""
 
     REQUEST = 'request'
     CLAIM = 'claim'
@@ -52,7 +52,7 @@ class Event:
 
     @property
     def held(self) -> Record | None:
-        """What the event says of the server's record, if anything."""
+        """The server's record according to the event, if it says one."""
         return None
 
     @property
@@ -74,7 +74,7 @@ class _WithRecord(Event):
 
     @property
     def held(self) -> Record | None:
-        """What the event says of the server's record."""
+        """The server's record according to the event."""
         return self.record
 
 
@@ -129,7 +129,7 @@ class _WithDifference(_WithRecord):
 
     @property
     def details(self) -> str:
-        """What the kernel held instead."""
+        """The difference: what the kernel held instead."""
         return self.difference
 
 
@@ -191,7 +191,7 @@ class Stopped(Event):
 
     @property
     def details(self) -> str:
-        """Why it was stopped."""
+        """The reason for the stop."""
         return self.reason
 
 
@@ -210,7 +210,7 @@ class Unverified(Event):
 
     @property
     def details(self) -> str:
-        """What went wrong."""
+        """The reason: what went wrong."""
         return self.reason
 
     @property
@@ -241,7 +241,7 @@ class Refused(Event):
 
     @property
     def details(self) -> str:
-        """Why it was refused."""
+        """The reason for the refusal."""
         return self.reason
 
 

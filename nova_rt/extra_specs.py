@@ -29,7 +29,7 @@ TRAIT_LIMIT = 'CUSTOM_RT_LIMIT'
 
 
 class Enforcement(enum.StrEnum):
-    """What a kernel does for a reservation; what a flavor insists on."""
+    """The way a kernel enforces reservations; a flavor insists on one."""
 
     #: The runtime is there in every period, whatever else runs.
     GUARANTEE = 'guarantee'

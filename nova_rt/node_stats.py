@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compute node publishes about its free bandwidth, as text.
+"""The free bandwidth of a compute node, published as text.
 
 nova-rt-compute writes it into the statistics of the compute node, whose
 values are strings; nova-scheduler reads it. Every request of the cloud reads
@@ -23,7 +23,7 @@ HOST_FREE = 'rt_host_free'
 #: ``{"0":"0-3","1":"7"}``; only where they are on several nodes.
 NODES = 'rt_nodes'
 
-#: How the compute service chooses CPUs; only where it is not worst fit.
+#: The compute service's choice of CPUs; only where it is not worst fit.
 PLACEMENT = 'rt_placement'
 
 #: All of these. A key that is missing means what a compute service means that
@@ -55,7 +55,7 @@ def render(free: admission.Capacity) -> dict[str, str]:
 
 
 def parse(stats: Mapping[str, str | None]) -> admission.Capacity | None:
-    """What :func:`render` wrote.
+    """Read what :func:`render` wrote.
 
     :returns: None where nothing is published
     :raises ValueError: if it is anything else

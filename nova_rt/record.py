@@ -94,7 +94,7 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True)
 class Record(Slot):
-    """What a server holds on a host: a slot, sometimes another one.
+    """The slots of a server on a host: one, sometimes two.
 
     Its own request and CPUs are in force: the container has them whenever it
     runs.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server asks for: its flavor and its hints, read into one value.
+"""The request of a server: its flavor and its hints, read into one value.
 
 nova-api, nova-scheduler and nova-compute read them through this module, so
 that all three understand a flavor in the same way.
@@ -47,7 +47,7 @@ def choose_hints(
 
 
 class HintRule(enum.StrEnum):
-    """How far a hint may depart from its flavor."""
+    """The extent to which a hint may depart from its flavor."""
 
     DENY = 'deny'
     LOWER = 'lower'

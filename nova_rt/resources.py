@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a real-time server asks of Placement, spelt as extra specs.
+"""The demand of a real-time server on Placement, spelt as extra specs.
 
 The request filter asks for it whatever the flavor says. A flavor that carries
 it by itself asks for the same where that filter is missing, and a compute
@@ -42,7 +42,7 @@ _OWN_CPUS = {'dedicated', 'mixed'}
 
 
 def ask(request: Request) -> dict[str, str]:
-    """What a flavor with this request should carry beside its ``rt:`` keys.
+    """Return what a flavor should carry for this request, beside ``rt:`` keys.
 
     :returns: extra spec -> value
     """
@@ -68,7 +68,7 @@ def replace(specs: Mapping[str, str], request: Request) -> dict[str, str]:
 
 
 def surplus(request: Request) -> list[str]:
-    """What a flavor with this request must not carry.
+    """List what a flavor with this request must not carry.
 
     :returns: names of extra specs
     """
@@ -78,7 +78,7 @@ def surplus(request: Request) -> list[str]:
 def differences(
     specs: Mapping[str, str], request: Request
 ) -> tuple[dict[str, str], list[str]]:
-    """What has to change in a flavor for it to carry what it asks for.
+    """Find what has to change in a flavor for it to carry what it asks for.
 
     :returns: extra specs to set, and names of extra specs to remove
     """

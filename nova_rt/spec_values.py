@@ -19,7 +19,7 @@ class Values(Protocol):
 
     @property
     def form(self) -> str:
-        """How a value is spelt, for messages and the manual."""
+        """The form of a value, for messages and the manual."""
 
     def parse(self, key: str, text: str) -> Any:
         """Read a value.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many tasks a container may have: an option, or what its flavor says."""
+"""The number of tasks that a container may have: an option, or by flavor."""
 
 from collections.abc import Mapping
 

@@ -265,7 +265,7 @@ class Checker:
 
     @staticmethod
     def _returns(node: ast.AST) -> Iterator[str]:
-        """Who explains arguments or errors explains the result, too."""
+        """Check that the result is explained if arguments or errors are."""
         if not isinstance(node, ast.FunctionDef) or node.name[0] == '_':
             return
         result = node.returns
