@@ -4,9 +4,10 @@
     python -m tools.mutants [PART ...]
 
 For each part of the gate, and some of the long form, there is a fault in
-tools/gate/mutants.toml; all of them are tried, or those that are named. A part has found its fault if it fails and its log
-names what the fault breaks. It takes as long as the gate itself, and with the
-kernel as long as to build one. Exit code 1: a fault was not found.
+tools/gate/mutants.toml; all of them are tried, or those that are named. A part
+has found its fault if it fails and its log names what the fault breaks. It
+takes as long as the gate itself, and with the kernel as long as to build one.
+Exit code 1: a fault was not found.
 """
 
 import dataclasses

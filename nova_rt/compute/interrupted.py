@@ -198,9 +198,9 @@ def start_again(
     """Start a server that was stopped for a resize, which is undone now.
 
     Nova brings its disk back, and then fails for want of an old flavor, which
-    a server has only after it has left. A hard reboot needs none, and waits for
-    no port: this service does not hear of ports yet. If it is killed again,
-    Nova goes on with the reboot.
+    a server has only after it has left. A hard reboot needs none, and waits
+    for no port: this service does not hear of ports yet. If it is killed
+    again, Nova goes on with the reboot.
 
     :param manager: of this host
     :param instance: nova.objects.Instance, without a task

@@ -329,7 +329,7 @@ class Prose:
             if isinstance(
                 node, ast.Module | ast.ClassDef | ast.FunctionDef
             ):  # fmt: skip
-                first = (ast.get_docstring(node) or '').partition(' ')[0]
-                if first in _HEADLESS:
-                    text = f'NRT110 a docstring does not begin with {first}'
+                first = re.match('[A-Z][a-z]*', ast.get_docstring(node) or '')
+                if first and first[0] in _HEADLESS:
+                    text = f'NRT110 a docstring does not begin with {first[0]}'
                     yield node.body[0].lineno, 0, text, type(self)
