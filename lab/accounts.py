@@ -16,8 +16,8 @@ from lab.unit import Unit
 
 USER = 'nova'
 HOME = paths.VAR / 'nova'
-#: Who looks at both of two compute hosts over SSH: root, by another name and
-#: with another home.
+#: Account that looks at both of two compute hosts over SSH: root, by another
+#: name and with another home.
 OPERATOR = 'lab-root'
 OPERATOR_HOME = paths.VAR / OPERATOR
 RULES = paths.CHECKOUT / 'etc' / 'nova_rt' / 'sudoers.d' / 'nova-rt'

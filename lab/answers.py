@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How to tell that a service answers; each returns a function that asks it."""
+"""Functions that each return a check of whether a service answers."""
 
 from collections.abc import Callable
 import http.client

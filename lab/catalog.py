@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an administrator puts into a new cloud, through its APIs.
+"""Content that an administrator puts into a new cloud, through its APIs.
 
 Service users and endpoints, and then what users find: image, network, flavors.
 """
@@ -115,7 +115,7 @@ def create(cloud: Connection) -> None:
 
 
 def _register_limits(cloud: Connection, reader: _role.Role) -> None:
-    """Let nova-api bound what a project may have."""
+    """Register limits of projects, and allow nova-api to read them."""
     identity = cloud.identity
     identity.assign_system_role_to_user(
         identity.find_user('nova', domain_id=DOMAIN), reader, 'all'
@@ -148,7 +148,7 @@ def let_up(cloud: Connection, binary: str, host: str) -> None:
 
 
 def reporting(cloud: Connection, binary: str, host: str, since: float) -> bool:
-    """Tell whether a service of Nova has reported itself since a time.
+    """Return whether a service of Nova has reported itself since a time.
 
     Nova's services report themselves once they take requests.
 
@@ -287,7 +287,7 @@ def _flavor_with(
 
 
 def only_limits(cloud: Connection) -> bool:
-    """Tell whether the cloud's real-time hosts limit and cannot guarantee."""
+    """Return whether the real-time hosts limit and cannot guarantee."""
     traits: set[str] = set()
     for provider in cloud.placement.resource_providers():
         answer = cloud.placement.get(

@@ -40,7 +40,7 @@ _BUILD_IMAGE = paths.CHECKOUT / 'lab' / 'guest' / 'build.sh'
 
 @contextlib.contextmanager
 def lock() -> Iterator[None]:
-    """Let only one command at a time change the lab."""
+    """Allow only one command at a time to change the lab."""
     paths.WORK.mkdir(parents=True, exist_ok=True)
     with paths.LOCK.open('a') as file:
         try:
@@ -211,7 +211,7 @@ def restart_inside(names: list[str], stock_compute: bool) -> None:
 
 
 def kill_inside() -> None:
-    """Let the second compute's machine die; nothing on it ends in order.
+    """Kill the second compute's machine; nothing on it ends in order.
 
     :raises LabError: when the lab has none, or something lives on.
     """

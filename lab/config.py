@@ -182,7 +182,10 @@ def write() -> None:
 
 
 def _write_second() -> None:
-    """Tell the computes apart; the files of the second have the same names."""
+    """Write the second's files, and what tells the two computes apart.
+
+    The files of the second have the same names.
+    """
     own = paths.ETC / 'nova'
     # User nova runs the second file, and is in the group of the first alone.
     for file, mode in ((own / 'nova.conf', 0o640), (STOCK_COMPUTE, 0o644)):

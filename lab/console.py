@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lab tells its user: progress with elapsed time, and failures."""
+"""Output of the lab for its user: progress with elapsed time, and failures."""
 
 import os
 import pathlib
@@ -13,7 +13,8 @@ _STARTED = 'NOVA_RT_LAB_STARTED'
 _START = float(os.environ.setdefault(_STARTED, str(time.monotonic())))
 _LOCK = threading.Lock()
 TAIL_LINES = 25
-#: What the user types before a command for root: a machine may have no sudo.
+#: Prefix that the user types before a command for root: a machine may have no
+#: sudo.
 SUDO = 'sudo ' if 'SUDO_USER' in os.environ else ''
 
 

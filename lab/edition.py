@@ -22,7 +22,7 @@ from lab import accounts, config, namespace, paths, setup_steps
 from lab.console import LabError
 from lab.service import Service
 
-#: What a wheel is built from, as in tools/bootstrap.sh.
+#: Sources that a wheel is built from, as in tools/bootstrap.sh.
 _SOURCES = (
     'nova_rt', 'pyproject.toml', 'setup.cfg', 'requirements.txt', 'README.rst',
     'LICENSE',
@@ -69,7 +69,7 @@ class Edition:
         return found
 
     def permit(self) -> None:
-        """Let user nova start this version's privileged helper, by sudo."""
+        """Allow user nova to run this version's privileged helper by sudo."""
         self.program(_HELPER)
         text = accounts.sudoers(accounts.RULES.read_text())
         config.put(

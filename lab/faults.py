@@ -14,7 +14,7 @@ import sys
 from lab import paths
 from lab.measure import machine
 
-#: Where each test leaves its figures, in a file of its name.
+#: Directory in which each test leaves its figures, in a file of its name.
 FIGURES = paths.RESULTS / 'faults'
 _ADMIN = paths.CHECKOUT / 'doc' / 'source' / 'admin'
 #: Those that the manual shows.
@@ -22,7 +22,7 @@ COMMITTED = _ADMIN / 'faults.json'
 PAGE = _ADMIN / 'faults.rst'
 COMMAND = 'make faults'
 
-#: What must not be; each has a column.
+#: Faults that must not occur; each has a column.
 WRONGS = ('over-commitments', 'losses', 'leaks')
 _SAMPLED = ('samples', 'longest gap, ms')
 _REPAIRED = 'repaired by the audit'
@@ -72,7 +72,7 @@ def collect(directory: pathlib.Path) -> dict[str, dict[str, int]]:
 
 
 def wrong(figures: Figures) -> list[str]:
-    """Say what of it must not be."""
+    """Return a line for each figure of WRONGS that is not zero."""
     return [
         f'{test}: {found[name]} {name}'
         for test, found in figures.items()
@@ -82,7 +82,7 @@ def wrong(figures: Figures) -> list[str]:
 
 
 def missing(figures: Figures, before: Figures) -> list[str]:
-    """Say which tests of the manual have not run."""
+    """Return a line for each test of the manual that has not run."""
     return [
         f'{test}: it did not run; if it is gone, remove it from {COMMITTED}'
         for test in before

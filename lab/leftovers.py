@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lab could leave behind on the machine: found, and removed.
+"""Find and remove what the lab could leave behind on the machine.
 
-Found by what it is, not by the lab's own notes, so that it works after a
-crash as well. The one note is what the machine had before the lab came.
+Things are found by what they are, not by the lab's own notes, so that this
+works after a crash as well. The one note is of what the machine had before the
+lab came.
 """
 
 import contextlib
@@ -173,7 +174,7 @@ def second_disks() -> list[str]:
 
 
 def _is_removed(loop: dict[str, str]) -> bool:
-    """Tell whether it shows a removed disk of the second machine."""
+    """Return whether a device has a removed disk of the second machine."""
     parents = (SECOND_VAR, *SECOND_VAR.parents)
     there = next(path for path in parents if path.exists())
     return _REMOVED.fullmatch(

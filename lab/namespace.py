@@ -78,7 +78,7 @@ def holder() -> process.Process | None:
 
 
 def inside() -> bool:
-    """Tell whether this very process is in the lab's namespaces."""
+    """Return whether this very process is in the lab's namespaces."""
     return _has_mark(os.getpid())
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from lab import paths
 
-#: Where a run of the tests leaves its rows.
+#: File in which a run of the tests leaves its rows.
 FOUND = paths.RESULTS / 'operations.json'
 _ADMIN = paths.CHECKOUT / 'doc' / 'source' / 'admin'
 #: Those that the manual shows.
@@ -69,7 +69,7 @@ _EMPTY = 'No run of the test was noted yet.\n'
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What there is of a server at one moment, in words.
+    """All that there is of a server at one moment, in words.
 
     :ivar status: Nova's
     :ivar claims: what the hosts' trackers have claimed for it
@@ -113,13 +113,13 @@ class Row:
 
 
 def amounts(held: Mapping[str, int]) -> str:
-    """Say which ppm are held on which host, hosts in their order."""
+    """Return in words how many ppm each host holds, hosts in their order."""
     words = [f'{ppm} on {host}' for host, ppm in sorted(held.items()) if ppm]
     return ', '.join(words) or NONE
 
 
 def placed(own: Mapping[str, int], move: Mapping[str, int]) -> str:
-    """Say what Placement holds.
+    """Return in words what Placement holds.
 
     :param own: host -> ppm, of the server
     :param move: the same of its migration
@@ -130,13 +130,13 @@ def placed(own: Mapping[str, int], move: Mapping[str, int]) -> str:
 
 
 def on_cpus(reservation: object, cpus: int) -> str:
-    """Say what is reserved on how many CPUs."""
+    """Return in words what is reserved, and on how many CPUs."""
     return f'{reservation} on {cpus or "no"} CPU{"" if cpus == 1 else "s"}'
 
 
 def slots(current: str, *, old: str | None = None, new: str | None = None
           ) -> str:  # fmt: skip
-    """Say what a server's slots hold, each in words.
+    """Return in words what each of a server's slots holds.
 
     :param old: None if there is no such slot
     :param new: the same
@@ -193,7 +193,7 @@ def add(rows: Iterable[Row], row: Row, order: Iterable[str]) -> list[Row]:
 
 
 def differences(committed: Row | None, found: Row) -> list[str]:
-    """Say where what was found differs from what the manual has.
+    """List where what was found differs from what the manual has.
 
     :param committed: None if it has no such row
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine must offer before the lab does any work."""
+"""Requirements on the machine, checked before the lab does any work."""
 
 import importlib.util
 import os

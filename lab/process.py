@@ -30,7 +30,7 @@ class Process:
     started: int
 
     def alive(self) -> bool:
-        """Tell whether it still runs; a zombie does not."""
+        """Return whether it still runs; a zombie does not."""
         fields = _stat(self.pid)
         return bool(
             fields and fields[0] != 'Z' and int(fields[19]) == self.started

@@ -48,7 +48,7 @@ exec "$@"
 
 
 def wanted() -> bool:
-    """Tell whether this lab has a second compute, alive or not."""
+    """Return whether this lab has a second compute, alive or not."""
     try:
         return _COMPUTES.read_text() == '2'
     except FileNotFoundError:

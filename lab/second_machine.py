@@ -244,7 +244,7 @@ def processes() -> list[process.Process]:
 
 
 def kill() -> None:
-    """Let the machine die, as by a power cut: everything at one moment.
+    """Kill the machine, as a power cut does: everything at one moment.
 
     Its disk stays, and its share of the kernel's bandwidth: another machine
     gets nothing because this one is dead.

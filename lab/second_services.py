@@ -19,7 +19,7 @@ SSH = paths.ETC / 'ssh'
 #: The switch's database.
 SWITCH = second.VAR / 'ovs' / 'conf.db'
 _FIRST_SWITCH = paths.VAR / 'ovs' / 'conf.db'
-#: What a compute asks: RabbitMQ and the APIs.
+#: Ports of the services that a compute asks: RabbitMQ and the APIs.
 _PORTS = ('5672', '5000', '8778', '9292', '9696', '8774')
 _EXPORTER_PORT = 9839
 # Names of the first machine's services that the second has as well.
@@ -80,7 +80,7 @@ def _again(first: Service) -> Service:
 
 
 def _place(file: pathlib.Path) -> pathlib.Path:
-    """Where the lab finds a file that the second machine has of its own."""
+    """Return the lab's path of a file, the second's own one if it has one."""
     for own in ('nova', 'libvirt'):
         if file.is_relative_to(paths.ETC / own):
             return second.ETC / file.relative_to(paths.ETC)

@@ -20,7 +20,7 @@ StrictHostKeyChecking yes
 
 
 def ssh_keys() -> None:
-    """Let user nova and the operator reach either machine, and nobody else."""
+    """Allow only user nova and the operator to log in to either machine."""
     SSH.mkdir(mode=0o700, parents=True, exist_ok=True)
     host_key = SSH / 'host_key'
     if not host_key.exists():
@@ -84,7 +84,7 @@ def switch_database() -> None:
 
 
 def switch_settings() -> None:
-    """Tell the switch who it is; gateways are on the first machine."""
+    """Set the identity of the switch; gateways are on the first machine."""
     settings = setup_steps.settings_of(second.HOST, second.ADDRESSES[1])
     del settings['external-ids:ovn-cms-options']
     setup_steps.set_switch(settings, _vsctl)

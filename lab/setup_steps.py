@@ -216,7 +216,7 @@ def make_database(database: pathlib.Path, schema: str) -> None:
 
 
 def switch_settings() -> None:
-    """Tell the switch who it is and where OVN's databases are."""
+    """Set the identity of the switch and the place of OVN's databases."""
     set_switch(settings_of(namespace.HOST_NAME, '127.0.0.1'), vsctl)
 
 

@@ -122,7 +122,7 @@ def _restart(name: str) -> str:
 
 
 def _hosts() -> str:
-    """Say how the tests reach compute hosts."""
+    """Return the options by which the tests reach compute hosts."""
     if not second.wanted():
         return 'host_access = local'
     key = f'{accounts.OPERATOR_HOME}/.ssh/id_ed25519'

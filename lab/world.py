@@ -17,7 +17,7 @@ from lab.measure import container
 from nova_rt import admission, node_stats
 
 INSTANCES = paths.VAR / 'nova' / 'instances'
-#: Where the lab finds those of the second compute, which sees them there.
+#: The lab's path of those of the second compute, which sees them at INSTANCES.
 SECOND_INSTANCES = second.INSTANCES
 
 _SETTLE_S = 120
@@ -25,7 +25,7 @@ _SETTLE_S = 120
 
 @dataclasses.dataclass(frozen=True)
 class Stats:
-    """What the compute node publishes.
+    """The stats that a compute node publishes.
 
     :ivar free: CPU -> free ppm
     :ivar host_free: free ppm of the host; None where only CPUs count
@@ -38,13 +38,13 @@ class Stats:
 
     @property
     def capacity(self) -> admission.Capacity:
-        """What is free, as the pure functions take it."""
+        """The free bandwidth, as the pure functions take it."""
         return admission.Capacity(self.free, self.host_free)
 
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """What is there at one moment.
+    """Everything that is there at one moment.
 
     :ivar hosts: what each compute node publishes, by the name of its host
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the demonstration shows itself: headings, commands, their output."""
+"""Presentation of the demonstration: headings, commands, their output."""
 
 from collections.abc import Sequence
 import os
@@ -38,7 +38,7 @@ def show(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Say what the user should not overlook."""
+    """Print a warning that the user should not overlook."""
     filled = textwrap.fill(f'WARNING: {text}', _WIDTH)
     print(_style(filled, '1;33'), flush=True)
 

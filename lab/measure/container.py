@@ -19,7 +19,7 @@ PROC = pathlib.Path('/proc')
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """What the kernel holds for a control group, in microseconds."""
+    """Reservation of a control group in the kernel, in microseconds."""
 
     runtime_us: int
     period_us: int
@@ -138,7 +138,7 @@ class Container:
             (group / 'cgroup.procs').write_text(str(os.getpid()))
 
     def gone(self) -> bool:
-        """Tell whether its control groups are gone."""
+        """Return whether its control groups are gone."""
         return not any(path.exists() for path in self._paths.values())
 
 

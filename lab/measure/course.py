@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernel held in the course of a test, and questions to that.
+"""Record of what the kernel held in the course of a test, and its evaluation.
 
 Integers throughout: bandwidth in ppm of a CPU, rounded up; nanoseconds of the
 monotonic clock.
@@ -16,7 +16,7 @@ _NS = 1_000_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """What one container's group holds.
+    """The reservation that one container's group holds.
 
     :ivar cpus: those that it may use, and so holds the bandwidth on
     """
@@ -45,7 +45,7 @@ Groups = dict[str, Group]
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """What groups may hold together.
+    """A bound on what groups may hold together.
 
     :ivar cpus: only groups that may use one of these count; None for all,
         where the kernel sums over the host
@@ -81,7 +81,7 @@ def budgets(cpus: Mapping[int, int], host: int | None) -> list[Budget]:
 
 @dataclasses.dataclass(frozen=True)
 class Course:
-    """What a sampler has seen.
+    """Record of what a sampler has seen.
 
     :ivar states: each time at which something changed, with all that groups
         held from then on
@@ -141,10 +141,10 @@ class Course:
                    default=0)  # fmt: skip
 
     def changes(self, name: str) -> list[str]:
-        """Tell what became of a group since it first held something.
+        """List what became of a group since it first held something.
 
-        What nothing happened to has one entry; one that was away has one for
-        each time.
+        A group to which nothing happened has one entry; one that was away has
+        one for each time.
 
         :param name: its path below the hierarchy
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kind of machine measured something."""
+"""Description of the machine on which something was measured."""
 
 import os
 import pathlib

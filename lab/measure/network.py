@@ -17,7 +17,7 @@ _ORDINARY = os.sched_param(0)
 
 @contextlib.contextmanager
 def ahead(cpu: int | None) -> Iterator[None]:
-    """Let the virtual switch run before ordinary programs for a while.
+    """Run the virtual switch ahead of ordinary programs for a while.
 
     A switch in the kernel forwards packets before any process runs. The lab's
     is an ordinary process: where noise holds it up, it hands out in one burst

@@ -36,7 +36,7 @@ _GONE = (errno.ENOENT, errno.ENODEV)
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """Where the kernel says what groups hold.
+    """The cgroup directories in which the kernel shows what groups hold.
 
     :ivar cpu: the hierarchy of the cpu controller
     :ivar cpuset: that of the cpusets; the same on cgroup v2

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets another network namespace reach services of the lab at its loopback.
+"""Relay a network namespace's loopback ports to services of the lab.
 
 ``relay.py NAMESPACE PORT...``
 
-It listens on 127.0.0.1 where it is started and connects to 127.0.0.1 in the
-other: a socket stays in the namespace in which it was made. So a compute in a
-network of its own has the same configuration as one beside the services.
+It listens on 127.0.0.1 where it is started and connects to 127.0.0.1 in
+NAMESPACE: a socket stays in the namespace in which it was made. So a compute
+in a network of its own has the same configuration as one beside the services.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests stand on: servers, and a look at everything.
+"""Basis of the end-to-end tests: servers, and a look at everything.
 
-Each test leaves the lab as it has found it, and is failed if it does not:
-servers of a user may run meanwhile, and stay.
+Each test leaves the lab as it has found it, and fails if it does not. Servers
+of a user may run meanwhile, and stay.
 """
 
 import os
@@ -60,7 +60,7 @@ class LabTestCase(unittest.TestCase):
             self.addCleanup(self.enable_second, True)
 
     def enable_second(self, wanted):
-        """Let servers be scheduled to the second host, or not."""
+        """Enable or disable the scheduling of servers to the second host."""
         compute = self.cloud.compute
         (service,) = compute.services(binary='nova-compute', host=second.HOST)
         change = compute.enable_service if wanted else compute.disable_service

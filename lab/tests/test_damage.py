@@ -31,7 +31,7 @@ TRIES = 4
 SMALL_DISK_MB = 20
 #: Room for some servers, until it is made smaller.
 LARGE_DISK_MB = 200
-#: What is free of a disk that is full.
+#: Space that is free on a disk that counts as full.
 LEFT_KB = 512
 BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 

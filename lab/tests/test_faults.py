@@ -48,7 +48,7 @@ class Lost(Exception):
 
 @contextlib.contextmanager
 def answered():
-    """Tell a request that failed from all other errors."""
+    """Raise Lost for a request that failed; other errors pass unchanged."""
     try:
         yield
     except (
@@ -59,7 +59,7 @@ def answered():
 
 @dataclasses.dataclass
 class Tally:
-    """What has become of the requests; threads share it.
+    """Tally of what has become of the requests; threads share it.
 
     :ivar lived: ids of servers that were ACTIVE, and are deleted
     :ivar broken: ids of servers that never were, and are deleted
@@ -219,7 +219,7 @@ class FaultsTest(base.LabTestCase):
         self.wait_for(lambda: not self.unfinished(tally), 'ends are missing')
 
     def run_users(self, prefix, flavor, tally):
-        """Let some users work at once, and take away what they need."""
+        """Run some users at once, and meanwhile take away what they need."""
         users = [User(prefix, flavor, tally) for _ in range(AT_A_TIME)]
         numbers = iter(range(SERVERS))
         draw = threading.Lock()

@@ -16,10 +16,10 @@ QUESTION = (
     'reservation', '--rate=400/s', '--service-time=1ms', '--deadline=100ms',
     '--percentile=99', '--link=8Mbit', '--request-size=1KiB',
 )  # fmt: skip
-#: What is sent, in rates.
+#: Traffic that is sent, as a multiple of the rate.
 FLOOD = 5
 FLOOD_S = 2
-#: In which what a server may have in one burst is used up.
+#: Seconds in which what a server may have in one burst is used up.
 BURST_S = 0.5
 _DISCARD = 9
 _DATA = bytes(1000)

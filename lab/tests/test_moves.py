@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is on a root disk is there after a move, and nothing stays behind.
+"""Moves that keep what is on a root disk, and leave nothing behind.
 
-With real mounts and loop devices; that none is left, every test of the lab
-sees at its end. Servers of ordinary flavors move like all others.
+Mounts and loop devices are real; every test of the lab sees at its end that
+none is left. Servers of ordinary flavors move like all others.
 """
 
 import pathlib
@@ -115,7 +115,7 @@ class PlainMovesTest(DiskTestBase):
         self.assert_written(self.server, 'before')
 
     def test_device_name_of_another(self):
-        """What Nova noted is another server's device by now."""
+        """Resize of a server whose noted device is another's by now."""
         other = self.create(base.PLAIN)
         self.write(other, 'of the other')
         (file,) = self.devices(other)

@@ -67,7 +67,7 @@ def ppm(reservation: str | None) -> int:
 def held(now: str, host: str = 'A', *, old: str | None = None,
          status: str = 'ACTIVE', runs: bool = True, disk: str = KEPT
          ) -> State:  # fmt: skip
-    """What there is of a server with this reservation, or PLAIN.
+    """Return the state of a server with this reservation, or PLAIN.
 
     :param old: in a move: that of the source, which is host A
     """
@@ -158,7 +158,7 @@ class Case:
 
     @property
     def start(self) -> State:
-        """What there is before the first step."""
+        """The state before the first step."""
         if self.flavor is None:
             return NOTHING
         return held(self.hint or self.flavor)
@@ -483,9 +483,9 @@ class OperationsTest(test_moves.DiskTestBase):
         return found
 
     def claims(self, server):
-        """Say what the trackers lack since the test began.
+        """Return in words what the trackers lack since the test began.
 
-        Without what Placement holds for its other servers.
+        What Placement holds for other servers of the test is left out.
         """
         missing = {}
         for host in HOSTS:
@@ -523,7 +523,7 @@ class OperationsTest(test_moves.DiskTestBase):
         return dict(each.split(' ', 1) for each in found)
 
     def tell_slots(self, slots):
-        """Say what they hold."""
+        """Return in words what the slots hold."""
 
         def tell(text):
             if text is None or text == PLAIN:
@@ -538,7 +538,7 @@ class OperationsTest(test_moves.DiskTestBase):
         )
 
     def kernel(self, server, text):
-        """Say what the kernel holds on each host.
+        """Return in words what the kernel holds on each host.
 
         :param text: the record of what the server runs with, if it has one
         """
@@ -560,7 +560,7 @@ class OperationsTest(test_moves.DiskTestBase):
         return ', '.join(words) or NONE
 
     def disk(self, server, host):
-        """Say whether what was written is on the root disk.
+        """Return in words whether what was written is on the root disk.
 
         :param host: that of the server; None if it has none
         """
@@ -596,7 +596,7 @@ class OperationsTest(test_moves.DiskTestBase):
 
     @contextlib.contextmanager
     def only(self, letter):
-        """Let servers be scheduled to one host only."""
+        """Allow servers to be scheduled to one host only."""
         (other,) = {*HOSTS} - {self.host(letter)}
         (service,) = self.cloud.compute.services(
             binary='nova-compute', host=other
@@ -729,7 +729,10 @@ class OperationsTest(test_moves.DiskTestBase):
         self.delete(self.server)
 
     def evacuate(self):
-        """Let the second host die; the server has to be on it."""
+        """Kill the second host, and evacuate the server.
+
+        The server has to be on that host.
+        """
         self.assertEqual(SECOND, self.host('A'))
         self.addCleanup(self.bring_back)
         base.lab('kill')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be had is refused with words and numbers, and leaves nothing."""
+"""Refusals of what cannot be had: with words and numbers, leaving nothing."""
 
 import contextlib
 import dataclasses

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators see of a server's life: each place tells the same story."""
+"""Reports of a server's life to operators: each place tells the same story."""
 
 import collections
 import json

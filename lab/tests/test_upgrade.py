@@ -18,7 +18,7 @@ from lab.tests.test_reports import ETC
 
 FROM = os.environ.get('NOVA_RT_TEST_UPGRADE_FROM', '')
 OLDER = '0.0.1'
-#: What has nova_rt in it, in the order in which it is started.
+#: Services that have nova_rt in them, in the order in which they are started.
 OURS = (
     'nova-conductor', 'nova-scheduler', 'nova-rt-conductor', 'nova-api',
     'nova-compute', 'nova-rt-exporter',

@@ -30,7 +30,7 @@ from lab.tests.test_reports import manage
 ASKED_FOR = os.environ.get('NOVA_RT_TEST_FAULTS') == '1'
 COMPUTE = 'nova-compute'
 MORTAL = paths.ETC / 'nova' / 'mortal_compute.py'
-#: Says to nova-compute where to die.
+#: File that tells nova-compute where to die.
 AT = accounts.HOME / 'die-at'
 #: Reports of whole states and Nova's audits come once a minute.
 AUDIT_S = 150
