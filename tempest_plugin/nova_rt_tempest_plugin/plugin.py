@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Tempest asks of the plug-in."""
+"""Answers of the plug-in to what Tempest asks."""
 
 import pathlib
 from typing import Any
@@ -11,7 +11,7 @@ from nova_rt_tempest_plugin import config
 
 
 class NovaRTTempestPlugin(plugins.TempestPlugin):
-    """Where the tests are, and which options they have."""
+    """The place of the tests, and the options that they have."""
 
     def load_tests(self) -> tuple[str, str]:
         """Return the directory of the tests and that of the package."""

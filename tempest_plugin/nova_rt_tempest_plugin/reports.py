@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova_rt itself reports of servers: its database and its exporter."""
+"""Reports of nova_rt itself on servers: its database and its exporter."""
 
 import json
 import re

@@ -25,7 +25,7 @@ _CONTROLLERS = ('cpu', 'cpuset', 'cpuacct')
 
 @dataclasses.dataclass(frozen=True)
 class Held:
-    """What the kernel holds for a control group, in microseconds."""
+    """Reservation of a control group in the kernel, in microseconds."""
 
     runtime_us: int
     period_us: int
@@ -149,7 +149,7 @@ class Container:
         return self.host.shell(self.enter_line(line))
 
     def gone(self) -> bool:
-        """Tell whether its control groups are gone."""
+        """Return whether its control groups are gone."""
         return not any(map(self.host.exists, sorted(self.groups.values())))
 
 
@@ -164,7 +164,7 @@ def find(host: transport.Host, server: str) -> Container | None:
 
 
 def defined(host: transport.Host, server: str) -> bool:
-    """Tell whether libvirt knows the server, running or not."""
+    """Return whether libvirt knows the server, running or not."""
     return server in _domains(host, '--all')
 
 

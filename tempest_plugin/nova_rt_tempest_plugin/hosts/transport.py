@@ -130,7 +130,7 @@ class Host:
         self.shell(f'set -e; {line} >/dev/null')
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or directory."""
+        """Return whether there is a file or directory."""
         line = f'if [ -e {shlex.quote(path)} ]; then echo yes; fi'
         return self.shell(line).strip() == 'yes'
 

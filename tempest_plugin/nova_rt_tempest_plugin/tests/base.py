@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests stand on: servers, and a look at all that they hold.
+"""Basis of the tests: servers, and a look at all that they hold.
 
-Each test leaves nothing behind, and is failed if it does. Other tests, and the
+Each test leaves nothing behind, and fails if it does. Other tests, and the
 users of the cloud, may have servers meanwhile: a test looks only at its own.
 """
 
@@ -48,7 +48,7 @@ def times(reservation: str, factor: float) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Left:
-    """What is there of one server, on any host and in any service.
+    """All that is there of one server, on any host and in any service.
 
     :ivar domain: whether libvirt knows it
     :ivar allocations: what Placement holds for it
@@ -285,7 +285,7 @@ class RTTest(test.BaseTestCase):
     def act(
         self, server: str, action: str, status: str, value: Any = None
     ) -> dict[str, Any]:
-        """Let the user do something with a server, and wait for its status.
+        """Act on a server as the user, and wait for its status.
 
         :param action: as the API calls it, ``os-stop`` say
         :param value: what the API wants to know of it
@@ -347,7 +347,7 @@ class RTTest(test.BaseTestCase):
         return found
 
     def _network(self, clients: Any) -> dict[str, Any]:
-        """What a request says to get a port that the tests can reach."""
+        """Return the fields that request a port which the tests can reach."""
         network = self.network_id()
         groups = clients.security_groups_client
         group = groups.create_security_group(

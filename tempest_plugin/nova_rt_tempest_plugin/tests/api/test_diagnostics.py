@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova's own diagnostics say of a real-time server."""
+"""Nova's own diagnostics of a real-time server."""
 
 from tempest.lib import decorators
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a real-time flavor may say, and each answer to what it may not."""
+"""Tests of what a real-time flavor may say, and of the answers to the rest."""
 
 from tempest import config
 from tempest.lib import decorators
@@ -15,7 +15,7 @@ NOT_A_RESERVATION = (
 )
 OUT_OF_RANGE = 'is out of range: it must be from 100 to 4194304 us'
 
-#: What it is -> (value of rt:reservation, the words of the answer).
+#: Case -> (value of rt:reservation, the words of the answer).
 BAD_RESERVATIONS = {
     'word': ('abc', NOT_A_RESERVATION),
     'nothing': ('', NOT_A_RESERVATION),
@@ -38,7 +38,7 @@ BAD_RESERVATIONS = {
     'long period': ('10/4194305', f'period of 4194305 us {OUT_OF_RANGE}'),
 }
 
-#: What it is -> (key beside rt:reservation, value, the words of the answer).
+#: Case -> (key beside rt:reservation, value, the words of the answer).
 BAD_SPECS = {
     'policy': (
         'rt:policy',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hint may ask for, and each answer to what it may not."""
+"""Tests of what a hint may ask for, and of each answer to what it may not."""
 
 from tempest import config
 from tempest.lib import decorators
@@ -14,7 +14,7 @@ ONE_VALUE = (
     'the hint rt_reservation takes one value <runtime_us>/<period_us>, for '
     'example 1400/2000'
 )
-#: What it is -> (value of the hint, the words of the answer).
+#: Case -> (value of the hint, the words of the answer).
 BAD_HINTS = test_flavors.BAD_RESERVATIONS | {
     'list': (['10000/100000', '20000/100000'], ONE_VALUE),
     'nested object': ({'runtime': 10000}, ONE_VALUE),
@@ -128,7 +128,7 @@ class HintsTest(base.RTTest):
     @decorators.attr(type=['negative'])
     @decorators.idempotent_id('9f6260a4-b3d1-42ec-9f60-e193a4b0c1dc')
     def test_flavor_that_is_not_there(self):
-        """What is wrong with a hint says nothing of other flavors."""
+        """Answer about the missing flavor, not about the hint."""
         error = self.assertRaises(
             lib_exc.BadRequest,
             self._ask,

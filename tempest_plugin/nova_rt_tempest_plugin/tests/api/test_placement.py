@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Placement knows of hosts and of servers."""
+"""Data of Placement on hosts and on servers."""
 
 from tempest import config
 from tempest.lib import decorators
@@ -40,7 +40,7 @@ class ProvidersTest(base.RTTest):
 
     @decorators.idempotent_id('e4b7a3f9-0826-4731-a4b5-36e8f9051621')
     def test_capacity_of_the_exporter(self):
-        """What is left of the inventory is what the kernel has left."""
+        """Equality of the inventory's total and the exporter's capacity."""
         self._needs_exporter()
         for name, provider in self.rt_providers().items():
             samples = reports.samples(transport.compute_host(name))
@@ -73,7 +73,7 @@ class ProvidersTest(base.RTTest):
 
 
 class AllocationsTest(base.RTTest):
-    """What a server holds."""
+    """Allocations that a server holds."""
 
     @decorators.idempotent_id('06d9c51b-2a48-4953-86d7-580a1b273843')
     def test_real_time_server(self):

@@ -66,7 +66,7 @@ class BandwidthLimitTest(base.RTTest):
     @decorators.attr(type=['negative'])
     @decorators.idempotent_id('b18470c6-d5f3-440e-b182-03b5c6d2e3fe')
     def test_a_hint_does_not_get_around_it(self):
-        """What counts is the flavor: less by a hint does not help."""
+        """Limit that counts the flavor: less by a hint does not help."""
         if CONF.nova_rt.hints == 'deny':
             self.skipTest('[nova_rt] hints is deny')
         twice = base.times(CONF.nova_rt.reservation, 2)

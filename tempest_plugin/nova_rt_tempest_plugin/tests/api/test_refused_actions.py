@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What real-time servers cannot do: refused, and they run on untouched."""
+"""Actions that are refused to real-time servers, which run on untouched."""
 
 import json
 

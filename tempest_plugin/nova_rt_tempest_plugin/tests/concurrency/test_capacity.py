@@ -12,7 +12,7 @@ from nova_rt_tempest_plugin.tests.scenario import capacity
 
 CONF = config.CONF
 
-#: How many fit on the host, and how many more are asked for.
+#: Number of servers that fit on the host, and of those asked for beyond that.
 ROOM = 4
 TOO_MANY = 3
 

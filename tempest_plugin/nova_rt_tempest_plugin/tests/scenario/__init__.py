@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users and operators do with real-time servers."""
+"""Tests of what users and operators do with real-time servers."""

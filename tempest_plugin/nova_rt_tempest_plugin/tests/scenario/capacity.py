@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host has free, for tests that use up some of it."""
+"""Free bandwidth of a host, for tests that use up some of it."""
 
 import dataclasses
 import time
@@ -20,7 +20,7 @@ _FRESH_S = 3
 
 @dataclasses.dataclass(frozen=True)
 class Free:
-    """What servers can be promised, in ppm of a CPU.
+    """Bandwidth that servers can be promised, in ppm of a CPU.
 
     :ivar cpus: CPU -> free ppm
     :ivar host: free ppm of the host: the sum of its CPUs, or less where the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server holds before, during and after a move, and how to look."""
+"""Checks of what a server holds before, during and after a move."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ _MARK = '/nova-rt-mark'
 
 
 class Place(NamedTuple):
-    """Where a server is.
+    """Location of a server.
 
     :ivar host: what Nova calls the host
     :ivar node: what Placement calls it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs servers get, and what happens when none has room.
+"""Choice of the CPUs that servers get, and refusals when none has room.
 
 No other test may have servers meanwhile, or nobody could say what is free.
 """
@@ -57,7 +57,7 @@ class SpreadingTest(capacity.HostTest):
 
 @decorators.serial
 class FullHostTest(capacity.HostTest):
-    """What does not fit is refused with numbers, until there is room."""
+    """Refusal, with numbers, of what does not fit, until there is room."""
 
     #: Of what is free: it fits once.
     PART = 0.6

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator sees of a server's life, from commands and metrics."""
+"""Reports of a server's life to an operator, from commands and metrics."""
 
 from tempest import config
 from tempest.lib import decorators

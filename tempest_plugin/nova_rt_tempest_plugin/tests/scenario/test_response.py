@@ -60,7 +60,7 @@ class ResponseTest(base.RTTest):
         return times[len(times) * 9 // 10]
 
     def make_noise(self, host, cpu, seconds):
-        """Let a plain server want a CPU of a host for a while."""
+        """Keep a CPU of a host busy with a plain server for a while."""
         noise = self.boot_flavor(
             self.flavor({}), clients=self.os_admin, host=host
         )
