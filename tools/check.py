@@ -47,7 +47,7 @@ Counts = collections.Counter[str]
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a part.
+    """The outcome of a part.
 
     :ivar word: passed, unstable, recorded, skipped, FAILED
     :ivar note: why it failed, or what is missing, or what recorded it
@@ -288,7 +288,10 @@ def _output_of(name: str, text: str) -> list[str]:
 
 
 def recorded(name: str, part: Part) -> Outcome | None:
-    """What an earlier run has shown of the same content, if that will do."""
+    """Return what an earlier run has shown of the same content.
+
+    :returns: None if there is nothing that will do
+    """
     if part.in_ci and os.environ.get('CI') == 'true':
         return None
     found = records.shown(name, part)
@@ -320,7 +323,7 @@ def run_part(name: str, part: Part, deadline: float) -> Outcome:
 
 
 def show(outcome: Outcome) -> None:
-    """Say what became of a part, and the end of its log if it failed."""
+    """Print what became of a part, and the end of its log if it failed."""
     print(
         f'           {outcome.word} in {outcome.seconds:.0f} s:'
         f' {said(outcome.counts)}',
@@ -394,7 +397,7 @@ def outcomes_of(
 
 
 def entry(outcome: Outcome) -> dict[str, Any]:
-    """What is recorded of a part."""
+    """Return what is recorded of a part."""
     return {
         'word': outcome.word,
         'key': outcome.key,

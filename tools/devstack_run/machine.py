@@ -39,7 +39,7 @@ def call(*words: str | pathlib.Path) -> None:
 
 
 def running() -> bool:
-    """Tell whether the container runs."""
+    """Return whether the container runs."""
     status = subprocess.run(
         [places.CONTAINER_SH, 'status', places.NAME],
         capture_output=True,

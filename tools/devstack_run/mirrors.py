@@ -26,7 +26,7 @@ NAMES = (
 
 
 def is_url(git_base: str) -> bool:
-    """Tell whether GIT_BASE is a place that DevStack asks over a network."""
+    """Return whether DevStack asks GIT_BASE over a network."""
     return '://' in git_base
 
 
@@ -88,7 +88,7 @@ def take_checkout(
 
 
 def uncommitted(checkout: pathlib.Path) -> bool:
-    """Tell whether a checkout has changes that no commit has."""
+    """Return whether a checkout has changes that no commit has."""
     done = subprocess.run(
         _git('-C', str(checkout), 'status', '--porcelain'),
         capture_output=True,

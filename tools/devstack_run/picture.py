@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is in the container, and what was added to it since a time.
+"""Content of the container, and what was added to it since a time.
 
 DevStack, and the packages that it installs, leave much behind on purpose: its
 documentation says that packages and checkouts stay. What a plug-in leaves is
@@ -33,7 +33,7 @@ IGNORED = {
     *('proc', 'srv/git', 'sys', 'root/.cache', 'var/cache', 'var/log'),
     *('var/lib/apt', 'var/lib/dpkg'),
 }
-#: What a program in the container can tell; each is a list of lines.
+#: Scripts that ask the container something; each answer is a list of lines.
 QUESTIONS = {
     'accounts': 'cut -d: -f1,3 /etc/passwd; sed s/^/group:/ /etc/group',
     'control groups': 'cd /sys/fs/cgroup && find . -path "*machine*" -type d',
@@ -71,7 +71,7 @@ _Entry = list[int | str]
 
 @dataclasses.dataclass(frozen=True)
 class Picture:
-    """What there was at a moment.
+    """State of the container at a moment.
 
     :ivar files: path in the tree -> what it is
     :ivar answers: question -> lines
@@ -116,7 +116,7 @@ def walk(root: pathlib.Path) -> Iterator[tuple[str, _Entry]]:
 def left(
     before: Picture, now: Picture, root: pathlib.Path = places.ROOT
 ) -> list[str]:
-    """Tell, one line each, what of ours there is now and was not before."""
+    """List, one a line, what of ours is new or changed, and what is gone."""
     found = []
     owned = packaged(root)
     for path, entry in sorted(now.files.items()):
@@ -159,7 +159,7 @@ def packaged(root: pathlib.Path, under: str = 'usr/') -> set[str]:
 
 
 def marked(root: pathlib.Path, path: str) -> str:
-    """Tell which of our marks a file has, in its name, target or text.
+    """Return which of our marks a file has, in its name, target or text.
 
     :returns: an empty text if it has none
     """
@@ -183,7 +183,7 @@ def _said(found: re.Match[bytes]) -> str:
 def others(
     before: Picture, now: Picture, root: pathlib.Path = places.ROOT
 ) -> list[str]:
-    """Tell what is new in /etc and of no package, for somebody to read.
+    """List what is new in /etc and of no package, for somebody to read.
 
     DevStack leaves some of its own there. A mark that is missing above would
     be found here.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a run of DevStack keeps its files, and what things are called."""
+"""Paths of the files of a run of DevStack, and names of things."""
 
 from lab import paths
 
@@ -12,7 +12,7 @@ WORK = paths.WORK / 'devstack'
 ROOT = WORK / 'root'
 LOG = WORK / 'log'
 RESULTS = WORK / 'results.jsonl'
-#: What the container was before the first stack.sh.
+#: File with the state of the container before the first stack.sh.
 BEFORE = WORK / 'before.json'
 
 NAME = 'devstack'

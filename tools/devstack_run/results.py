@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of each step: kept as lines of JSON, and told as a table."""
+"""Results of the steps: kept as lines of JSON, and shown as a table."""
 
 from collections.abc import Iterable
 import dataclasses
@@ -57,7 +57,7 @@ def last_run(results: list[Result]) -> list[Result]:
 
 
 def table(results: Iterable[Result]) -> str:
-    """Tell results and their facts in words."""
+    """Return a table of results, and their facts in words."""
     lines = [f'{"step":<11}{"begun (UTC)":<21}{"time":>8}{"exit":>6}']
     facts = []
     for found in results:

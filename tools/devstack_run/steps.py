@@ -23,7 +23,7 @@ Facts = dict[str, Any]
 STACK_S = 3600
 UNSTACK_S = 900
 TEMPEST_S = 3600
-#: What the kernel of this machine gives away for real-time groups.
+#: File with what the kernel of this machine gives away for real-time groups.
 BANDWIDTH_US = pathlib.Path('/sys/fs/cgroup/cpu/cpu.rt_runtime_us')
 #: DevStack wants them before it installs its own.
 PACKAGES = (
@@ -36,7 +36,7 @@ _COUNTS = re.compile(r'^ - (Passed|Skipped|Failed|[A-Z]\w+ \w+): (\d+)$', re.M)
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the caller asked for.
+    """Options that the caller gave.
 
     :ivar log: where the step writes what it says
     :ivar git_base: where the repositories come from

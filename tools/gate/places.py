@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the checks run, and in which environment."""
+"""Paths of the checks, and the environment in which they run."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ CACHE = LAB / 'cache'
 GREEN = pathlib.Path(os.environ.get('NOVA_RT_GREEN', '/var/lib/nova-rt-green'))
 #: Of the last green run of the kernel's tests; committed.
 TESTED = ROOT / 'kernel' / 'tested.toml'
-#: What the long form has shown on any machine, part by part; committed.
+#: Results of the long form on any machine, part by part; committed.
 SHOWN = ROOT / 'tools' / 'gate' / 'shown.toml'
 
 # Nothing is written to the checkout. Git serves root in a checkout of somebody

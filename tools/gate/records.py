@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was shown green, of which content, and what was unstable.
+"""Records of what was shown green, of which content, and what was unstable.
 
-A line of JSON each run, in $NOVA_RT_GREEN (default /var/lib/nova-rt-green).
-The last green runs of what takes a kernel are in kernel/tested.toml as well,
-so that a fresh machine need not build an unchanged one.
+Each run adds a line of JSON to a file in $NOVA_RT_GREEN (default
+/var/lib/nova-rt-green). The last green runs of what takes a kernel are in
+kernel/tested.toml as well, so that a fresh machine need not build an unchanged
+one.
 """
 
 import collections

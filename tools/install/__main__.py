@@ -7,8 +7,8 @@ import sys
 
 from tools.install.commands import Failed, fail, say
 
-#: What can be tested: the module of a command, and what it does. A module has
-#: a function ``command()`` that raises Failed.
+#: Tests that can be run: the module of a command, and what it does. A module
+#: has a function ``command()`` that raises Failed.
 COMMANDS = {
     'wheel': 'build wheel and sdist, install the wheel in an empty venv',
     'packages': 'build the Debian packages, install and purge them',

@@ -79,7 +79,7 @@ class Block:
 
     @property
     def places(self) -> frozenset[str]:
-        """Where it is followed."""
+        """The places in which it is followed."""
         return self.words & PLACES
 
     def commands(self) -> list[Command]:

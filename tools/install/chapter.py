@@ -40,8 +40,9 @@ LOG = RUN / 'chapter.log'
 CLOUD = ('mariadb', 'rabbitmq-server', 'nova-conductor')
 CONTROLLER = ('nova-api', 'nova-scheduler', 'nova-rt-conductor')
 COMPUTE = ('nova-rt-exporter',)
-#: What tells that a service serves; that takes a while where CPUs are busy. A
-#: service that systemd starts again and again is active most of the time, too.
+#: Commands that succeed once a service serves, which takes a while where CPUs
+#: are busy. A service that systemd starts again and again is active most of
+#: the time, too.
 SERVES = {
     'nova-api': 'curl --silent --fail http://127.0.0.1:8774/',
     'nova-scheduler': 'rabbitmqctl --quiet list_queues name consumers'
@@ -53,14 +54,14 @@ SERVES = {
 SERVES_S = 120
 #: Bandwidth for the node, of a second: no server has to run.
 RT_RUNTIME_US = 100_000
-#: Where a shell keeps its variables and its directory between two blocks.
+#: File that keeps a shell's variables and directory between two blocks.
 STATE = '/root/.chapter'
 _ASSIGNED = re.compile(r'^([a-z_]+)=', re.MULTILINE)
 _MARK = '+@'
 
 
 class Host(Protocol):
-    """What follows a chapter: a node, or what stands for one in tests."""
+    """Something that follows a chapter: a node, or its stand-in in tests."""
 
     def run(self, script: str, log: pathlib.Path) -> int:
         """Run a script of bash as root, with its output added to a log."""
@@ -229,7 +230,7 @@ def snapshot(directory: pathlib.Path) -> dict[str, str]:
 def differences(
     before: Mapping[str, str], after: Mapping[str, str]
 ) -> Iterator[str]:
-    """What is not as it was, a line for each file."""
+    """Yield a line for each file that is not as it was."""
     for name in sorted(before.keys() | after.keys()):
         if name not in before:
             yield f'{name} is left'

@@ -15,7 +15,7 @@ _STATE = RUN / 'chapter-cloud.state'
 _LAB = [sys.executable, '-m', 'lab']
 #: ``lab status``: it is down.
 _DOWN = 3
-#: What the lab calls its image and its network.
+#: Lines of the chapter -> the same with the lab's image and network.
 ADAPTED = {
     'image=IMAGE': 'image=rt-busybox',
     'network=NETWORK': 'network=pub',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of installing have in common: programs, their logs, git."""
+"""Common parts of the tests of installing: programs, their logs, git."""
 
 from collections.abc import Iterable, Mapping, Sequence
 import os

@@ -14,7 +14,8 @@ from lab.edition import Edition
 from lab.service import Service
 from tools.install.commands import RUN
 
-#: Where nova_rt is installed that the services run; else in the lab's venv.
+#: File with the prefix of the nova_rt that the services run; without it they
+#: run that of the lab's venv.
 PREFIX = RUN / 'runbooks.prefix'
 
 

@@ -31,7 +31,7 @@ FILES = pathlib.Path(__file__).parent / 'node'
 SUITE = 'bookworm'
 #: The name by which the chapter calls the controller.
 NAME = 'controller'
-#: Where Nova is, and where the wheels of all that may be needed are.
+#: Directory of Nova, and that of the wheels of all that may be needed.
 NOVA = pathlib.PurePosixPath('/opt/nova')
 WHEELS = pathlib.PurePosixPath('/srv/wheels')
 _BASE = ('python3-venv', 'curl', 'mount')

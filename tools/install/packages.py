@@ -44,7 +44,7 @@ TO_BUILD = (
     'python3-all',
     'python3-libvirt',
 )
-#: What Nova's and our packages depend on, and the servers of the conductor.
+#: Dependencies of Nova's and our packages, and the servers of the conductor.
 TO_INSTALL = (
     'dbconfig-common',
     'dbconfig-sqlite3',
@@ -57,10 +57,10 @@ TO_INSTALL = (
     'rabbitmq-server',
     'sqlite3',
 )
-#: What the servers of the machine write all the time, and the records of dpkg,
-#: apt and systemd of what was installed when. Byte code of other modules than
-#: ours: Debian's packages write it when they are installed, the stand-ins do
-#: not. The cache of stevedore.
+#: Files that the servers of the machine write all the time, and the records of
+#: dpkg, apt and systemd of what was installed when. Byte code of other modules
+#: than ours: Debian's packages write it when they are installed, the stand-ins
+#: do not. The cache of stevedore.
 _CHURN = re.compile(
     r'(dev|proc|run|sys|tmp|var/tmp|var/cache/(apt|ldconfig|man)'
     r'|var/lib/(apt|dpkg|mysql|rabbitmq|systemd/(timers|catalog)|private)'
@@ -104,7 +104,7 @@ mariadb -e "CREATE DATABASE nova_rt"
 mariadb -e "CREATE USER nova_rt@localhost IDENTIFIED BY 'secret'"
 mariadb -e "GRANT ALL ON nova_rt.* TO nova_rt@localhost"
 """
-#: How long a service gets to come up on a slow machine, and how long it must
+#: Time that a service gets to come up on a slow machine, and time that it must
 #: then run without a restart.
 READY_S = 120
 STEADY_S = 8
@@ -112,7 +112,7 @@ STEADY_S = 8
 
 @dataclasses.dataclass(frozen=True)
 class File:
-    """What is compared of a file."""
+    """The properties of a file that are compared."""
 
     mode: int
     owner: tuple[int, int]
@@ -120,7 +120,7 @@ class File:
 
 
 def files(root: pathlib.Path) -> dict[str, File]:
-    """What a tree holds, without what changes by itself."""
+    """Return what a tree holds, without what changes by itself."""
     found = {}
     for top, directories, names in os.walk(root):
         where = pathlib.Path(top)

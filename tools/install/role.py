@@ -226,7 +226,7 @@ def lint(programs: pathlib.Path) -> None:
 
 
 def started_at(found: node.Node, services: Iterable[str]) -> dict[str, str]:
-    """When systemd started services last."""
+    """Return when systemd last started each service."""
     words = ('systemctl', 'show', '--value', '-p')
     return {
         name: found.read(*words, 'ActiveEnterTimestampMonotonic', name)

@@ -27,7 +27,7 @@ PAGE = ROOT / 'doc' / 'source' / 'admin' / 'runbooks.rst'
 LOG = RUN / 'runbooks.log'
 HOME = RUN / 'runbooks'
 OLDER, NEWER = '0.0.1', '0.0.2'
-#: What nova_rt is in.
+#: Services that nova_rt is in.
 OURS = (
     'nova-conductor', 'nova-scheduler', 'nova-rt-conductor', 'nova-api',
     'nova-compute', 'nova-rt-exporter',

@@ -25,7 +25,8 @@ from packaging.utils import canonicalize_name
 
 from tools.install.commands import CACHE, ROOT, Failed, empty, run, say
 
-#: What the modules must be enough for: nova_rt, its packages, and Tempest.
+#: Requirements that the modules must meet: those of nova_rt, of its packages,
+#: and of Tempest.
 REQUIREMENTS = ('requirements.txt', 'doc/requirements.txt')
 ALSO = ('pbr', 'setuptools', 'tempest')
 #: libvirt's module is Debian's: it belongs to Debian's libvirt.
@@ -68,7 +69,7 @@ sys.exit({call}())
 
 
 def debian_name(name: str) -> str:
-    """How Debian calls the package of a Python distribution."""
+    """Return Debian's name of the package of a Python distribution."""
     words = re.sub('[-_]+', '-', name.lower()).removeprefix('python-')
     return f'python3-{_DEBIAN.get(words, words)}'
 

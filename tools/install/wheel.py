@@ -31,7 +31,7 @@ from tools.install.commands import (
 
 LOG = RUN / 'wheel.log'
 WHERE = RUN / 'wheel'
-#: What builds add to an sdist: pbr, setuptools and reno.
+#: Files that pbr, setuptools and reno add to an sdist when it is built.
 _MADE = re.compile(
     r'AUTHORS|ChangeLog|PKG-INFO|setup\.cfg|RELEASENOTES\.rst'
     r'|releasenotes/notes/reno\.cache|[^/]+\.egg-info/.*'
@@ -142,7 +142,7 @@ def names_in_wheel(file: pathlib.Path) -> set[str]:
 
 
 def required(wheel: pathlib.Path) -> bytes:
-    """What a wheel says that it requires."""
+    """Return the requirements that a wheel declares."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith('/METADATA'))
         lines = archive.read(name).splitlines()

@@ -23,7 +23,7 @@ TOTALS = """
 
 
 def stestr(passed, *failed):
-    """What stestr prints of its tests."""
+    """Return what stestr prints of its tests."""
     lines = [f'{{1}} {name} [0.2s] ... FAILED\n' for name in failed]
     return TOTALS.format(
         passed=passed, number=len(failed), failed=''.join(lines)
@@ -231,7 +231,7 @@ class AgainTest(CheckTestCase):
 
 
 class RecordsTest(CheckTestCase):
-    """What has passed of the same content is not run again."""
+    """Records of what has passed: the same content is not run again."""
 
     def setUp(self):
         super().setUp()
@@ -410,7 +410,7 @@ class TreeTest(unittest.TestCase):
 
 
 class EndTest(CheckTestCase):
-    """What ends a run early, and how it is recorded."""
+    """Early ends of a run, and how they are recorded."""
 
     def test_deadline(self):
         table = {
@@ -448,7 +448,7 @@ class EndTest(CheckTestCase):
 
 
 class WithTheLabTest(unittest.TestCase):
-    """What becomes of the lab before and after the parts."""
+    """Handling of the lab before and after the parts."""
 
     def _parts(self, names, down, everything=False):
         with mock.patch.object(check, 'lab_is', return_value=down):

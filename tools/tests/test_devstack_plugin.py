@@ -63,7 +63,7 @@ class Case(unittest.TestCase):
 
 
 class StandInTest(Case):
-    """What makes the other tests worth something."""
+    """Checks of the stand-in that make the other tests worth something."""
 
     def test_names_say_where_they_come_from(self):
         self.assertRegex(world.NAMES.commit, '^[0-9a-f]{40}$')
@@ -134,7 +134,7 @@ class StandInTest(Case):
 
 
 class TextTest(unittest.TestCase):
-    """What can be seen without running it."""
+    """Checks of the plug-in's text, without running it."""
 
     def test_no_program_is_called_by_its_path(self):
         # The stand-in could not keep it from running.

@@ -41,7 +41,7 @@ class DirectoryTest(unittest.TestCase):
 
 
 class ResultsTest(DirectoryTest):
-    """What is kept of a step."""
+    """Results that are kept of a step."""
 
     def test_kept_and_read(self):
         path = self.directory / 'deep' / 'results.jsonl'
@@ -66,7 +66,7 @@ class ResultsTest(DirectoryTest):
 
 
 class CommandLineTest(DirectoryTest):
-    """Which words mean which steps."""
+    """Words of the command line, and the steps that they mean."""
 
     def test_all_ends_with_a_second_stack(self):
         chosen = cli.chosen(['all'])
@@ -221,7 +221,7 @@ class MirrorsTest(DirectoryTest):
 
 
 class LocalConfTest(unittest.TestCase):
-    """What DevStack reads."""
+    """The local.conf that DevStack reads."""
 
     def test_filled_in(self):
         text = steps.local_conf('/srv/git', ['NOVA_RT_HINTS=deny'])
@@ -241,7 +241,7 @@ class LocalConfTest(unittest.TestCase):
 
 
 class PictureTest(DirectoryTest):
-    """What is left, and what is not ours."""
+    """Leftovers of ours, and what is not ours."""
 
     def take(self, **answers):
         return picture.Picture(dict(picture.walk(self.directory)), answers)
@@ -332,7 +332,7 @@ class PictureTest(DirectoryTest):
 
 
 class MachineTest(DirectoryTest):
-    """What is said to the container and read from logs."""
+    """Text that goes to the container, and text read from logs."""
 
     def test_quoted(self):
         text = 'it\'s "one" $HOME\nword'
@@ -353,7 +353,7 @@ class MachineTest(DirectoryTest):
 
 
 class ServerTest(unittest.TestCase):
-    """When a server is as its flavor says."""
+    """Judgement of whether a server is as its flavor says."""
 
     def kernel(self, **changes):
         process = {
@@ -407,7 +407,7 @@ class ServerTest(unittest.TestCase):
 
 
 class ContainerTest(DirectoryTest):
-    """What tools/container.sh refuses before it does anything."""
+    """Refusals of tools/container.sh before it does anything."""
 
     def run_it(self, *words):
         return subprocess.run(

@@ -302,7 +302,7 @@ class LoadTest(unittest.TestCase):
         return path
 
     def test_trace(self):
-        """What was measured is asked again, at the same instants."""
+        """Requests of a measurement, asked again at the same instants."""
         text = ''.join(
             f'{number * 250_000} {40_000 + number} {100 + number}\n'
             for number in range(100)

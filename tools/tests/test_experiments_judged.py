@@ -20,7 +20,7 @@ WAY = evaluate.Way(10e-6, 10e-6, 0)
 
 
 def run_of(done_ns, arrivals_ns, works_ns, sizes, came_ns=None):
-    """What a guest would have measured of these requests."""
+    """Return the run that a guest would have measured of these requests."""
     came_ns = arrivals_ns if came_ns is None else came_ns
     return samples.Run(
         arrivals_ns,

@@ -27,7 +27,7 @@ FIGURES = {
 
 
 class PageTest(unittest.TestCase):
-    """What is committed, and what a run makes of it."""
+    """The committed page and figures, and what a run makes of them."""
 
     def test_page_is_what_the_figures_render_to(self):
         found = json.loads(faults.COMMITTED.read_text())

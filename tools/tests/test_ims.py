@@ -17,7 +17,7 @@ _CASES = ('plain,alone', 'plain,noise', 'real-time,alone', 'real-time,noise')
 
 
 def log(*slow, cases=_CASES, lost=0, turns=virtual.TURNS, factor=10.0):
-    """What a guest says: 100 registrations in 1 to 100 us.
+    """Return the output of a guest: 100 registrations in 1 to 100 us.
 
     :param slow: cases in which they take that times the factor
     :param lost: registrations of each turn

@@ -81,7 +81,7 @@ class AccountsTest(unittest.TestCase):
 
 
 class SecondComputeTest(unittest.TestCase):
-    """What a second compute on the same machine adds, and what it shares."""
+    """Second compute on the same machine: what it adds and what it shares."""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory()
@@ -305,7 +305,7 @@ class SecondComputeTest(unittest.TestCase):
 
 
 class ReportingTest(unittest.TestCase):
-    """Whether a service that was started takes requests."""
+    """Check of whether a service that was started takes requests."""
 
     def reporting(self, seconds, since, state='up'):
         stamp = f'2026-11-21T12:00:{seconds:02}.000000'
@@ -326,7 +326,7 @@ class ReportingTest(unittest.TestCase):
 
 
 class WorldTest(unittest.TestCase):
-    """What is left of a run, by a look before it and looks after it."""
+    """Leftovers of a run, by a look before it and looks after it."""
 
     def setUp(self):
         names = {each.name: [] for each in dataclasses.fields(world.World)}

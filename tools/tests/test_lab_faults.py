@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lab's tests of faults stand on, without a lab."""
+"""Basis of the lab's tests of faults, without a lab."""
 
 import pathlib
 import shutil

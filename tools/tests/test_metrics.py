@@ -31,7 +31,7 @@ def _rules():
 
 @unittest.skipUnless(prometheus.find(), 'no prometheus')
 class RulesTest(unittest.TestCase):
-    """What promtool says of them."""
+    """Checks of the rules, by promtool and against the manual."""
 
     def _promtool(self, *words):
         answer = subprocess.run(

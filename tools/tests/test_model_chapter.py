@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the manual prints is what nova-rt-model prints.
+"""Comparison of what the manual prints with what nova-rt-model prints.
 
 Write the output into the pages anew with
 
@@ -38,7 +38,7 @@ _ROW = re.compile(
 
 
 def run(line):
-    """What a command prints on either stream."""
+    """Return what a command prints on either stream."""
     case = base.TestCase('setUp')
     case.setUp()
     try:

@@ -29,7 +29,7 @@ DELETE = Row('Delete', 'done', SMALL, None, NOTHING)
 
 
 class ManualTest(unittest.TestCase):
-    """What is committed."""
+    """The committed rows and page."""
 
     def test_page_is_what_the_rows_render_to(self):
         rows = operations.load(operations.COMMITTED)
@@ -66,7 +66,7 @@ class ManualTest(unittest.TestCase):
 
 
 class WordsTest(unittest.TestCase):
-    """What is told of a state."""
+    """Words that describe a state."""
 
     def test_amounts(self):
         for held, text in (
@@ -226,7 +226,7 @@ class PageTest(unittest.TestCase):
 
 
 class WantedTest(unittest.TestCase):
-    """What the test on the lab wants, before it ever runs."""
+    """Expectations of the test on the lab, before it ever runs."""
 
     def steps(self):
         for case in test_operations.CASES:
@@ -270,7 +270,7 @@ class WantedTest(unittest.TestCase):
                     )
 
     def test_placement_and_claims_are_the_same(self):
-        """What an allocation holds, a tracker has claimed, on each host."""
+        """Equality of what allocations hold and trackers claim, by host."""
         for _, step in self.steps():
             for state in (step.during, step.after):
                 if state is None:

@@ -61,7 +61,10 @@ exec setpriv --reuid=nova --regid=nova --clear-groups sudo -n "$@"
 
 
 def arguments(context, socket=SOCKET):
-    """What nova-rt-compute gives sudo for a context, as oslo.privsep says."""
+    """Return the arguments that nova-rt-compute gives sudo for a context.
+
+    They are those of oslo.privsep.
+    """
     words = []
     for file in FILES:
         words += ['--config-file', file]
@@ -101,7 +104,7 @@ class SudoersTest(unittest.TestCase):
                 )
 
     def _sudo(self, words):
-        """Let sudo decide as for user nova; its helper only echoes."""
+        """Ask sudo to decide as for user nova; the helper prints its ID."""
         if os.geteuid() or not shutil.which('sudo'):
             self.skipTest('needs root and sudo')
         rules = SUDOERS.read_text()
@@ -355,7 +358,7 @@ class UnitReaderTest(unittest.TestCase):
 
 
 class RootwrapTest(unittest.TestCase):
-    """Why there is no filter for nova-rootwrap."""
+    """The reason why there is no filter for nova-rootwrap."""
 
     def test_privsep_helper_passes_without_any_filter(self):
         words = ['privsep-helper', '--privsep_context', 'os.system']

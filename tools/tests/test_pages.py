@@ -32,7 +32,7 @@ _MAKE = re.compile(r'make (?:-C (\S+) )?([a-z][a-z0-9-]*)')
 
 
 def find_literals(page):
-    """What a page shows as text of a machine: literals, lines of blocks."""
+    """Yield the machine text that a page shows: literals, lines of blocks."""
     text = page.read_text()
     for literal in _LITERAL.findall(text):
         yield ' '.join(literal.split())

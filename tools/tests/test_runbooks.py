@@ -10,7 +10,7 @@ from tools.install import blocks, runbooks
 
 
 class PageTest(unittest.TestCase):
-    """What the program that follows them relies on."""
+    """Properties on which the program that follows the runbooks relies."""
 
     def setUp(self):
         super().setUp()

@@ -88,7 +88,7 @@ class ReportTest(unittest.TestCase):
 
 
 class ConfigurationTest(unittest.TestCase):
-    """What the lab writes for Tempest, read back."""
+    """The configuration that the lab writes for Tempest, read back."""
 
     def write(self, computes, **options):
         workspace = pathlib.Path(

@@ -118,7 +118,7 @@ class MoveTest(unittest.TestCase):
             self.enterContext(mock.patch.object(module, 'CONF', conf))
 
     def check(self, old, new, *, host='two', revert=False, faults=()):
-        """Let a scenario look at a move."""
+        """Run a scenario's check of a move."""
         cloud = Cloud(old, faults)
         clients = dict.fromkeys(
             ('servers', 'admin_servers', 'providers', 'placement'), cloud
@@ -132,7 +132,7 @@ class MoveTest(unittest.TestCase):
         )
 
     def assert_found(self, words, *args, **kwargs):
-        """What is wrong fails the scenario."""
+        """Check that what is wrong fails the scenario."""
         with self.assertRaisesRegex(AssertionError, words):
             self.check(*args, **kwargs)
 

@@ -51,7 +51,7 @@ def imported(tree):
 
 
 class PackageTest(unittest.TestCase):
-    """What the plug-in is made of."""
+    """The parts that the plug-in is made of."""
 
     def test_stable_interfaces_alone(self):
         for path, tree in trees():

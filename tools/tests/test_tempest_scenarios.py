@@ -16,14 +16,14 @@ from nova_rt_tempest_plugin.tests.scenario import capacity, test_response
 
 
 def configured(module, **options):
-    """Let a module see these options of the plug-in, and no others."""
+    """Return a patch that shows a module only these options of the plug-in."""
     conf = mock.Mock()
     conf.nova_rt = mock.Mock(spec_set=list(options), **options)
     return mock.patch.object(module, 'CONF', conf)
 
 
 class FreeTest(unittest.TestCase):
-    """What is free, and what a server takes from it."""
+    """Free bandwidth, and what a server takes from it."""
 
     # A kernel that sums over the host has less for all than on each CPU.
     FREE = capacity.Free({0: 650_000, 1: 950_000, 2: 950_000}, 900_000)
@@ -84,7 +84,7 @@ class HogTest(unittest.TestCase):
         self.enterContext(mock.patch.dict('os.environ', PATH=path))
 
     def said(self):
-        """What the loops were started with."""
+        """Return the command lines with which the loops were started."""
         said = self.directory / 'said'
         return said.read_text().splitlines() if said.exists() else []
 
@@ -123,7 +123,7 @@ class ProbeTest(unittest.TestCase):
     """The answers of the program that asks the service."""
 
     def run_with(self, script, call):
-        """Let another program answer in its place."""
+        """Make a call while another program answers in its place."""
         with tempfile.TemporaryDirectory() as directory:
             program = pathlib.Path(directory) / 'rtprobe'
             program.write_text(f'#!/bin/sh\n{script}\n')

@@ -16,7 +16,7 @@ JOBS = {item['job']['name']: item['job'] for item in CONTENT if 'job' in item}
 
 
 class JobsTest(unittest.TestCase):
-    """What jobs name is there."""
+    """Presence of what jobs name."""
 
     def test_playbooks(self):
         for job in JOBS.values():

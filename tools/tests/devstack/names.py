@@ -56,7 +56,7 @@ _HEADER = """\
 
 @dataclasses.dataclass
 class Names:
-    """What a version of DevStack has.
+    """The files, functions and variables that a version of DevStack has.
 
     :ivar commit: where it was read
     :ivar date: of the commit

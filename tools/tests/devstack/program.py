@@ -17,7 +17,7 @@ WORLD = os.environ['STANDIN_WORLD']
 ROOT = f'{WORLD}/root'
 BIN = f'{ROOT}/opt/stack/data/venv/bin'
 UNITS = f'{ROOT}/etc/systemd/system'
-#: Where the user that runs DevStack may write without sudo.
+#: Directories in which the user that runs DevStack may write without sudo.
 OWN = tuple(
     f'{ROOT}/{name}/' for name in ('opt/stack', 'etc/neutron', 'etc/nova')
 )
@@ -69,7 +69,7 @@ def write(path: str, text: str, mode: str = 'w') -> None:
 
 
 def kept(kind: str, name: str = '') -> str:
-    """Where programs keep something, such as a package."""
+    """Return the path at which programs keep something, such as a package."""
     return f'{WORLD}/{kind}/{name}'
 
 
@@ -84,7 +84,7 @@ def drop(path: str) -> None:
 
 
 def listed(kind: str) -> list[str]:
-    """What programs keep of a kind, sorted."""
+    """List what programs keep of a kind, sorted."""
     return sorted(os.listdir(kept(kind)))
 
 
@@ -486,7 +486,7 @@ def _make_program(name: str, text: str) -> None:
 
 
 def _configure_nova(directory: str) -> None:
-    """What lib/nova writes anew each time."""
+    """Write what lib/nova writes anew each time."""
     os.makedirs(directory, exist_ok=True)
     write(
         f'{directory}/nova.conf',

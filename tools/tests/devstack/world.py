@@ -26,7 +26,7 @@ NAMES = Names.read()
 READERS = (
     'awk', 'cat', 'dirname', 'grep', 'mktemp', 'paste', 'sort', 'tr',
 )  # fmt: skip
-#: What programs keep beside the root directory.
+#: Kinds of things that programs keep beside the root directory.
 KEPT = (
     'codes', 'database', 'diverted', 'domain', 'flavor', 'image', 'limit',
     'loop', 'masked', 'module', 'package', 'packages', 'running', 'service',
@@ -46,7 +46,7 @@ _FUNCTION = re.compile(r'^function ([\w-]+) \{', re.MULTILINE)
 
 @dataclasses.dataclass
 class Outcome:
-    """How a script ended.
+    """The outcome of a script.
 
     :ivar code: its exit code
     :ivar output: what it printed
@@ -208,7 +208,7 @@ class World:
         return {name: value.strip("'$") for name, _, value in found}
 
     def names(self, kind: str) -> list[str]:
-        """What programs keep.
+        """List what programs keep of a kind.
 
         :returns: names, sorted
         """
