@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova_rt costs when a server is created, and in memory.
+"""Measure what nova_rt costs when a server is created, and in memory.
 
 Brings the lab up and measures on it:
 
 * the time from the request to ACTIVE, of a real-time and a plain server,
   in turn, each with a port, each deleted before the next is made;
-* the same of real-time servers with nova-rt-conductor and while it is stopped,
-  and the CPU time that nova-rt-conductor takes for the whole life of a server;
+* the same for real-time servers, with nova-rt-conductor and while it is
+  stopped, and the CPU time that nova-rt-conductor takes for the whole life of
+  a server;
 * the resident memory of nova-rt-compute and of Nova's own nova-compute, each
-  started anew and after the same servers, at once and when nothing has
-  happened for some minutes: nova_rt's privileged helpers end by then.
+  started anew, after the same servers: at once, and when nothing has happened
+  for some minutes, by when nova_rt's privileged helpers have ended.
 
 A ratio of medians comes with the interval in which it would be in 19 of 20
 repetitions (bootstrap, percentiles).

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What nova-rt-exporter costs a host with many containers.
+"""Measure what nova-rt-exporter costs a host with many containers.
 
     python bench/exporter.py [--servers 200] [--scrapes 12] [--interval 10]
         [--kernel v1|files] [--output FILE]
@@ -12,9 +12,9 @@ a directory. There the kernel's own part of a read is missing.
 
 Either way the exporter is the real one, and curl scrapes it by HTTP. libvirt
 is its test driver in the same process, so the reading of each domain's record
-is real, and the way to libvirtd and back is not. It says what part of one CPU
-the exporter takes at the interval, and how long a scrape takes; the exit code
-is 1 if that is 1 % or more, or 100 ms or more.
+is real, and the way to libvirtd and back is not. The output is what part of
+one CPU the exporter takes at the interval, and how long a scrape takes; the
+exit code is 1 if that is 1 % or more, or 100 ms or more.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many reports conductors take: simulated computes, a real bus.
+"""Measure how many reports conductors take: simulated computes, a real bus.
 
 Starts RabbitMQ and MariaDB (or uses those whose URLs are given), conductors,
 and processes that report for many hosts as nova-rt-compute does: each minute a
@@ -59,7 +59,7 @@ Figures = dict[str, Any]
 
 
 class Capability:
-    """What a host of the simulation can do."""
+    """Capability of each simulated host: a guarantee on every CPU."""
 
     name = 'v2-rt-max-cpu'
     enforcement = Enforcement.GUARANTEE
@@ -85,11 +85,11 @@ class Host:
         }
 
     def capacity(self) -> Capacity:
-        """What the CPUs can promise."""
+        """Return the bandwidth that the CPUs can promise."""
         return Capacity(dict.fromkeys(range(CPUS), 950_000))
 
     def list_records(self) -> dict[str, Record]:
-        """What servers hold."""
+        """Return the record of what each server holds."""
         return dict(self._records)
 
     def list_running(self) -> set[str]:
@@ -103,7 +103,7 @@ class Host:
         return dict.fromkeys(self._records[uuid].cpus, usage)
 
     def happen(self) -> None:
-        """Let a server drift and be repaired."""
+        """Emit the events of a server that drifts and is repaired."""
         uuid, record = random.choice(  # noqa: S311
             list(self._records.items())
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long reading and purging take in a database with many samples.
+"""Measure how long reading and purging take in a database with many samples.
 
 Starts a MariaDB of its own, fills it, and prints JSON: seconds to read one
 server and day, to sum up an hour, and to purge, with the longest transaction

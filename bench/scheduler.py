@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What real-time servers cost nova-scheduler.
+"""Measure what real-time servers cost nova-scheduler.
 
     python bench/scheduler.py [--hosts 1000,10000] [--output FILE]
 
@@ -12,8 +12,8 @@ Two measurements, on real objects of Nova, hosts of 64 CPUs:
   plain and for a real-time server: Nova's databases and Placement are real,
   in sqlite and in this process; every host is a candidate.
 
-What is compared is measured in turn, in the same process, many times; times
-are CPU times of the process, medians. Needs Nova's and Placement's tests.
+The variants are measured in turn, in the same process, many times; times are
+medians of the CPU time of the process. Needs Nova's and Placement's tests.
 """
 
 import argparse
@@ -67,7 +67,7 @@ CPUS = 64
 VCPUS = 4
 SPECS = {'rt:reservation': '400/1000'}
 
-#: What nova-compute writes of a node with some servers.
+#: Stats that nova-compute writes for a node with some servers.
 STATS = {
     'failed_builds': '0',
     'io_workload': '0',
@@ -95,7 +95,8 @@ WHOLE = (
     f'rt, {OURS}, {CHANGED}',
 )
 
-#: What the issue asks for: ours to NUMATopologyFilter; ours in the whole.
+#: Targets of the issue: our cost relative to NUMATopologyFilter's, and what we
+#: add to the whole.
 AIM_PER_HOST = 1 / 5
 AIM_WHOLE = 0.05
 
@@ -133,7 +134,7 @@ def numa_topology() -> nova_objects.NUMATopology:
 
 
 def rt_stats(rand: random.Random) -> dict[str, str]:
-    """What nova-rt-compute publishes for a host in use."""
+    """Return the stats that nova-rt-compute publishes for a host in use."""
     free = {cpu: rand.randrange(0, 950_001, 50_000) for cpu in range(CPUS)}
     return node_stats.render(admission.Capacity(free)) | {
         'rt_interface': 'v2-hcbs-multi',
@@ -494,7 +495,7 @@ class SelectDestinations(cloud.HostsTestCase):
                 )
 
     def _prepare(self, rt: bool) -> None:
-        """Let the hosts publish, and the request filter run, or not."""
+        """Set whether the hosts publish and the request filter runs."""
         with db.get_context_manager(self.context).writer.using(
             self.context
         ) as session:
