@@ -17,7 +17,7 @@ def cpus(text):
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """The class in which Ansible looks for filters."""
 
     def filters(self):
         """Name the filters."""
