@@ -304,9 +304,7 @@ class FullDestinationTest(watched.WatchedTestCase, test_moves.DiskTestBase):
             self.write(server, 'before')
             self.counts['tries'] += 1
             self.cloud.compute.migrate_server(server)
-            self.wait_for(
-                lambda: self.ended(server), 'the move does not end'
-            )
+            self.wait_for(lambda: self.ended(server), 'the move does not end')
             found = self.cloud.compute.get_server(server.id)
             print(f'  {found.status}: {found.fault}', flush=True)
             self.assertEqual(namespace.HOST_NAME, self.host_of(server))
