@@ -29,10 +29,10 @@ VERIFIED_S = 75
 TRIES = 4
 #: Room for the image in Nova's cache, and not for a server's disk.
 SMALL_DISK_MB = 20
-#: Room for some servers, until it is made smaller.
-LARGE_DISK_MB = 200
-#: Space that is free on a disk that counts as full.
-LEFT_KB = 512
+#: Room for some servers, by the size of their flavors.
+OWN_DISK = '8G'
+#: Free bytes of a disk that is full.
+LEFT = 512 * 1024
 BOOT_ID = pathlib.Path('/proc/sys/kernel/random/boot_id')
 
 
@@ -183,7 +183,7 @@ class FullDiskTest(watched.WatchedTestCase):
 
     def test_full_disk(self):
         before = self.look()
-        with small_disk(self, SMALL_DISK_MB):
+        with self.small_disk():
             self.counts['tries'] += 1
             server = self.request_server(self.flavor_name)
             server = self.wait_status(server, 'ERROR')
@@ -195,46 +195,57 @@ class FullDiskTest(watched.WatchedTestCase):
         self.assert_same(self.create(self.flavor_name))
         self.assert_audited()
 
+    @contextlib.contextmanager
+    def small_disk(self):
+        """Mount a small file system where servers' disks are made."""
+        if self.before.files:
+            self.skipTest('there are servers')
+        options = f'size={SMALL_DISK_MB}m,mode=755'
+        options += f',uid={accounts.ID},gid={accounts.ID}'
+        run('mount', '-t', 'tmpfs', '-o', options, 'small', world.INSTANCES)
+        try:
+            yield
+        finally:
+            run('umount', world.INSTANCES)
+
 
 @contextlib.contextmanager
-def small_disk(test, megabytes, directory=world.INSTANCES, on=list):
-    """Mount a small file system where servers' disks are made.
+def own_disk(test, directory=world.INSTANCES, on=list):
+    """Give the servers of a host a file system of their own.
 
     :param on: makes the words of a command that runs another on its machine
     """
     if test.before.files:
         test.skipTest('there are servers')
-    options = f'size={megabytes}m,mode=755'
-    options += f',uid={accounts.ID},gid={accounts.ID}'
-    run(*on(['mount', '-t', 'tmpfs', '-o', options, 'small', directory]))
+    file = paths.WORK / 'own-disk'
+    run('truncate', '-s', OWN_DISK, file)
+    try:
+        run('mkfs.ext4', '-q', '-m', '0', file)
+        run(*on(['mount', '-o', 'loop', file, directory]))
+        try:
+            run(*on(['chown', f'{accounts.ID}:{accounts.ID}', directory]))
+            yield
+        finally:
+            run(*on(['umount', directory]))
+    finally:
+        file.unlink()
+
+
+@contextlib.contextmanager
+def filled(directory=world.INSTANCES, on=list):
+    """Leave no room in a file system within."""
+    words = run(*on(['stat', '-f', '-c', '%a %S', directory])).split()
+    blocks, size = map(int, words)
+    filler = directory / 'filler'
+    run(*on(['fallocate', '-l', str(blocks * size - LEFT), filler]))
     try:
         yield
     finally:
-        run(*on(['umount', directory]))
+        run(*on(['rm', filler]))
 
 
 class FilledDiskTest(watched.WatchedTestCase, test_moves.DiskTestBase):
     """The disk is full when that of a server is to be copied."""
-
-    def setUp(self):
-        super().setUp()
-        # The service keeps its images there.
-        self.addCleanup(self.compute_up)
-        self.addCleanup(self.restart, watched.COMPUTE)
-
-    @contextlib.contextmanager
-    def filled(self):
-        """Leave no room within."""
-        used = os.statvfs(world.INSTANCES)
-        kilobytes = (used.f_blocks - used.f_bfree) * used.f_frsize // 1024
-        self.size_disk(f'{kilobytes + LEFT_KB}k')
-        try:
-            yield
-        finally:
-            self.size_disk(f'{LARGE_DISK_MB}m')
-
-    def size_disk(self, size):
-        run('mount', '-o', f'remount,size={size}', world.INSTANCES)
 
     def settled(self, server):
         """Wait until nobody works on a server; what it is then."""
@@ -248,11 +259,11 @@ class FilledDiskTest(watched.WatchedTestCase, test_moves.DiskTestBase):
         return list(self.cloud.image.images(name=name))
 
     def test_snapshot(self):
-        with small_disk(self, LARGE_DISK_MB):
+        with own_disk(self):
             server = self.create(self.flavor_name)
             self.write(server, 'before')
             name = f'e2e-{server.id}'
-            with self.filled():
+            with filled():
                 self.counts['tries'] += 1
                 self.cloud.compute.create_server_image(server.id, name)
                 self.assertEqual('ACTIVE', self.settled(server).status)
@@ -266,13 +277,13 @@ class FilledDiskTest(watched.WatchedTestCase, test_moves.DiskTestBase):
 
     def test_shelve(self):
         """It is stopped when that fails, and can be started again."""
-        with small_disk(self, LARGE_DISK_MB):
+        with own_disk(self):
             server = self.create(self.flavor_name)
             self.write(server, 'before')
-            with self.filled():
+            with filled():
                 self.counts['tries'] += 1
                 self.cloud.compute.shelve_server(server)
-                print(f'  {self.settled(server).status}', flush=True)
+                self.settled(server)
                 self.wait_status(server, 'SHUTOFF')
             self.cloud.compute.start_server(server)
             self.reach(server, 'ACTIVE')
@@ -293,9 +304,8 @@ class FullDestinationTest(watched.WatchedTestCase, test_moves.DiskTestBase):
         return found.status in ('ACTIVE', 'ERROR') and not found.task_state
 
     def test_migration(self):
-        with small_disk(
-            self, SMALL_DISK_MB // 2, second.INSTANCES, second.enter
-        ):
+        place = second.INSTANCES, second.enter
+        with own_disk(self, *place), filled(*place):
             server = self.request_server(
                 self.flavor_name,
                 availability_zone=f'nova:{namespace.HOST_NAME}',
