@@ -134,7 +134,8 @@ faults: venv ## Break everything that a host can lose, for the manual's table
 	@$(FAULTS) lab.tests.test_damage lab.tests.test_kills.KillTest
 	@$(PY) -m lab down
 	@$(PY) -m lab up --computes 2
-	@$(FAULTS) lab.tests.test_kills.EvacuationTest \
+	@$(FAULTS) lab.tests.test_damage.FullDestinationTest \
+		lab.tests.test_kills.EvacuationTest \
 		lab.tests.test_kills.ArrivalTest \
 		lab.tests.test_kills.MovedTest lab.tests.test_storm \
 		lab.tests.test_upgrade
