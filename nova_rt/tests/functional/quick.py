@@ -16,6 +16,7 @@ import types
 
 import fixtures
 from futurist import _thread
+from nova import monkey_patch
 from nova.api.openstack.compute import routes
 from nova.compute import api as compute_api
 from oslo_db.sqlalchemy import engines
@@ -92,6 +93,10 @@ class Workers(fixtures.Fixture):
     BUSY_S = 0.05
 
     def _setUp(self):
+        if monkey_patch.is_patched():
+            # Their queues are eventlet's, and so is the wait for them.
+            return
+
         def wait_for_work(worker):
             worker.idle = True
             tasks = worker.work_queue
