@@ -35,7 +35,7 @@ Faults
 ======
 
 What tests have broken on a lab with real containers, and what came of it.
-``{COMMAND}`` runs them and writes this page; it takes 45 minutes.
+``{COMMAND}`` runs them and writes this page; it takes 70 minutes.
 See :ref:`what each module does <tests-of-faults>`.
 """
 _LEGEND = """\
