@@ -9,7 +9,6 @@ A few steps always; all of them on request::
 
 import os
 import re
-import time
 import unittest
 
 from lab import namespace, second
@@ -19,8 +18,6 @@ ALL = os.environ.get('NOVA_RT_TEST_KILLS') == 'all'
 ONLY = os.environ.get('NOVA_RT_TEST_KILL_AT', '')
 #: A step that has not come by then does not come.
 DEATH_S = 60
-#: Nova has forgotten a task that has not ended by then.
-FORGOTTEN_S = 20
 
 _MANAGER = 'nova_rt.compute.manager:RTComputeManager.'
 _TRACKER = 'nova_rt.compute.resource_tracker:RTResourceTracker.'
@@ -141,25 +138,6 @@ class KillTestBase(watched.WatchedTestCase):
         self.compute_up(self.service)
         self.assertTrue(died, 'the step did not come')
 
-    def settled(self, server):
-        """Wait until nobody works on a server; what it is then."""
-        deadline = time.monotonic() + FORGOTTEN_S
-        while True:
-            found = self.cloud.compute.get_server(server.id)
-            if not found.task_state:
-                return found.status
-            if time.monotonic() > deadline:
-                self.counts['forgotten'] += 1
-                self.cloud.compute.reset_server_state(server, 'error')
-                return 'ERROR'
-            time.sleep(0.5)
-
-    def revive(self, server):
-        """Start a server by force, as its user or an operator does."""
-        self.cloud.compute.reset_server_state(server, 'active')
-        self.cloud.compute.reboot_server(server.id, 'HARD')
-        self.reach(server, 'ACTIVE')
-
 
 class EndingTestBase(KillTestBase, test_moves.DiskTestBase):
     """Nobody but the next service goes on."""
@@ -214,7 +192,6 @@ class KillTest(EndingTestBase):
             self.die()
             # Nova goes on with what it was doing; else a user does.
             if self.settled(server) != 'ACTIVE':
-                self.counts['revived'] += 1
                 self.revive(server)
             self.assert_same(server)
             self.delete(server)
@@ -251,7 +228,6 @@ class KillTest(EndingTestBase):
             self.die()
             # Nova goes on with what it was doing; else an operator does.
             if self.settled(server) == 'ERROR':
-                self.counts['revived'] += 1
                 self.revive(server)
             rec = self.assert_held(server)
             held = self.allocations(server)[base.RESOURCE_CLASS]
@@ -307,7 +283,6 @@ class ArrivalTest(SecondHostTestBase, test_moves.DiskTestBase):
             move(server)
             self.die()
             self.settled(server)
-            self.counts['revived'] += 1
             self.revive(server)
             self.assertEqual(namespace.HOST_NAME, self.host_of(server))
             self.assert_same(server)

@@ -39,6 +39,8 @@ NOTICED_S = 120
 #: The lab's instance_delete_interval, twice. Nova then removes what a server
 #: that was deleted in a migration has left on the other host.
 REMOVED_S = 60
+#: Nova has forgotten a task that has not ended by then.
+FORGOTTEN_S = 20
 RESERVATION = '5000/100000'
 
 
@@ -179,6 +181,30 @@ class WatchedTestCase(base.LabTestCase):
             NOTICED_S,
         )
         return self.cloud.compute.get_server(server.id)
+
+    def settled(self, server, seconds=FORGOTTEN_S):
+        """Wait until no task of Nova holds a server.
+
+        :param seconds: after these Nova has forgotten the task; it is reset
+        :returns: the server's status
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.cloud.compute.get_server(server.id)
+            if not found.task_state:
+                return found.status
+            if time.monotonic() > deadline:
+                self.counts['forgotten'] += 1
+                self.cloud.compute.reset_server_state(server, 'error')
+                return 'ERROR'
+            time.sleep(0.5)
+
+    def revive(self, server):
+        """Start a server by force, as its user or an operator does."""
+        self.counts['revived'] += 1
+        self.cloud.compute.reset_server_state(server, 'active')
+        self.cloud.compute.reboot_server(server.id, 'HARD')
+        self.reach(server, 'ACTIVE')
 
     def assert_same(self, server):
         """Kernel, record and Placement have the same for a server."""

@@ -5,6 +5,8 @@ Carries a request from the RequestSpec, which the driver never sees, to the
 server's record, and has the reservations verified from time to time.
 """
 
+from collections.abc import Iterator
+import contextlib
 from importlib import metadata
 from typing import Any
 
@@ -38,6 +40,20 @@ CONF = manager.CONF
 LOG = logging.getLogger(__name__)
 
 conf.register_opts(CONF)
+
+
+@contextlib.contextmanager
+def _going_on(message: str, instance: Any) -> Iterator[None]:
+    """Log what fails: the other servers of this host need their service.
+
+    :raises InstanceNotFound: passed on
+    """
+    try:
+        yield
+    except nova_exception.InstanceNotFound:
+        raise
+    except Exception:
+        LOG.exception(message, instance=instance)
 
 
 class RTComputeManager(move_manager.MoveManager):
@@ -87,36 +103,20 @@ class RTComputeManager(move_manager.MoveManager):
         does not start then if it goes on with what one of them was doing.
         A resize that it ends holds nothing more in Placement.
         """
+        ended = False
         try:
-            ended = self._rt_end_resize(context, instance)
+            with _going_on('Could not undo its move', instance):
+                ended = interrupted.end_resize(self, context, instance)
             super()._init_instance(context, instance)
-            if ended:
-                # Nova has needed it to bring the server's disk back.
-                instance.drop_migration_context()
-                self._rt_start_again(context, instance)
+            if not ended:
+                return
+            # Nova has needed it to bring the server's disk back.
+            instance.drop_migration_context()
+            with _going_on('Could not start it again', instance):
+                interrupted.start_again(self, context, instance)
         except nova_exception.InstanceNotFound:
             LOG.warning('It was deleted while this service started',
                         instance=instance)  # fmt: skip
-
-    def _rt_end_resize(self, context: Any, instance: Any) -> bool:
-        try:
-            return interrupted.end_resize(self, context, instance)
-        except nova_exception.InstanceNotFound:
-            raise
-        except Exception:
-            # The other servers of this host need their service.
-            LOG.exception('Could not undo its move, which was interrupted',
-                          instance=instance)  # fmt: skip
-            return False
-
-    def _rt_start_again(self, context: Any, instance: Any) -> None:
-        try:
-            interrupted.start_again(self, context, instance)
-        except nova_exception.InstanceNotFound:
-            raise
-        except Exception:
-            # The other servers of this host need their service.
-            LOG.exception('Could not start it again', instance=instance)
 
     def _rt_make_reporter(self) -> reports.Reporter:
         """Listen from now on; what is sent waits until servers are known."""

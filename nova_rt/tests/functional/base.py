@@ -18,10 +18,11 @@ from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
 from testtools import content
 
-from nova_rt import events, extra_specs, node_stats, record
+from nova_rt import events, extra_specs, node_stats, record, resources
 from nova_rt.cmd import compute, hooks
 from nova_rt.host import owners
 from nova_rt.privsep import left
+from nova_rt.request import Request
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import containers, paste, quick, waiting
 from nova_rt.virt.libvirt import driver, metadata
@@ -253,9 +254,16 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
 
     # Asking for servers
 
-    def rt_flavor(self, reservation='600/1000', vcpus=1, **specs):
-        """Make a flavor; further extra specs as policy='fifo'."""
+    def rt_flavor(
+        self, reservation='600/1000', vcpus=1, *, whole=False, **specs
+    ):
+        """Make a flavor; further extra specs as policy='fifo'.
+
+        :param whole: spell out what it asks of Placement
+        """
         extra = {extra_specs.RESERVATION: reservation}
+        if whole:
+            extra |= resources.ask(Request.from_flavor(extra, vcpus))
         extra.update({f'rt:{key}': value for key, value in specs.items()})
         if self.INTERFACE == 'v1-throttle':
             extra.setdefault(extra_specs.ENFORCEMENT, 'limit')
