@@ -37,10 +37,12 @@ configure "$tree.off" "$tree.off.config"
 # 0004: scoped_guard() after a declaration and a blank line is taken for another
 #       declaration.
 # 0008: the new file is in kernel/sched/, which MAINTAINERS has.
+# 0018: pr_cont_cgroup_path() prints the path of a group, and nothing else does.
 cat >"$tree.known" <<EOF
 0003 Macros with complex values should be enclosed in parentheses
 0004 Missing a blank line after declarations
 0008 added, moved or deleted file(s), does MAINTAINERS need updating?
+0018 Avoid logging continuation uses where feasible
 EOF
 for p in "$here"/patches/*.patch; do
     ./scripts/checkpatch.pl --no-tree --terse --show-types "$p" || :

@@ -21,8 +21,7 @@ static int exit_code(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-/* 0 or the errno of the user's write, or of mkdir() if there is no text. */
-static int user_puts(const char *path, const char *text)
+int user_puts(const char *path, const char *text)
 {
 	pid_t pid = fork();
 
@@ -127,7 +126,10 @@ static void test_v2(void)
 	expect(user_puts("/cg/u/r/cpu.rt.max", "251 1000"), EPERM, "user has u/r larger");
 	expect(user_puts("/cg/u/r/cpu.rt.max", "250 999"), EPERM, "by its period");
 	expect(user_puts("/cg/u/r/cpu.rt.max", "250 1000"), 0, "as it is");
-	expect(user_puts("/cg/u/r/cpu.rt.max", "500 2000"), 0, "in another period");
+	expect(user_puts("/cg/u/r/cpu.rt.max", "500 2000"), EPERM, "in a longer period");
+	expect(user_puts("/cg/u/r/cpu.rt.max", "max 2000"), EPERM, "which is for later");
+	expect(user_puts("/cg/u/r/cpu.rt.max", "125 500"), 0, "in a shorter period");
+	expect(put(cg("u/r", "cpu.rt.max"), "250 1000"), 0, "root makes it longer again");
 	expect(user_puts("/cg/u/r/cpu.rt.max", "125 1000"), 0, "user gives half of it back");
 	expect(user_puts("/cg/u/r/cpu.rt.max", "250 1000"), EPERM, "and wants it again");
 	expect(user_puts("/cg/u/s/cpu.rt.max", "375 1000"), EPERM, "or in the other group");
@@ -165,7 +167,8 @@ static void test_v1(void)
 	expect(reserve("u", 500000, 1000000), 0, "root reserves 0.5 for u");
 	expect(user_puts("/cg/u/r/cpu.rt_runtime_us", "600000"), EINVAL, "user shares out more");
 	expect(user_puts("/cg/u/r/cpu.rt_runtime_us", "500000"), 0, "user shares out all of it");
-	expect(user_puts("/cg/u/r/cpu.rt_period_us", "2000000"), 0, "in twice the period");
+	expect(user_puts("/cg/u/r/cpu.rt_period_us", "2000000"), EPERM, "in twice the period");
+	expect(put(cg("u/r", "cpu.rt_period_us"), "2000000"), 0, "root does that");
 	expect(put(cg("u", "cpu.rt_runtime_us"), "-1"), 0, "root has u max");
 	expect(user_puts("/cg/u/r/cpu.rt_period_us", "1000000"), EPERM, "user halves the period");
 	expect(user_puts("/cg/u/r/cpu.rt_runtime_us", "500010"), EPERM, "user wants 10 us more");

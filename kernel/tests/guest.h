@@ -73,9 +73,14 @@ int remove_group(const char *group);
 int reserve(const char *group, long long q_us, long long p_us);
 int enter(const char *group);
 
+/* As uid 1000: 0 or the errno of the write, or of mkdir() if there is no text. */
+int user_puts(const char *path, const char *text);
+
 int set_policy(pid_t pid, int policy, int prio);
 void pin(int cpu);
 int set_deadline(uint64_t runtime, uint64_t period);
+/* One that takes what others leave (GRUB). */
+int set_reclaiming(uint64_t runtime, uint64_t period);
 
 /* A FIFO task in @group that waits; *err says what it met on its way there. */
 pid_t rt_child(const char *group, int *err);
@@ -133,9 +138,12 @@ void test_supply(const char *arg);
 void test_control(const char *arg);
 void test_refuse(const char *arg);
 void test_delegate(const char *arg);
+void test_multiply(const char *arg);
 void test_percpu(const char *arg);
+void test_reclaim(const char *arg);
 void test_migrate(const char *arg);
 void test_pi(const char *arg);
+void test_pi_cpus(const char *arg);
 void test_stress(const char *arg);
 void test_kunit(const char *arg);
 void test_regress(const char *arg);

@@ -166,14 +166,24 @@ struct dl_attr {
 	uint64_t runtime, deadline, period;
 };
 
-int set_deadline(uint64_t runtime, uint64_t period)
+static int set_dl_attr(uint64_t runtime, uint64_t period, uint64_t flags)
 {
 	struct dl_attr a = {
-		.size = sizeof(a), .policy = DEADLINE,
+		.size = sizeof(a), .policy = DEADLINE, .flags = flags,
 		.runtime = runtime, .deadline = period, .period = period,
 	};
 
 	return syscall(SYS_sched_setattr, 0, &a, 0) ? errno : 0;
+}
+
+int set_deadline(uint64_t runtime, uint64_t period)
+{
+	return set_dl_attr(runtime, period, 0);
+}
+
+int set_reclaiming(uint64_t runtime, uint64_t period)
+{
+	return set_dl_attr(runtime, period, 2 /* SCHED_FLAG_RECLAIM */);
 }
 
 /* ---- tasks ---- */

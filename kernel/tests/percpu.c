@@ -57,5 +57,52 @@ void test_percpu(__attribute__((unused)) const char *arg)
 	expect(reserve("q", 900, 1000), 0, "0.9 on three CPUs");
 	expect(put("/sys/devices/system/cpu/cpu3/online", "1"), 0, "CPU 3 comes back");
 	check(burn("q", 3, 200 * MS) > 178 * MS, "and serves the group as well");
+	expect(put(cg("q", "cpuset.cpus"), "0"), 0, "on CPU 0 alone");
+	if (chown(cg("q", "cpuset.cpus"), 1000, 1000))
+		die("chown");
+	expect(user_puts("/cg/q/cpuset.cpus", "0-3"), EPERM, "its user takes four CPUs");
+	expect(user_puts("/cg/q/cpuset.cpus", "1"), EPERM, "or another one");
+	check(!strcmp(get(cg("q", "cpuset.cpus")), "0"), "stays on CPU %s",
+	      get(cg("q", "cpuset.cpus")));
+	expect(put(cg("q", "cpuset.cpus"), "0-1"), 0, "root gives it two");
+	expect(user_puts("/cg/q/cpuset.cpus", "1"), 0, "its user gives one back");
+	expect(user_puts("/cg/q/cpuset.cpus", "0-1"), EPERM, "and wants it again");
 	remove_group("q");
+}
+
+/* A deadline task that reclaims gets nothing of what a group has on its CPU. */
+void test_reclaim(__attribute__((unused)) const char *arg)
+{
+	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0), end, c0;
+
+	make_group("r");
+	make_group("d");
+	expect(put(cg("r", "cpuset.cpus"), "0"), 0, "one of four CPUs");
+	expect(put(cg("d", "cpuset.cpus"), "0"), 0, "the same CPU");
+	expect(reserve("r", 9000, 10000), 0, "0.9 of it");
+	hogs[0] = (struct hog){ .group = "r", .policy = SCHED_FIFO, .prio = 10,
+				.q = 9000, .p = 10000 };
+	end = now_ns(CLOCK_MONOTONIC) + 60 * MS + SEC;
+	if (!fork()) {
+		/* When the hog is busy: what it does not use, the task may have. */
+		set_policy(0, SCHED_FIFO, 50);
+		sleep_until(end - SEC);
+		if (set_reclaiming(250 * US, 5 * MS) || enter("d"))
+			_exit(1);
+		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		while (now_ns(CLOCK_MONOTONIC) < end)
+			;
+		out[0] = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
+		out[1] = 1 + sched_getcpu();
+		_exit(0);
+	}
+	run_hogs(1, 1100 * MS);
+	check(out[1] == 1, "a task that reclaims stays on the CPU");
+	check(hogs[0].cpu_ns > 988 * MS, "0.9 beside it: %llu us of 990000",
+	      (unsigned long long)hogs[0].cpu_ns / US);
+	check(out[0] > 40 * MS && out[0] < 60 * MS, "it gets its 0.05: %llu us in 1 s",
+	      (unsigned long long)out[0] / US);
+	remove_group("r");
+	remove_group("d");
 }

@@ -180,3 +180,83 @@ void test_pi(__attribute__((unused)) const char *arg)
 	remove_group("h");
 	remove_group("w");
 }
+
+/* One on each CPU that holder and waiter have to wait for. */
+static void crowd(const char *group, uint64_t until)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < 4; cpu++) {
+		if (fork())
+			continue;
+		pin(cpu);
+		if (enter(group) || set_policy(0, SCHED_FIFO, 60))
+			_exit(1);
+		while (now_ns(CLOCK_MONOTONIC) < until)
+			;
+		_exit(0);
+	}
+}
+
+/*
+ * The holder waits for a CPU on the queue of the waiter's group, from which
+ * tasks are pushed to other CPUs, when it comes to belong elsewhere.
+ */
+static void test_borrower(const char *what, void (*change)(pid_t holder))
+{
+	uint64_t start = now_ns(CLOCK_MONOTONIC) + 50 * MS, waited;
+	pthread_mutex_t *m = pi_lock();
+	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t holder;
+
+	expect(reserve("h", 0, 10000), 0, "the holder's group has nothing");
+	set_policy(0, SCHED_FIFO, 99);
+	holder = fork();
+	if (!holder) {
+		if (set_policy(0, SCHED_OTHER, 0) || enter("h"))
+			_exit(1);
+		pthread_mutex_lock(m);
+		out[1] = 1;
+		while (!((volatile uint64_t *)out)[0])
+			;
+		spin(5 * MS);
+		pthread_mutex_unlock(m);
+		_exit(0);
+	}
+	while (!((volatile uint64_t *)out)[1])
+		usleep(100);
+	crowd("w", start + 300 * MS);
+	if (!fork()) {
+		if (enter("w") || set_policy(0, SCHED_FIFO, 50))
+			_exit(1);
+		out[0] = now_ns(CLOCK_MONOTONIC);
+		lock_in_time(m);
+		out[1] = now_ns(CLOCK_MONOTONIC);
+		_exit(0);
+	}
+	sleep_until(start);
+	change(holder);
+	set_policy(0, SCHED_OTHER, 0);
+	while (wait(NULL) > 0)
+		;
+	waited = out[1] - out[0];
+	check(waited < 400 * MS, "it waits on the waiter's queue, and %s: %llu us", what,
+	      (unsigned long long)waited / US);
+	munmap(out, 4096);
+}
+
+void test_pi_cpus(__attribute__((unused)) const char *arg)
+{
+	make_group("h");
+	make_group("w");
+	make_group("z");
+	expect(reserve("z", 0, 10000), 0, "a group with nothing");
+	expect(reserve("w", 5000, 10000), 0, "the waiter's group has 0.5");
+	test_borrower("its group is max", runtime_to_max);
+	test_borrower("its group has something", runtime_again);
+	test_borrower("it is in another group", move_holder);
+	remove_group("z");
+	remove_group("h");
+	remove_group("w");
+}

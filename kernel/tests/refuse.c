@@ -43,6 +43,23 @@ static void test_rt_arrivals(void)
 	expect(remove_group("e"), 0, "rmdir e");
 }
 
+/* The limits of periods have moved: what was within can be given back. */
+static void test_new_limits(void)
+{
+	static const char limit[] = "/proc/sys/kernel/sched_deadline_period_min_us";
+	char *before = strdup(get(limit));
+
+	expect(put(limit, "5000"), 0, "another minimum of periods");
+	expect(reserve("d", 900, 1000), EINVAL, "which is not kept");
+	expect(put(cg("d", v2 ? "cpu.rt.max" : "cpu.rt_runtime_us"), "0"), 0, "runtime to 0");
+	expect(put(limit, "%s", before), 0, "minimum as before");
+	expect(reserve("d", 940, 1000), 0, "0.94 again");
+	expect(put(limit, "5000"), 0, "another minimum of periods");
+	expect(remove_group("d"), 0, "rmdir d");
+	usleep(50000);
+	expect(put(limit, "%s", before), 0, "minimum as before");
+}
+
 void test_refuse(__attribute__((unused)) const char *arg)
 {
 	pid_t pid;
@@ -114,6 +131,9 @@ void test_refuse(__attribute__((unused)) const char *arg)
 	usleep(50000);
 	make_group("d");
 	expect(reserve("d", 940, 1000), 0, "all bandwidth is back");
+	test_new_limits();
+	make_group("d");
+	expect(reserve("d", 940, 1000), 0, "all bandwidth is back, whatever the limits");
 	/* sched_setattr() against reservations */
 	pid = fork();
 	if (!pid)
