@@ -225,5 +225,6 @@ void test_multiply(__attribute__((unused)) const char *arg)
 	attack("many that hand over", many_that_hand_over, true);
 	attack("many that hand over, the rest free", many_that_hand_over, false);
 	remove_group("v");
+	usleep(50000);	/* until it is offline */
 	held_by_who_had_it();
 }
