@@ -4,14 +4,6 @@
 
 #include <sys/resource.h>
 
-#define USER 1000
-
-static void become_user(void)
-{
-	if (setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
-		_exit(255);
-}
-
 static int exit_code(pid_t pid)
 {
 	int status;
@@ -32,25 +24,6 @@ int user_puts(const char *path, const char *text)
 		_exit(mkdir(path, 0755) ? errno : 0);
 	}
 	return exit_code(pid);
-}
-
-static void give(const char *group, const char *file)
-{
-	if (chown(cg(group, file), USER, USER))
-		die("chown");
-}
-
-/* As the documentation of version 2 says: not the files that limit the group. */
-static void delegate(const char *group)
-{
-	give(group, "");
-	give(group, "cgroup.procs");
-	if (v2) {
-		give(group, "cgroup.subtree_control");
-		give(group, "cgroup.threads");
-	} else {
-		give(group, "tasks");
-	}
 }
 
 /* One of the two opens the file, the other one writes. */

@@ -73,7 +73,16 @@ int remove_group(const char *group);
 int reserve(const char *group, long long q_us, long long p_us);
 int enter(const char *group);
 
-/* As uid 1000: 0 or the errno of the write, or of mkdir() if there is no text. */
+#define USER 1000
+
+void become_user(void);
+/* The user owns that file of the group; "" is its directory. */
+void give(const char *group, const char *file);
+/*
+ * As the documentation of version 2 says: not the files that limit the group.
+ */
+void delegate(const char *group);
+/* As the user: 0 or the errno of the write, or of mkdir() if there is no text. */
 int user_puts(const char *path, const char *text);
 
 int set_policy(pid_t pid, int policy, int prio);

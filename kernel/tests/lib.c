@@ -141,6 +141,30 @@ int enter(const char *group)
 	return put(cg(group, v2 ? "cgroup.procs" : "tasks"), "%d", getpid());
 }
 
+void become_user(void)
+{
+	if (setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
+		_exit(255);
+}
+
+void give(const char *group, const char *file)
+{
+	if (chown(cg(group, file), USER, USER))
+		die("chown");
+}
+
+void delegate(const char *group)
+{
+	give(group, "");
+	give(group, "cgroup.procs");
+	if (v2) {
+		give(group, "cgroup.subtree_control");
+		give(group, "cgroup.threads");
+	} else {
+		give(group, "tasks");
+	}
+}
+
 int set_policy(pid_t pid, int policy, int prio)
 {
 	struct sched_param sp = { .sched_priority = prio };

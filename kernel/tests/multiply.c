@@ -8,7 +8,6 @@
 
 #include <sys/resource.h>
 
-#define USER 1000
 #define LENGTH (2 * SEC)
 /* What root gives to the tenant, and what another has beside it, in us. */
 #define TENANT_Q 4000
@@ -27,26 +26,14 @@
 
 static uint64_t end;
 
-static void give(const char *group)
-{
-	static const char * const files[] = {
-		"", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads",
-	};
-	unsigned int i;
-
-	for (i = 0; i < ARRAY(files); i++) {
-		if (chown(cg(group, files[i]), USER, USER))
-			die("chown");
-	}
-}
-
 static void become_tenant(const char *group)
 {
 	struct rlimit rl = { 10, 10 };
 
-	if (setrlimit(RLIMIT_RTPRIO, &rl) || enter(group) ||
-	    setresgid(USER, USER, USER) || setresuid(USER, USER, USER) ||
-	    set_policy(0, SCHED_FIFO, 10))
+	if (setrlimit(RLIMIT_RTPRIO, &rl) || enter(group))
+		_exit(1);
+	become_user();
+	if (set_policy(0, SCHED_FIFO, 10))
 		_exit(1);
 }
 
@@ -92,8 +79,9 @@ static void some_that_hand_over(int n)
 		snprintf(mine, sizeof(mine), "t/%d", i);
 		make_group(mine);
 		expect(reserve(mine, i ? REST : BELOW_Q - REST * MOST, BELOW_P), 0, mine);
-		if (chown(cg(mine, "cpu.rt.max"), USER, USER) || pipe(pipes[i]))
-			die("group");
+		give(mine, "cpu.rt.max");
+		if (pipe(pipes[i]))
+			die("pipe");
 	}
 	pass_turn(pipes[0][1]);
 	for (i = 0; i < n; i++) {
@@ -131,8 +119,7 @@ static void one_that_shrinks(void)
 {
 	make_group("t/0");
 	expect(reserve("t/0", BELOW_Q, BELOW_P), 0, "all to one below");
-	if (chown(cg("t/0", "cpu.rt.max"), USER, USER))
-		die("chown");
+	give("t/0", "cpu.rt.max");
 	if (fork())
 		return;
 	become_tenant("t/0");
@@ -160,7 +147,7 @@ static void attack(const char *what, void (*start)(void), bool root_busy)
 	int i;
 
 	make_group("t");
-	give("t");
+	delegate("t");
 	expect(reserve("t", TENANT_Q, PERIOD), 0, what);
 	expect(put(cg("t", "cgroup.subtree_control"), "+cpu"), 0, "groups below");
 	hogs[0] = (struct hog){ .group = "v", .policy = SCHED_FIFO, .prio = 10,

@@ -262,11 +262,11 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         :param whole: spell out what it asks of Placement
         """
         extra = {extra_specs.RESERVATION: reservation}
-        if whole:
-            extra |= resources.ask(Request.from_flavor(extra, vcpus))
         extra.update({f'rt:{key}': value for key, value in specs.items()})
         if self.INTERFACE == 'v1-throttle':
             extra.setdefault(extra_specs.ENFORCEMENT, 'limit')
+        if whole:
+            extra |= resources.ask(Request.from_flavor(extra, vcpus))
         return self._create_flavor(
             memory_mb=64, vcpu=vcpus, disk=10, ephemeral=0, extra_spec=extra
         )
