@@ -147,15 +147,23 @@ def let_up(cloud: Connection, binary: str, host: str) -> None:
                 cloud.compute.update_service_forced_down(found, forced=False)
 
 
-def reporting(cloud: Connection, binary: str, host: str, since: float) -> bool:
+def reporting(
+    cloud: Connection,
+    binary: str,
+    host: str,
+    since: float,
+    forced_down: bool = False,
+) -> bool:
     """Return whether a service of Nova has reported itself since a time.
 
     Nova's services report themselves once they take requests.
 
     :param since: seconds since the epoch.
+    :param forced_down: also one that was declared dead.
     """
     return any(
-        found.state == 'up' and _seconds(found.updated_at) > since
+        (found.state == 'up' or (forced_down and found.is_forced_down))
+        and _seconds(found.updated_at) > since
         for found in cloud.compute.services(binary=binary, host=host)
     )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab as a whole: everything up, parts restarted, everything down."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 import concurrent.futures
 import contextlib
 import fcntl
@@ -57,6 +57,11 @@ def up(arguments: list[str], computes: int | None = None) -> int:
     :param computes: how many compute hosts; None for as many as there are.
     """
     with lock():
+        if not preflight.is_this_installed():
+            warn(
+                'the lab runs another nova_rt than that of this checkout; '
+                'tools/bootstrap.sh installs it'
+            )
         kept = namespace.holder()
         if kept:
             second.choose(computes)
@@ -108,17 +113,7 @@ def up_inside(stock_compute: bool, revive: bool = True) -> None:
     if revive and second.wanted():
         second_machine.ensure()
     accounts.own(services.UNIT)
-    table = second_services.possible(services.table(stock_compute))
-    steps = {name: step.needs for name, step in table.items()}
-    work: dict[str, Callable[[], object]] = {
-        name: step.ensure for name, step in table.items()
-    }
-    setup = dict(setup_steps.STEPS)
-    if second.holder():
-        setup |= second_steps.STEPS
-    for name, (function, needs) in setup.items():
-        steps[name] = needs
-        work[name] = function
+    steps, work = _plan(stock_compute)
     if second.holder():
         steps['hosts'] = (
             *steps['hosts'],
@@ -130,6 +125,37 @@ def up_inside(stock_compute: bool, revive: bool = True) -> None:
     steps['image'] = ()
     _run_all(steps, work)
     say('the lab is up')
+
+
+def boot_inside(without: Collection[str]) -> None:
+    """Start the second compute's machine and what runs on it.
+
+    :param without: services of it that stay down
+    """
+    second_machine.ensure()
+    steps, work = _plan(stock_compute=False)
+    for name in ('hosts', *without):
+        del steps[name], work[name]
+    _run_all(steps, work)
+    say(f'{second.HOST} is up')
+
+
+def _plan(
+    stock_compute: bool,
+) -> tuple[dict[str, tuple[str, ...]], dict[str, Callable[[], object]]]:
+    """Return the services and steps that are possible: needs and work."""
+    table = second_services.possible(services.table(stock_compute))
+    steps = {name: step.needs for name, step in table.items()}
+    work: dict[str, Callable[[], object]] = {
+        name: step.ensure for name, step in table.items()
+    }
+    setup = dict(setup_steps.STEPS)
+    if second.holder():
+        setup |= second_steps.STEPS
+    for name, (function, needs) in setup.items():
+        steps[name] = needs
+        work[name] = function
+    return steps, work
 
 
 def _run_all(

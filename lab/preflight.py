@@ -71,6 +71,15 @@ def check() -> None:
     _check_kernel()
 
 
+def is_this_installed() -> bool:
+    """Return whether the lab's environment has nova_rt of this checkout."""
+    bootstrap = paths.CHECKOUT / 'tools' / 'bootstrap.sh'
+    found = subprocess.run(
+        [bootstrap, 'installed'], capture_output=True, check=False
+    )
+    return found.returncode == 0
+
+
 def check_second() -> None:
     """Refuse a machine that cannot be two compute hosts.
 

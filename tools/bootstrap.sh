@@ -6,6 +6,7 @@
 # of Tempest, each from its wheel.
 #
 #   tools/bootstrap.sh [packages|venv|wheel|all]
+#   tools/bootstrap.sh installed    fails if the environment's wheels are others
 #
 # Everything except the system packages is kept under $NOVA_RT_LAB (default
 # /var/lib/nova-rt-lab). What is there already is taken; a second run is quick.
@@ -201,19 +202,25 @@ function version {
         2>/dev/null || echo "0.1.0.dev$count"
 }
 
+function are_wheels_installed {
+    [ "$(cat "$VENV/.nova-rt-wheel" 2>/dev/null)" = "$(wheel_key)" ]
+}
+
 function install_wheels {
-    local key
-    key=$(wheel_key)
-    if [ "$(cat "$VENV/.nova-rt-wheel" 2>/dev/null)" = "$key" ]; then
+    if are_wheels_installed; then
         say "nova_rt: the installed wheels are up to date"
         return
     fi
     rm -f "$VENV/.nova-rt-wheel"
     logged "building and installing nova_rt's wheels" wheel.log \
         build_wheels "$LAB/build"
-    echo "$key" >"$VENV/.nova-rt-wheel"
+    wheel_key >"$VENV/.nova-rt-wheel"
 }
 
+if [ "${1:-all}" = installed ]; then
+    are_wheels_installed
+    exit
+fi
 check_machine
 mkdir -p "$LOG_DIR"
 # One at a time: two would write into the same environment.
@@ -228,5 +235,5 @@ case ${1:-all} in
         build_venv
         install_wheels
         ;;
-    *) die "usage: $0 [packages|venv|wheel|all]" ;;
+    *) die "usage: $0 [packages|venv|wheel|all|installed]" ;;
 esac

@@ -6,9 +6,10 @@ comes is done here: there are servers, a record is damaged, an older version of
 nova_rt is installed. Everything else is in the page's own blocks.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import os
+import pathlib
 import shutil
 import sys
 import time
@@ -16,7 +17,18 @@ import time
 from openstack.connection import Connection
 import pymysql
 
-from lab import catalog, edition, namespace, paths, services, setup_steps
+from lab import (
+    catalog,
+    edition,
+    namespace,
+    paths,
+    second,
+    services,
+    setup_steps,
+)
+from lab import (
+    cloud as lab_cloud,
+)
 from lab.console import LabError, say
 from lab.measure import sampler
 from lab.measure.container import Container
@@ -37,29 +49,35 @@ _LIMIT_S = 300
 _LAB = [sys.executable, '-m', 'lab']
 _DOWN = 3
 _SYSTEMCTL = """#!/bin/sh
-cd {root} && NOVA_RT_LAB={work} exec {python} -m tools.install.lab_units "$@"
+cd {root} && NOVA_RT_LAB={work} exec {python} -m tools.install.lab_units \\
+    --host {host} "$@"
 """
 
 
 class Stage:
     """The lab before an operator comes.
 
+    :param hosts: compute hosts that get a server each
     :ivar servers: real-time servers that live through all runbooks
     """
 
-    def __init__(self, cloud: Connection) -> None:
+    def __init__(self, cloud: Connection, hosts: Sequence[str]) -> None:
         self._cloud = cloud
-        self.servers = [self._create(f'runbook-{n}') for n in range(2)]
+        self.servers = [
+            self._create(f'runbook-{number}', host)
+            for number, host in enumerate(hosts)
+        ]
 
-    def _create(self, name: str) -> str:
+    def _create(self, name: str, host: str) -> str:
         compute = self._cloud.compute
         image = self._cloud.image.find_image(
             catalog.IMAGE, ignore_missing=False
         )
         flavor = compute.find_flavor('rt.tiny', ignore_missing=False)
         server = compute.create_server(
-            name=name, image_id=image.id, flavor_id=flavor.id, networks='none'
-        )
+            name=name, image_id=image.id, flavor_id=flavor.id,
+            networks='none', availability_zone=f'nova:{host}',
+        )  # fmt: skip
         compute.wait_for_server(server, interval=1, wait=120)
         return str(server.id)
 
@@ -74,6 +92,11 @@ class Stage:
     def maintenance(self) -> Mapping[str, str]:
         """A host is to be maintained."""
         return {'host=HOST': f'host={namespace.HOST_NAME}'}
+
+    def dead(self) -> Mapping[str, str]:
+        """A host has lost its power."""
+        lab_cloud.kill_inside()
+        return {'host=HOST': f'host={second.HOST}'}
 
     def damaged(self) -> Mapping[str, str]:
         """A record is damaged, nova-compute has seen it, the server ended."""
@@ -113,29 +136,43 @@ class Stage:
 
     def groups(self) -> list[str]:
         """The control groups of the servers, below their hierarchy."""
+        groups = [container.cgroup for container in self.containers()]
+        return [str(group.relative_to(group.parents[1])) for group in groups]
+
+    def containers(self, host: str | None = None) -> list[Container]:
+        """The containers of the servers.
+
+        :param host: where they must run; None for any
+        :raises LabError: if one does not run there
+        """
         found = []
         for server in self.servers:
-            container = Container.of(server)
+            if host is None:
+                container = Container.of(server)
+            else:
+                container = Container.on(host, server)
             if container is None:
-                raise LabError(f'{server} does not run')
-            group = container.cgroup
-            found.append(str(group.relative_to(group.parents[1])))
+                raise LabError(f'{server} does not run on {host or "a host"}')
+            found.append(container)
         return found
 
 
 def command() -> None:
-    """Follow all runbooks.
+    """Follow all runbooks, with one compute and with two.
+
+    A lab that is up with one compute is made anew for that.
 
     :raises LabError: if one of them cannot be followed
     """
     RUN.mkdir(parents=True, exist_ok=True)
     LOG.unlink(missing_ok=True)
     was_down = run([*_LAB, 'status'], LOG, codes=(0, 1, _DOWN)) == _DOWN
-    # The page's commands are typed on the host that has the servers.
-    run([*_LAB, 'up', '--computes', '1'], LOG)
     try:
-        words = ['exec', sys.executable, '-m', 'tools.install.runbooks']
-        run([*_LAB, *words], LOG)
+        for computes in ('1', '2'):
+            run([*_LAB, 'up', '--computes', computes], LOG)
+            words = ['exec', sys.executable, '-m', 'tools.install.runbooks']
+            run([*_LAB, *words], LOG)
+            run([*_LAB, 'down'], LOG)
     finally:
         # Whatever the services run now: what is installed.
         run([*_LAB, 'down' if was_down else 'up'], LOG)
@@ -146,10 +183,14 @@ def _inside() -> None:
     """The part of it that is in the lab's namespaces."""
     _furnish()
     cloud = catalog.connect()
+    hosts = second.alive()
     try:
-        stage = Stage(cloud)
+        stage = Stage(cloud, hosts if len(hosts) > 1 else hosts * 2)
         try:
-            _follow(stage)
+            if second.wanted():
+                _follow_with_two(stage)
+            else:
+                _follow(stage)
         finally:
             stage.remove()
     except blocks.Wrong as error:
@@ -163,12 +204,15 @@ def _furnish() -> None:
     """Give the operator what is usual: systemctl, configuration, mysql."""
     empty(HOME)
     lab_units.PREFIX.unlink(missing_ok=True)
-    (HOME / 'bin').mkdir()
-    systemctl = HOME / 'bin' / 'systemctl'
-    systemctl.write_text(
-        _SYSTEMCTL.format(root=ROOT, work=paths.WORK, python=sys.executable)
-    )
-    systemctl.chmod(0o755)
+    for host in (namespace.HOST_NAME, second.HOST):
+        _bin(host).mkdir()
+        systemctl = _bin(host) / 'systemctl'
+        systemctl.write_text(
+            _SYSTEMCTL.format(
+                root=ROOT, work=paths.WORK, python=sys.executable, host=host
+            )
+        )
+        systemctl.chmod(0o755)
     more = HOME / '.nova' / 'nova.conf.d'
     more.mkdir(parents=True)
     etc = paths.ETC / 'nova'
@@ -180,14 +224,18 @@ def _furnish() -> None:
     )
 
 
-def _operator() -> shell.Shell:
+def _bin(host: str) -> pathlib.Path:
+    return HOME / f'bin-{host}'
+
+
+def _operator(host: str) -> shell.Shell:
     """One who types as on a controller and a compute host at once."""
     return shell.Shell(
         'timeout', str(_LIMIT_S),
         cwd=HOME,
         environment=os.environ | {
             'HOME': str(HOME),
-            'PATH': f'{HOME}/bin:{os.environ["PATH"]}',
+            'PATH': f'{_bin(host)}:{os.environ["PATH"]}',
         },
     )  # fmt: skip
 
@@ -217,20 +265,36 @@ def _follow(stage: Stage) -> None:
         _run(edition.installed())
 
 
+def _follow_with_two(stage: Stage) -> None:
+    """Follow what a second compute host makes possible."""
+    found = blocks.read(PAGE)
+    _each(found, {'Planned maintenance of a host': stage.maintenance})
+    # All have left the host that was maintained.
+    stage.containers(second.HOST)
+    _each(found, {'A dead host': stage.dead}, second.HOST)
+    stage.containers(namespace.HOST_NAME)
+
+
 def _each(
     found: list[blocks.Block],
     runbooks: Mapping[str, Callable[[], Mapping[str, str]]],
+    host: str = namespace.HOST_NAME,
 ) -> None:
+    """Follow some runbooks.
+
+    :param host: the compute host at which root types
+    """
     for title, prepare in runbooks.items():
         section = [
             block
             for block in found
-            if block.section == title and 'second' not in block.words
+            if block.section == title
+            and (second.wanted() or 'second' not in block.words)
         ]
         if not section:
             raise blocks.Wrong(f'there is no runbook {title!r}')
         follower = chapter.Follower(
-            _operator(), LOG, prepare(), str(HOME / 'state')
+            _operator(host), LOG, prepare(), str(HOME / 'state')
         )
         follower.follow(section)
         follower.finish()

@@ -6,6 +6,7 @@ import graphlib
 import json
 import os
 import pathlib
+import subprocess
 import tempfile
 import types
 import unittest
@@ -323,6 +324,26 @@ class ReportingTest(unittest.TestCase):
         self.assertFalse(self.reporting(5, began))
         self.assertTrue(self.reporting(6, began))
         self.assertFalse(self.reporting(6, began, state='down'))
+
+
+class InstalledTest(unittest.TestCase):
+    """Wheels in the environment of the lab, and the checkout's own."""
+
+    def installed(self, work):
+        script = paths.CHECKOUT / 'tools' / 'bootstrap.sh'
+        return subprocess.run(
+            [script, 'installed'], capture_output=True, text=True,
+            env=os.environ | {'NOVA_RT_LAB': work}, check=False,
+        ).returncode  # fmt: skip
+
+    def test_key_of_another_tree(self):
+        with tempfile.TemporaryDirectory() as work:
+            venv = pathlib.Path(work, 'venv')
+            venv.mkdir()
+            (venv / '.nova-rt-key').write_text('key\n')
+            self.assertEqual(1, self.installed(work))
+            (venv / '.nova-rt-wheel').write_text(f'{"0" * 64}\n')
+            self.assertEqual(1, self.installed(work))
 
 
 class WorldTest(unittest.TestCase):
