@@ -40,10 +40,10 @@ bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
 		--output $(NOVA_RT_LAB)/results/bench/scheduler.json
 	@$(PY) -m bench.create
 
-bench-reports: venv ## Measure database, conductor and exporter; 20 minutes
+bench-reports: venv ## Measure database, conductor and exporter; 15 minutes
 	@mkdir -p $(NOVA_RT_LAB)/results/bench
-	@$(PY) -m bench.samples --rows 10000000 \
-		--output $(NOVA_RT_LAB)/results/bench/samples.json
+	@$(PY) -m bench.usage \
+		--output $(NOVA_RT_LAB)/results/bench/usage.json
 	@$(PY) -m bench.reports --hosts 1000 --servers 20 --interval 60 \
 		--seconds 180 --output $(NOVA_RT_LAB)/results/bench/reports.json
 	@$(PY) bench/exporter.py \

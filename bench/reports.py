@@ -3,7 +3,7 @@
 
 Starts RabbitMQ and MariaDB (or uses those whose URLs are given), conductors,
 and processes that report for many hosts as nova-rt-compute does: each minute a
-question, a state and samples, with some events in between. ``--interval 60``
+question, a state and usage, with some events in between. ``--interval 60``
 is real time; a shorter one finds the limit. Prints JSON: reports taken in a
 second, how long a conductor takes to answer, how old the oldest report is,
 and the memory and CPU time of each program.
@@ -42,10 +42,13 @@ from nova_rt.admission import Capacity, Scope
 from nova_rt.compute import reports
 from nova_rt.compute.backlog import Backlog
 from nova_rt.compute.epoch import Epoch
+from nova_rt.compute.meter import Meter
+from nova_rt.compute.meter_file import Clock, MeterFile
+from nova_rt.compute.spool import Spool
 from nova_rt.conductor import rpcapi
 from nova_rt.db import api
 from nova_rt.extra_specs import Enforcement
-from nova_rt.host.interface import Usage
+from nova_rt.host.interface import Counted, Usage
 from nova_rt.record import Record
 from nova_rt.tests.fixtures import database, rabbitmq
 from nova_rt.tests.fixtures.reports import make_uuid
@@ -67,7 +70,7 @@ class Capability:
 
 
 class Host:
-    """A host, see :class:`nova_rt.compute.sampler.Source` and ``Running``."""
+    """A host, see :class:`nova_rt.compute.reports.Source` and ``Running``."""
 
     adopted = True
     capability: Any = Capability()
@@ -96,11 +99,11 @@ class Host:
         """All of them run."""
         return set(self._records)
 
-    def read_usage(self, uuid: str) -> dict[int, Usage]:
+    def read_counted(self, uuid: str) -> Counted:
         """Counters that grow."""
         self._periods += 1
         usage = Usage(self._periods, self._periods, self._periods * 500)
-        return dict.fromkeys(self._records[uuid].cpus, usage)
+        return Counted(1, dict.fromkeys(self._records[uuid].cpus, usage))
 
     def happen(self) -> None:
         """Emit the events of a server that drifts and is repaired."""
@@ -163,7 +166,7 @@ def drive(
             host.happen()
             try:
                 reporter.report()
-                reporter.report_samples()
+                reporter.report_usage()
             except oslo_messaging.MessagingException:
                 failed[0] += 1
             due[0][0] = max(due[0][0] + args.interval, time.monotonic()
@@ -197,7 +200,14 @@ def _make_reporter(
         host,
         backlog,
         Epoch(path),
+        Spool(path.with_name(f'events-{host.name}')),
         'bench',
+        Meter(
+            host,
+            host,
+            MeterFile(path.with_name(f'usage-{host.name}')),
+            Clock(),
+        ),
         60,
     )
 

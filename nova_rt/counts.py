@@ -26,10 +26,13 @@ class Counts:
 
     :ivar by_kind: name of a type of event -> number
     :ivar by_action: what was refused -> number
+    :ivar verified_at: when all servers were verified last, seconds since
+        1970; 0 if they are not
     """
 
     by_kind: Mapping[str, int] = dataclasses.field(default_factory=dict)
     by_action: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    verified_at: int = 0
 
     def add(self, event: events.Event) -> Self:
         """Count an event.
@@ -54,6 +57,7 @@ class Counts:
             self,
             by_kind=_add(self.by_kind, other.by_kind),
             by_action=_add(self.by_action, other.by_action),
+            verified_at=max(self.verified_at, other.verified_at),
         )
 
     def encode(self) -> str:
@@ -65,6 +69,7 @@ class Counts:
             'v': _VERSION,
             'events': dict(self.by_kind),
             'refused': dict(self.by_action),
+            'verified_at': self.verified_at,
         }
         return json.dumps(what, sort_keys=True) + '\n'
 
@@ -84,6 +89,7 @@ class Counts:
         return cls(
             _pick(found.get('events'), KINDS),
             _pick(found.get('refused'), ACTIONS),
+            _pick(found, ('verified_at',))['verified_at'],
         )
 
 

@@ -10,11 +10,12 @@ import datetime
 import threading
 from typing import Any
 
+from oslo_context import context
 from oslo_log import log as logging
 
 from nova_rt import cpulist, events
 from nova_rt.conductor import messages
-from nova_rt.db.objects import NewEvent, ServerState
+from nova_rt.db.objects import NewEvent, Origin, ServerState
 
 LOG = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ class Backlog:
                 messages.clean(_describe(event)),
                 _STATES.get(type(event)),
                 event.held,
+                _find_origin(),
             )
             self._kept.append(new)
             if new.state is ServerState.RELEASED:
@@ -124,8 +126,17 @@ class Backlog:
 def _rest(event: NewEvent) -> tuple[Any, ...]:
     return (
         event.at, event.uuid, event.kind, event.details, event.state,
-        event.record,
+        event.record, event.origin,
     )  # fmt: skip
+
+
+def _find_origin() -> Origin:
+    """Look up the request on which this thread works."""
+    found = context.get_current()
+    if found is None:
+        return Origin()
+    ids = (found.request_id, found.user_id, found.project_id)
+    return Origin(*(each or '' for each in ids))
 
 
 def _describe(event: events.Event) -> str:

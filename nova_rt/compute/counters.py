@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the file in which nova-rt-exporter finds what has been counted."""
 
+import dataclasses
 import os
 import pathlib
 import threading
+import time
 
 from oslo_log import log as logging
 
@@ -39,6 +41,13 @@ class Counters:
         with self._lock:
             self._counts = self._counts.add(event)
         self._changed.set()
+
+    def note_verified(self) -> None:
+        """Note that all servers have been verified."""
+        with self._lock:
+            self._counts = dataclasses.replace(
+                self._counts, verified_at=int(time.time())
+            )
 
     def start(self) -> None:
         """Go on from what the file says, and keep it from now on."""

@@ -32,6 +32,9 @@ from nova_rt.compute import (
 )
 from nova_rt.compute.backlog import Backlog
 from nova_rt.compute.epoch import Epoch, epoch_path
+from nova_rt.compute.meter import Meter
+from nova_rt.compute.meter_file import Clock, MeterFile, meter_path
+from nova_rt.compute.spool import Spool, spool_path
 from nova_rt.conductor import rpcapi
 from nova_rt.conf import exporter
 from nova_rt.virt.libvirt import driver, faults, servers
@@ -122,14 +125,25 @@ class RTComputeManager(move_manager.MoveManager):
         """Listen from now on; what is sent waits until servers are known."""
         backlog = Backlog()
         self.driver.reservations.seam.subscribe(backlog)
+        meter = Meter(
+            self.driver.reservations,
+            self.driver.running,
+            MeterFile(meter_path(CONF.state_path, self.host)),
+            Clock(),
+        )
+        if CONF.nova_rt.usage_interval:
+            self.driver.reservations.seam.subscribe(meter)
+            self.driver.running.watch_ends(meter.read_last)
         return reports.Reporter(
             rpcapi.ConductorAPI(rpc.TRANSPORT, self.host),
             self.driver.reservations,
             self.driver.running,
             backlog,
             Epoch(epoch_path(CONF.state_path, self.host)),
+            Spool(spool_path(CONF.state_path, self.host)),
             metadata.version('nova_rt'),
-            CONF.nova_rt.metrics_interval,
+            meter,
+            CONF.nova_rt.usage_interval,
         )
 
     def post_start_hook(self):
@@ -239,6 +253,7 @@ class RTComputeManager(move_manager.MoveManager):
     def _verify_reservations(self, context: Any) -> None:
         """See that every running container has its reservation."""
         self.driver.running.verify_all()
+        self._rt_counters.note_verified()
 
     @periodic_task.periodic_task(spacing=CONF.instance_delete_interval)
     def _remove_remnants(self, context: Any) -> None:

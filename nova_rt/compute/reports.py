@@ -7,7 +7,8 @@ again what has not, and then the whole picture. While none answers, nothing is
 sent, so that no queue grows; events are kept, up to a bound.
 """
 
-from collections.abc import Callable
+import collections
+from collections.abc import Callable, Mapping
 import datetime
 import threading
 import time
@@ -15,10 +16,11 @@ from typing import Any, Protocol
 
 from oslo_log import log as logging
 
-from nova_rt import record
-from nova_rt.compute.backlog import Backlog
+from nova_rt import admission, record
+from nova_rt.compute.backlog import BACKLOG, Backlog
 from nova_rt.compute.epoch import Epoch
-from nova_rt.compute.sampler import Running, Sampler, Source, reserved_ppm
+from nova_rt.compute.meter import Meter
+from nova_rt.compute.spool import Spool
 from nova_rt.conductor import messages
 from nova_rt.db.objects import (
     Held,
@@ -28,11 +30,14 @@ from nova_rt.db.objects import (
     ServerState,
     State,
 )
+from nova_rt.host.capability import Capability
 
 LOG = logging.getLogger(__name__)
 
 #: Seconds between two states.
 STATE_S = 60
+#: Of so many readings, one is reported before its hour is over.
+READINGS = 5
 #: Seconds from an event to a state at most.
 SOON_S = 5
 #: Seconds to wait for more events before sending one.
@@ -50,7 +55,28 @@ class Conductor(Protocol):
 
     def report_events(self, epoch: int, events: dict[str, Any]) -> None: ...
 
-    def report_samples(self, samples: dict[str, Any]) -> None: ...
+    def report_earlier_events(
+        self, epoch: int, events: dict[str, Any]
+    ) -> bool | None: ...
+
+    def report_usage(self, usage: dict[str, Any]) -> bool | None: ...
+
+
+class Source(Protocol):
+    """The members of :mod:`nova_rt.virt.libvirt.reservations` used here."""
+
+    adopted: bool
+    capability: Capability
+
+    def capacity(self) -> admission.Capacity: ...
+
+    def list_records(self) -> Mapping[str, record.Record]: ...
+
+
+class Running(Protocol):
+    """The members of :mod:`nova_rt.virt.libvirt.running` used here."""
+
+    def list_running(self) -> set[str]: ...
 
 
 def _now() -> datetime.datetime:
@@ -65,8 +91,10 @@ class Reporter:
     :param running: its running containers
     :param backlog: a listener of the source's events
     :param epoch: of this start of the service
+    :param spool: file of events, over restarts of the service
     :param version: of nova_rt
-    :param metrics_interval: seconds between two samples; 0 for none
+    :param meter: of what servers use; a listener of the source's events
+    :param usage_interval: seconds between two readings of it; 0 for none
     """
 
     def __init__(
@@ -76,17 +104,26 @@ class Reporter:
         running: Running,
         backlog: Backlog,
         epoch: Epoch,
+        spool: Spool,
         version: str,
-        metrics_interval: int,
+        meter: Meter,
+        usage_interval: int,
     ) -> None:
         self._conductor = conductor
         self._source = source
         self._running = running
         self._backlog = backlog
         self._epoch = epoch
+        self._spool = spool
+        #: Events that were not confirmed when the service ended.
+        self._earlier = spool.read(BACKLOG)
+        self._spooled_seq = self._spooled = 0
         self._version = version
-        self._metrics_interval = metrics_interval
-        self._sampler = Sampler(source, running)
+        self._meter = meter
+        self._usage_interval = usage_interval
+        self._readings = 0
+        #: Whether the conductor knows nothing of usage.
+        self._too_old = False
         self._started = _now()
         #: None before it was tried.
         self._answers: bool | None = None
@@ -101,26 +138,28 @@ class Reporter:
         ).start()
 
     def stop(self) -> None:
-        """Send no more; does not wait."""
+        """Send no more, and keep what was not sent; does not wait."""
         self._stopping = True
         self._backlog.news.set()
+        self._keep_news()
 
     def _run(self) -> None:
-        state_s = sample_s = time.monotonic()
+        state_s = usage_s = time.monotonic()
         while not self._stopping:
             now_s = time.monotonic()
             if now_s >= state_s:
                 self._safely(self.report)
                 state_s = now_s + STATE_S
-            if self._metrics_interval and now_s >= sample_s:
-                self._safely(self.report_samples)
-                sample_s = now_s + self._metrics_interval
+            if self._usage_interval and now_s >= usage_s:
+                self._safely(self.report_usage)
+                usage_s = now_s + self._usage_interval
             due_s = state_s
-            if self._metrics_interval:
-                due_s = min(due_s, sample_s)
+            if self._usage_interval:
+                due_s = min(due_s, usage_s)
             if self._backlog.news.wait(max(0.0, due_s - time.monotonic())):
                 time.sleep(_GATHER_S)
                 self._backlog.news.clear()
+                self._keep_news()
                 self._safely(self.report_news)
                 # What the host has reserved has changed, too.
                 state_s = min(state_s, time.monotonic() + SOON_S)
@@ -146,6 +185,7 @@ class Reporter:
 
     def report(self) -> None:
         """Ask what has come, send the rest, and the whole picture."""
+        self._keep_news()
         position = self._conductor.get_position(self._epoch.number)
         if position is None:
             self._note_answer(False, 'its database takes no reports')
@@ -153,11 +193,14 @@ class Reporter:
         if position.epoch > self._epoch.number:
             # Our file was lost, and the clock was ahead once.
             self._backlog.renumber()
+            self._spooled_seq = 0
             self._epoch.raise_to(position.epoch + 1)
             self._state_seq = 0
             position = Position(self._epoch.number, 0)
         self._note_answer(True)
         self._backlog.acknowledge(position.event_seq)
+        self._report_earlier()
+        self._keep_the_rest()
         self._sent_seq = position.event_seq
         self.report_news()
         if self._source.adopted:
@@ -167,6 +210,37 @@ class Reporter:
                 self._state_seq,
                 messages.write_state(self.make_state()),
             )
+
+    def _keep_news(self) -> None:
+        """Write the events that came since the last time to the spool."""
+        new = self._backlog.list_after(self._spooled_seq)
+        self._spool.append(self._epoch.number, new)
+        if new:
+            self._spooled_seq = new[-1].seq
+            self._spooled += len(new)
+        if self._spooled > BACKLOG:
+            self._keep_the_rest()
+
+    def _keep_the_rest(self) -> None:
+        """Keep in the spool what no conductor has confirmed, and no more."""
+        rest = {
+            **self._earlier,
+            self._epoch.number: self._backlog.list_after(0),
+        }
+        self._spool.replace(rest)
+        self._spooled = 0
+
+    def _report_earlier(self) -> None:
+        """Send what earlier starts of this service had left."""
+        for epoch, left in list(self._earlier.items()):
+            while left:
+                part = left[: messages.MAX_EVENTS]
+                if not self._conductor.report_earlier_events(
+                    epoch, messages.write_events(part, part[0].seq - 1)
+                ):
+                    return
+                del left[: len(part)]
+            del self._earlier[epoch]
 
     def report_news(self) -> None:
         """Send the events that were not sent yet."""
@@ -181,15 +255,27 @@ class Reporter:
             )
             self._sent_seq = part[-1].seq
 
-    def report_samples(self) -> None:
-        """Send what was used since the last time; lost if none listens."""
+    def report_usage(self) -> None:
+        """Read what was used; send the hours that are over, sometimes all."""
         if not self._source.adopted:
             return
-        of_servers, of_host = self._sampler.take(_now(), time.monotonic())
-        if self._answers and of_host:
-            self._conductor.report_samples(
-                messages.write_samples(of_servers, of_host)
-            )
+        self._meter.read()
+        if not self._answers:
+            return
+        hours = self._meter.list_hours(closed=self._readings % READINGS > 0)
+        self._readings += 1
+        for start in range(0, len(hours), messages.MAX_ACCOUNTS):
+            part = hours[start : start + messages.MAX_ACCOUNTS]
+            taken = self._conductor.report_usage(messages.write_usage(part))
+            if taken is None and not self._too_old:
+                LOG.warning(
+                    'nova-rt-conductor is older than this service: what '
+                    'servers use is kept until it is upgraded'
+                )
+            self._too_old = taken is None
+            if not taken:
+                return
+            self._meter.settle(part)
 
     def make_state(self) -> State:
         """Draw the whole picture of this host.
@@ -244,3 +330,18 @@ class Reporter:
             return Held(uuid, rec, change.state, change.at)
         since = self._started if change is None else _now()
         return Held(uuid, rec, other, since)
+
+
+def reserved_ppm(
+    records: Mapping[str, record.Record],
+) -> collections.Counter[int]:
+    """Add up what servers hold on each CPU.
+
+    :returns: CPU -> ppm of it
+    """
+    total: collections.Counter[int] = collections.Counter()
+    for rec in records.values():
+        for claim in rec.claims:
+            for cpu in claim.cpus:
+                total[cpu] += claim.ppm
+    return total

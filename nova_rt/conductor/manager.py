@@ -24,13 +24,13 @@ from nova_rt.db.objects import Retention
 
 LOG = logging.getLogger(__name__)
 
-#: Samples are refused that are so much older or younger than now.
-_OLDEST = datetime.timedelta(days=1)
+#: Usage is refused that is so much older or younger than now.
+_OLDEST = datetime.timedelta(days=14)
 _YOUNGEST = datetime.timedelta(minutes=10)
+#: An epoch may lie so far in the future.
+_AHEAD = datetime.timedelta(days=1)
 #: Reasons to remember, so that each is logged once.
 _MOST_REASONS = 1000
-_LEASE = datetime.timedelta(minutes=30)
-_JOB = 'upkeep'
 
 
 def quieten() -> None:
@@ -76,7 +76,7 @@ class Manager:
         """
         with self._taking('get_position', host):
             found = api.get_position(
-                messages.read_host(host), messages.read_number('epoch', epoch)
+                messages.read_host(host), self._read_epoch(epoch)
             )
             return {'epoch': found.epoch, 'event_seq': found.event_seq}
         return None
@@ -88,7 +88,7 @@ class Manager:
         with self._taking('report_state', host):
             new = messages.read_state(
                 state,
-                messages.read_number('epoch', epoch),
+                self._read_epoch(epoch),
                 messages.read_number('seq', seq),
             )
             api.record_state(messages.read_host(host), new, self._clock())
@@ -97,32 +97,73 @@ class Manager:
         self, context: Any, host: Any, epoch: Any, events: Any
     ) -> None:
         """Take what happened on a host."""
-        with self._taking('report_events', host):
+        self._take_events('report_events', host, epoch, events)
+
+    def report_earlier_events(
+        self, context: Any, host: Any, epoch: Any, events: Any
+    ) -> bool:
+        """Take what happened before the compute service was started.
+
+        :returns: whether it is in the database
+        """
+        return self._take_events('report_earlier_events', host, epoch, events)
+
+    def _take_events(
+        self, method: str, host: Any, epoch: Any, events: Any
+    ) -> bool:
+        with self._taking(method, host):
             new, dropped_seq = messages.read_events(events)
             api.record_events(
                 messages.read_host(host),
-                messages.read_number('epoch', epoch),
+                self._read_epoch(epoch),
                 new,
                 self._clock(),
                 dropped_seq,
             )
+            return True
+        return False
+
+    def report_usage(self, context: Any, host: Any, usage: Any) -> bool:
+        """Take what servers of a host have held and used.
+
+        :returns: whether it is in the database
+        """
+        with self._taking('report_usage', host):
+            name, accounts = (
+                messages.read_host(host), messages.read_usage(usage),
+            )  # fmt: skip
+            now = self._clock()
+            hours = range(
+                api.to_hour(now - _OLDEST), api.to_hour(now + _YOUNGEST) + 1
+            )
+            good = [each for each in accounts if each.hour in hours]
+            if len(good) < len(accounts):
+                # The others are not held up by them.
+                self._log_refusal(
+                    name, 'report_usage', 'its clock is or was wrong: an hour '
+                    'is too long ago or lies in the future',
+                )  # fmt: skip
+            api.record_usage(name, good)
+            return True
+        return False
 
     def report_samples(self, context: Any, host: Any, samples: Any) -> None:
-        """Take what was used on a host."""
+        """Drop the samples of a compute of the version before."""
         with self._taking('report_samples', host):
-            of_servers, of_host = messages.read_samples(samples)
-            now = self._clock()
-            times = [each.at for each in of_host]
-            for some in of_servers.values():
-                times += [each.at for each in some]
-            if times and not (
-                now - _OLDEST <= min(times) and max(times) <= now + _YOUNGEST
-            ):
-                raise exception.InvalidReport(
-                    'its clock is wrong: a sample is too old or lies in the '
-                    'future'
-                )
-            api.record_samples(messages.read_host(host), of_servers, of_host)
+            messages.read_host(host)
+
+    def _read_epoch(self, epoch: Any) -> int:
+        """Check the start of a compute service: near its time, see Epoch.
+
+        One that lies far ahead would shut out the next start.
+        """
+        number = messages.read_number('epoch', epoch)
+        if number > (self._clock() + _AHEAD).timestamp():
+            raise exception.InvalidReport(
+                'its epoch lies in the future, by its clock or by another of '
+                'its name: see "host reset"'
+            )
+        return number
 
     @contextlib.contextmanager
     def _taking(self, method: str, host: Any) -> Iterator[None]:
@@ -156,8 +197,8 @@ class Manager:
                 return
             self._database_up = False
         LOG.error(
-            'The database takes no reports: %s. Computes keep events and '
-            'send them again; samples are lost until it does.',
+            'The database takes no reports: %s. Computes keep them and send '
+            'them again.',
             _first_line(err),
         )  # fmt: skip
 
@@ -170,7 +211,7 @@ class Manager:
 
 
 class Upkeep:
-    """Sums up samples and deletes what is too old.
+    """Deletes what is too old.
 
     :param retention: how long to keep what
     :param clock: says the time
@@ -186,7 +227,7 @@ class Upkeep:
         self._failing = False
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Do what is due, unless another conductor does.
+        """Do what is due; other conductors may do the same meanwhile.
 
         :param stopping: asked between two steps whether to leave the rest
         """
@@ -195,19 +236,14 @@ class Upkeep:
         except api.ERRORS as err:
             metrics.UPKEEP_FAILED.inc()
             if not self._failing:
-                LOG.error('Could not sum up or delete samples: %s. The next '
+                LOG.error('Could not delete what is too old: %s. The next '
                           'run goes on.', _first_line(err))  # fmt: skip
             self._failing = True
         else:
             self._failing = False
 
     def _run(self, stopping: Callable[[], bool]) -> None:
-        now = self._clock()
-        if not api.take_lease(_JOB, now, _LEASE):
-            return
-        api.sum_up(now, self._retention.samples)
-        for rows in api.purge(now, self._retention):
+        for rows in api.purge(self._clock(), self._retention):
             metrics.PURGED.inc(rows)
             if stopping():
                 break
-        api.end_lease(_JOB)

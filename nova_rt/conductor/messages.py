@@ -7,7 +7,8 @@ before it goes any further: whoever can write to the bus is no friend of the
 database's. Times are microseconds since 1970.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+import dataclasses
 import re
 from typing import Any
 
@@ -17,9 +18,9 @@ from nova_rt.db.models import from_us, to_us
 from nova_rt.db.objects import (
     Held,
     HostCPU,
-    HostSample,
     NewEvent,
-    Sample,
+    Origin,
+    ServerHour,
     ServerState,
     State,
 )
@@ -28,17 +29,20 @@ from nova_rt.record import Record
 VERSION = 1
 #: A message of events has at most so many.
 MAX_EVENTS = 500
+#: A message of usage has at most so many.
+MAX_ACCOUNTS = 500
 #: Details of an event are cut behind so many characters.
 MAX_DETAILS = 1000
 
 _MAX_CPUS = 8192
+# Characters of the ID of a request, user or project.
+_MAX_ID = 64
 _MAX_SERVERS = 8192
-_MAX_SAMPLES = 100_000
 # Times until the year 2286.
 _MAX_TIME_US = 10**16
-_MAX_CPU = 10**6
-# A day on ten CPUs, in microseconds.
-_MAX_SAMPLE = 10**12
+_MAX_HOUR = _MAX_TIME_US // 3_600_000_000
+# A week on _MAX_CPUS CPUs, in microseconds.
+_MAX_AMOUNT = 10**16
 _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 _WORD = re.compile('[ -~]{0,64}')
 _KIND = re.compile('[a-z_]{1,32}')
@@ -98,37 +102,22 @@ def write_events(
                 'details': event.details[:MAX_DETAILS],
                 'state': event.state and event.state.value,
                 'record': event.record and event.record.encode(),
+                'origin': [
+                    clean(each)[:_MAX_ID]
+                    for each in dataclasses.astuple(event.origin)
+                ],
             }
             for event in events
         ],
     }
 
 
-def write_samples(
-    of_servers: Mapping[str, Iterable[Sample]],
-    of_host: Iterable[HostSample] = (),
-) -> dict[str, Any]:
-    """Write samples as rows, in the order of their fields."""
+def write_usage(accounts: Iterable[ServerHour]) -> dict[str, Any]:
+    """Write accounts, at most MAX_ACCOUNTS, in the order of their fields."""
     return {
         'v': VERSION,
-        'servers': {
-            uuid: [
-                [
-                    to_us(each.at), each.cpu, each.span_us, each.reserved_us,
-                    each.used_us, each.periods, each.throttled,
-                ]
-                for each in samples
-            ]
-            for uuid, samples in of_servers.items()
-        },
-        'host': [
-            [
-                to_us(each.at), each.cpu, each.span_us, each.capacity_us,
-                each.reserved_us, each.used_us,
-            ]
-            for each in of_host
-        ],
-    }  # fmt: skip
+        'hours': [list(dataclasses.astuple(each)) for each in accounts],
+    }
 
 
 # Reading
@@ -248,7 +237,16 @@ def _read_event(event: Mapping[str, Any]) -> NewEvent:
         clean(details),
         None if state is None else _read_server_state(state),
         None if record is None else _read_record(record),
+        _read_origin(event.get('origin')),
     )
+
+
+def _read_origin(origin: Any) -> Origin:
+    """Read who has asked; nothing of it keeps an event from its history."""
+    if not isinstance(origin, list):
+        return Origin()
+    ids = [clean(each)[:_MAX_ID] for each in origin if isinstance(each, str)]
+    return Origin(*ids[:3])
 
 
 def clean(details: str) -> str:
@@ -261,49 +259,33 @@ def clean(details: str) -> str:
     )
 
 
-def read_samples(
-    message: Any,
-) -> tuple[dict[str, list[Sample]], list[HostSample]]:
-    """Read what :func:`write_samples` wrote.
+def read_usage(message: Any) -> list[ServerHour]:
+    """Read what :func:`write_usage` wrote.
 
-    :returns: the UUID of each server -> its samples, and those of the host
+    :returns: the accounts
     :raises InvalidReport: if it is anything else
     """
     message = _open(message)
-    servers = checks.kind(
-        'servers', message.get('servers'), dict, _MAX_SERVERS
-    )
-    host = checks.kind('host', message.get('host'), list, _MAX_SAMPLES)
-    found = {
-        checks.text('uuid', uuid, _UUID): [
-            _read_sample(row)
-            for row in checks.kind('samples', rows, list, _MAX_SAMPLES)
-        ]
-        for uuid, rows in servers.items()
-    }
-    if sum(map(len, found.values())) > _MAX_SAMPLES:
-        raise exception.InvalidReport('too many samples')
-    return found, [_read_host_sample(row) for row in host]
+    rows = checks.kind('hours', message.get('hours'), list, MAX_ACCOUNTS)
+    return [_read_account(row) for row in rows]
 
 
-def _read_sample(row: Any) -> Sample:
-    at_us, cpu, *values = _read_row(row, 7, may_lack=(4, 5, 6))
-    return Sample(from_us(at_us), cpu, *values)
-
-
-def _read_host_sample(row: Any) -> HostSample:
-    at_us, cpu, *values = _read_row(row, 6, may_lack=(5,))
-    return HostSample(from_us(at_us), cpu, *values)
-
-
-def _read_row(row: Any, count: int, may_lack: Sequence[int]) -> list[Any]:
-    at_us, cpu, *values = checks.integers('sample', row, count, may_lack)
-    checks.integer('at', at_us, high=_MAX_TIME_US)
-    checks.integer('CPU', cpu, high=_MAX_CPU)
-    for value in values:
+def _read_account(row: Any) -> ServerHour:
+    # Later versions may add fields.
+    row = checks.kind('account', row, list, 64)
+    if len(row) < 7:
+        raise exception.InvalidReport('account has less than 7 fields')
+    meter, uuid, *numbers = row[:7]
+    hour, *amounts = checks.integers('account', numbers, 5, may_lack=(2, 3, 4))
+    for amount in amounts:
         # Or sums of them would overflow.
-        checks.integer('sample', value or 0, high=_MAX_SAMPLE)
-    return [at_us, cpu, *values]
+        checks.integer('amount', amount or 0, high=_MAX_AMOUNT)
+    return ServerHour(
+        checks.integer('meter', meter, high=_MAX_TIME_US),
+        checks.text('uuid', uuid, _UUID),
+        checks.integer('hour', hour, high=_MAX_HOUR),
+        *amounts,
+    )
 
 
 def _open(message: Any) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import datetime
 import prometheus_client
 from prometheus_client import core, multiprocess, registry
 
-from nova_rt.db.objects import Host
+#: Reads the name of each host, and when it has reported last.
+Reports = Callable[[], list[tuple[str, datetime.datetime]]]
 
 REPORTS = prometheus_client.Counter(
     'nova_rt_conductor_reports',
@@ -26,12 +27,12 @@ REFUSED = prometheus_client.Counter(
 FAILED = prometheus_client.Counter(
     'nova_rt_conductor_failed_reports',
     'Reports that the database did not take, by method. The compute sends '
-    'events and state again; samples are lost.',
+    'them again.',
     ['method'],
 )
 UPKEEP_FAILED = prometheus_client.Counter(
     'nova_rt_conductor_failed_upkeeps',
-    'Runs of summing up and purging that failed.',
+    'Runs of deleting what is too old that failed.',
 )
 PURGED = prometheus_client.Counter(
     'nova_rt_conductor_purged_rows', 'Rows that were too old.'
@@ -41,11 +42,11 @@ PURGED = prometheus_client.Counter(
 class Ages(registry.Collector):
     """The age of the last report of each host, when it is asked for.
 
-    :param list_hosts: reads the hosts; what it raises makes the metric absent
+    :param list_reports: what it raises makes the metric absent
     """
 
-    def __init__(self, list_hosts: Callable[[], list[Host]]) -> None:
-        self._list_hosts = list_hosts
+    def __init__(self, list_reports: Reports) -> None:
+        self._list_reports = list_reports
 
     def collect(self) -> Iterable[core.Metric]:
         """Read the database."""
@@ -59,9 +60,9 @@ class Ages(registry.Collector):
         )
         now = datetime.datetime.now(datetime.UTC)
         try:
-            for host in self._list_hosts():
-                age = (now - host.last_report_at).total_seconds()
-                ages.add_metric([host.name], max(0.0, age))
+            for name, at in self._list_reports():
+                age = (now - at).total_seconds()
+                ages.add_metric([name], max(0.0, age))
         except Exception:
             # Whatever it is: the metric says so, the workers log why.
             up.add_metric([], 0)
@@ -71,14 +72,14 @@ class Ages(registry.Collector):
 
 
 def make_registry(
-    list_hosts: Callable[[], list[Host]],
+    list_reports: Reports,
 ) -> prometheus_client.CollectorRegistry:
     """Collect the counters of all workers, and the ages of reports.
 
-    :param list_hosts: reads the hosts
+    :param list_reports: reads when hosts have reported
     :returns: the registry to serve
     """
     found = prometheus_client.CollectorRegistry()
     multiprocess.MultiProcessCollector(found)  # type: ignore[no-untyped-call]
-    found.register(Ages(list_hosts))
+    found.register(Ages(list_reports))
     return found

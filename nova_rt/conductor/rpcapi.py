@@ -12,20 +12,15 @@ TOPIC = 'nova-rt-conductor'
 EXCHANGE = 'nova_rt'
 NAMESPACE = 'nova_rt'
 #: 1.0: report_state, report_events, report_samples, get_position.
-VERSION = '1.0'
+#: 1.1: report_usage in place of report_samples; report_earlier_events.
+VERSION = '1.1'
 
 
 def make_target(**kwargs: Any) -> oslo_messaging.Target:
-    """Say where messages go, and in which version of the methods.
-
-    :returns: the target
-    """
+    """Return where messages go, and the version of the methods."""
+    given = {'version': VERSION} | kwargs
     return oslo_messaging.Target(
-        exchange=EXCHANGE,
-        topic=TOPIC,
-        namespace=NAMESPACE,
-        version=VERSION,
-        **kwargs,
+        exchange=EXCHANGE, topic=TOPIC, namespace=NAMESPACE, **given
     )
 
 
@@ -42,7 +37,11 @@ class ConductorAPI:
     def __init__(self, transport: Any, host: str, timeout_s: int = 10) -> None:
         # Not for ever: what cannot be sent now is sent another time.
         self._client = oslo_messaging.get_rpc_client(
-            transport, make_target(), timeout=timeout_s, retry=1
+            transport,
+            # What conductors of the version before take as well.
+            make_target(version='1.0'),
+            timeout=timeout_s,
+            retry=1,
         )
         self._host = host
 
@@ -70,9 +69,32 @@ class ConductorAPI:
         """Send events; see :func:`.messages.write_events`."""
         self._cast('report_events', epoch=epoch, events=events)
 
-    def report_samples(self, samples: dict[str, Any]) -> None:
-        """Send samples; see :func:`.messages.write_samples`."""
-        self._cast('report_samples', samples=samples)
+    def report_earlier_events(
+        self, epoch: int, events: dict[str, Any]
+    ) -> bool | None:
+        """Send events of an earlier start; see :meth:`report_usage`."""
+        return self._ask('report_earlier_events', epoch=epoch, events=events)
+
+    def report_usage(self, usage: dict[str, Any]) -> bool | None:
+        """Send accounts; see :func:`.messages.write_usage`.
+
+        :returns: whether they are in the database; None if the conductor is
+            of a version that does not know this report
+        :raises MessagingException: if none answers
+        """
+        return self._ask('report_usage', usage=usage)
+
+    def _ask(self, method: str, **report: Any) -> bool | None:
+        client = self._client.prepare(version='1.1')
+        try:
+            return bool(client.call({}, method, host=self._host, **report))
+        except oslo_messaging.UnsupportedVersion:
+            return None
+        except oslo_messaging.RemoteError as err:
+            # As it comes over a bus.
+            if err.exc_type != oslo_messaging.UnsupportedVersion.__name__:
+                raise
+            return None
 
     def _cast(self, method: str, **report: Any) -> None:
         self._client.cast({}, method, host=self._host, **report)

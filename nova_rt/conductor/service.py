@@ -92,7 +92,7 @@ class Metrics(service.Service):
         self._server = prometheus_client.start_http_server(
             options.metrics_port,
             options.metrics_host,
-            metrics.make_registry(api.list_hosts),
+            metrics.make_registry(api.list_reports),
         )[0]
 
     def stop(self, graceful: bool = False) -> None:

@@ -304,14 +304,18 @@ nova-rt-compute when it starts.
 """,
     ),
     cfg.IntOpt(
-        'metrics_interval',
+        'usage_interval',
         default=60,
         min=0,
-        max=3600,
+        max=600,
+        deprecated_name='metrics_interval',
         help="""
-Seconds between two samples of what each server uses; 0 for none.
+Seconds between two readings of what each server has used; 0 for none.
 
-Samples are sent if ``report`` is set. Read by nova-rt-compute when it starts.
+Every fifth reading is reported, and the last one of an hour.
+What a container uses between the last reading and its end is lost if it ends
+by itself, or with the host. Used if ``report`` is set. Read by
+nova-rt-compute when it starts.
 """,
     ),
 ]

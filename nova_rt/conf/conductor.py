@@ -24,13 +24,13 @@ start the service on several machines: all share the work.
     ),
     cfg.IntOpt(
         'upkeep_interval',
-        default=300,
+        default=3600,
         min=10,
-        max=3600,
+        max=86400,
         help="""
-Seconds between two runs that sum up samples and delete what is too old.
+Seconds between two runs that delete what is too old.
 
-Of all conductors, one does it each time.
+Every worker of every conductor does it, a little at a time.
 """,
     ),
     cfg.StrOpt(

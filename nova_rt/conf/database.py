@@ -27,27 +27,15 @@ _CONNECTION_OPTS = [
 
 _RETENTION_OPTS = [
     cfg.IntOpt(
-        'keep_raw_hours',
-        default=48,
-        min=2,
-        help="""
-Hours for which samples are kept as they were reported.
-
-A server with 2 vCPUs and one sample a minute has 2880 rows a day. Samples that
-were not summed up yet are kept longer.
-""",
-    ),
-    cfg.IntOpt(
-        'keep_5min_days',
-        default=30,
-        min=1,
-        help='Days for which sums over 5 minutes are kept.',
-    ),
-    cfg.IntOpt(
-        'keep_hour_days',
+        'keep_usage_days',
         default=400,
         min=1,
-        help='Days for which sums over an hour are kept.',
+        deprecated_name='keep_hour_days',
+        help="""
+Days for which is kept what servers have reserved and used.
+
+A server has one row for each hour, and one more for each host that it was on.
+""",
     ),
     cfg.IntOpt(
         'keep_history_days',

@@ -5,34 +5,37 @@ Values go in and out (:mod:`nova_rt.db.objects`), never rows of the ORM. What
 the database itself raises is one of :data:`ERRORS`.
 """
 
+import datetime
+
 import sqlalchemy as sa
 from sqlalchemy import orm
 
 from nova_rt import cpulist, exception
 from nova_rt.db import models, session
-from nova_rt.db.leases import end_lease, take_lease
+from nova_rt.db.hosts import delete_host, reset_host
 from nova_rt.db.objects import (
     HistoryEntry,
     Host,
     HostCPU,
-    HostSample,
+    HourUsage,
+    Origin,
     Position,
-    Resolution,
     Retention,
-    Sample,
     Server,
+    ServerHour,
     ServerState,
     State,
+    Usage,
 )
 from nova_rt.db.reports import get_position, record_events, record_state
 from nova_rt.db.retention import purge
-from nova_rt.db.samples import (
-    read_host_samples,
-    read_samples,
-    record_samples,
-)
 from nova_rt.db.session import ERRORS, NO_DATABASE, configure
-from nova_rt.db.sums import sum_up
+from nova_rt.db.usage import (
+    iterate_hours,
+    list_usage,
+    record_usage,
+    to_hour,
+)
 
 __all__ = [
     'ERRORS',
@@ -40,30 +43,32 @@ __all__ = [
     'HistoryEntry',
     'Host',
     'HostCPU',
-    'HostSample',
+    'HourUsage',
+    'Origin',
     'Position',
-    'Resolution',
     'Retention',
-    'Sample',
     'Server',
+    'ServerHour',
     'ServerState',
     'State',
+    'Usage',
     'configure',
-    'end_lease',
+    'delete_host',
     'get_history',
     'get_host',
     'get_position',
     'get_server',
+    'iterate_hours',
     'list_hosts',
+    'list_reports',
     'list_servers',
+    'list_usage',
     'purge',
-    'read_host_samples',
-    'read_samples',
     'record_events',
-    'record_samples',
     'record_state',
-    'sum_up',
-    'take_lease',
+    'record_usage',
+    'reset_host',
+    'to_hour',
 ]
 
 
@@ -73,6 +78,18 @@ def list_hosts() -> list[Host]:
     :returns: each as it was last reported
     """
     return _read_hosts()
+
+
+def list_reports() -> list[tuple[str, datetime.datetime]]:
+    """List when each host has reported last.
+
+    :returns: names and times
+    """
+    query = sa.select(models.Host.name, models.Host.last_report_at).where(
+        models.Host.last_report_at.is_not(None)
+    )
+    with session.reader() as reader:
+        return [(name, at) for name, at in reader.execute(query)]
 
 
 def get_host(name: str) -> Host:
@@ -215,7 +232,19 @@ def get_history(
             )
         rows = reader.execute(query.where(models.History.server_id == number))
         return [
-            HistoryEntry(row.id, row.at, host, row.kind, row.details, row.by)
+            HistoryEntry(
+                row.id,
+                row.at,
+                host,
+                row.kind,
+                row.details,
+                row.by,
+                Origin(
+                    row.request_id or '',
+                    row.user_id or '',
+                    row.project_id or '',
+                ),
+            )
             for row, host in rows
         ]
 

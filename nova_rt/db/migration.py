@@ -15,6 +15,18 @@ import sqlalchemy as sa
 
 from nova_rt.db import models, session
 
+# SQLite has one writer anyway.
+_LOCKS = {
+    'mysql': (
+        "SELECT GET_LOCK('nova_rt_db_sync', 600)",
+        "SELECT RELEASE_LOCK('nova_rt_db_sync')",
+    ),
+    'postgresql': (
+        'SELECT 1 FROM pg_advisory_lock(6048237115)',
+        'SELECT pg_advisory_unlock(6048237115)',
+    ),
+}
+
 
 @contextlib.contextmanager
 def _open() -> Iterator[tuple[sa.Connection, alembic.config.Config]]:
@@ -29,10 +41,28 @@ def _open() -> Iterator[tuple[sa.Connection, alembic.config.Config]]:
 def sync(revision: str = 'head') -> None:
     """Bring the tables up to a revision; nothing if they are there.
 
+    Of several at once, one does it, and the others wait.
+
     :param revision: the newest by default
+    :raises TimeoutError: if another takes longer than ten minutes
     """
-    with _open() as (connection, config):
+    with _open() as (connection, config), _alone(connection):
         alembic.command.upgrade(config, revision)
+        connection.commit()
+
+
+@contextlib.contextmanager
+def _alone(connection: sa.Connection) -> Iterator[None]:
+    """Keep a lock of the session, which ends with the connection at last."""
+    take, give = _LOCKS.get(connection.dialect.name, ('SELECT 1', 'SELECT 1'))
+    if connection.scalar(sa.text(take)) == 0:
+        raise TimeoutError('another "db sync" does not end')
+    connection.commit()
+    try:
+        yield
+    finally:
+        connection.rollback()
+        connection.execute(sa.text(give))
         connection.commit()
 
 
@@ -78,12 +108,16 @@ def find_differences() -> list[str]:
     """
     with _open() as (connection, _):
         context = alembic.runtime.migration.MigrationContext.configure(
-            connection
+            connection, opts={'include_name': _is_in_use}
         )
         found = alembic.autogenerate.compare_metadata(
             context, models.Base.metadata
         )
         return [_describe(each) for each in found]
+
+
+def _is_in_use(name: str | None, kind: str, parents: Any) -> bool:
+    return kind != 'table' or name not in models.RETIRED
 
 
 def _describe(difference: Any) -> str:

@@ -4,11 +4,6 @@
 A change here takes a migration in ``migrations/versions``; a test compares
 the two. Text that users choose (names of servers, projects, images) is in no
 column.
-
-Samples are clustered by what is read together: InnoDB stores rows in the
-order of the primary key, so one server's samples of a span lie side by side.
-They have no other index, which would be larger than the table, and no foreign
-key, which would be looked up at each insert.
 """
 
 import datetime
@@ -186,10 +181,19 @@ class History(Base):
     )
     epoch: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
     seq: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
+    #: By the clock of the host.
     at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time, index=True)
+    #: By the clock of the conductor. NULL: see ``at``.
+    received_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(
+        Time, index=True
+    )
     kind: orm.Mapped[str] = orm.mapped_column(sa.String(32))
     details: orm.Mapped[str] = orm.mapped_column(sa.Text)
     by: orm.Mapped[str] = orm.mapped_column(sa.String(64))
+    #: NULL in what conductors of the version before write, as the next two.
+    request_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
+    user_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
+    project_id: orm.Mapped[str | None] = orm.mapped_column(sa.String(64))
 
     __table_args__ = (
         # Whatever is reported twice is here once.
@@ -199,26 +203,30 @@ class History(Base):
     )
 
 
-class Sample(Base):
-    """CPU time that a server had and used on a CPU in a span of time."""
+class ServerHour(Base):
+    """CPU time that a server held and used on a host in an hour.
 
-    __tablename__ = 'samples'
+    The key begins with what is read together: InnoDB stores rows in its
+    order, so that one server's hours lie side by side. There is no foreign
+    key: that of a host would need an index of its own.
+    """
+
+    __tablename__ = 'server_hours'
 
     server_id: orm.Mapped[int] = orm.mapped_column(
-        sa.Integer, primary_key=True, autoincrement=False
+        primary_key=True, autoincrement=False
     )
-    #: Seconds of a bucket: 0 raw, 300, 3600.
-    resolution_s: orm.Mapped[int] = orm.mapped_column(
-        sa.SmallInteger, primary_key=True, autoincrement=False
+    #: Hours since 1970.
+    hour: orm.Mapped[int] = orm.mapped_column(
+        sa.Integer, primary_key=True, autoincrement=False, index=True
     )
-    #: Start of the span.
-    at_us: orm.Mapped[int] = orm.mapped_column(
+    host_id: orm.Mapped[int] = orm.mapped_column(
+        primary_key=True, autoincrement=False
+    )
+    #: A compute service that has lost its file begins another.
+    meter: orm.Mapped[int] = orm.mapped_column(
         sa.BigInteger, primary_key=True, autoincrement=False
     )
-    cpu: orm.Mapped[int] = orm.mapped_column(
-        sa.Integer, primary_key=True, autoincrement=False
-    )
-    span_us: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
     reserved_us: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
     #: NULL where the kernel does not count it, as the next two.
     used_us: orm.Mapped[int | None] = orm.mapped_column(sa.BigInteger)
@@ -228,40 +236,6 @@ class Sample(Base):
     __table_args__ = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
 
 
-class HostSample(Base):
-    """CPU time of a host's CPU in a span: promisable, promised and given."""
-
-    __tablename__ = 'host_samples'
-
-    host_id: orm.Mapped[int] = orm.mapped_column(
-        sa.Integer, primary_key=True, autoincrement=False
-    )
-    resolution_s: orm.Mapped[int] = orm.mapped_column(
-        sa.SmallInteger, primary_key=True, autoincrement=False
-    )
-    at_us: orm.Mapped[int] = orm.mapped_column(
-        sa.BigInteger, primary_key=True, autoincrement=False
-    )
-    cpu: orm.Mapped[int] = orm.mapped_column(
-        sa.Integer, primary_key=True, autoincrement=False
-    )
-    span_us: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
-    capacity_us: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
-    reserved_us: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
-    used_us: orm.Mapped[int | None] = orm.mapped_column(sa.BigInteger)
-
-    __table_args__ = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
-
-
-class Progress(Base):
-    """The progress of a periodic job of the conductors, and its lease."""
-
-    __tablename__ = 'progress'
-
-    job: orm.Mapped[str] = orm.mapped_column(sa.String(32), primary_key=True)
-    #: All buckets that end before are made.
-    done_us: orm.Mapped[int] = orm.mapped_column(sa.BigInteger, default=0)
-    #: Until then the job is somebody's.
-    leased_until: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-
-    __table_args__ = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
+#: Tables of revision 001 that nothing uses any more. They stay for conductors
+#: of the version before; a later revision drops them.
+RETIRED = frozenset({'samples', 'host_samples', 'progress'})

@@ -27,19 +27,6 @@ class ServerState(enum.StrEnum):
     RELEASED = 'released'
 
 
-class Resolution(enum.StrEnum):
-    """Over what time the samples of the database are summed."""
-
-    RAW = 'raw'
-    FIVE_MINUTES = '5min'
-    HOUR = 'hour'
-
-    @property
-    def seconds(self) -> int:
-        """Length of a bucket; 0 for samples as they were reported."""
-        return {'raw': 0, '5min': 300, 'hour': 3600}[self.value]
-
-
 # What is read
 
 
@@ -123,6 +110,18 @@ class Server:
 
 
 @dataclasses.dataclass(frozen=True)
+class Origin:
+    """The request in which something happened; '' for what is not known.
+
+    :ivar user_id: of whoever has sent it; '' for Nova's own periodic tasks
+    """
+
+    request_id: str = ''
+    user_id: str = ''
+    project_id: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
 class HistoryEntry:
     """One event of a server's reservation.
 
@@ -130,7 +129,7 @@ class HistoryEntry:
     :ivar at: by the clock of the host
     :ivar kind: name of the event in lower case, such as ``claimed``
     :ivar details: a sentence
-    :ivar by: the program or person that it came from
+    :ivar by: the program that reported it
     """
 
     id: int
@@ -139,56 +138,38 @@ class HistoryEntry:
     kind: str
     details: str
     by: str
+    origin: Origin = Origin()
 
 
 @dataclasses.dataclass(frozen=True)
-class Sample:
-    """CPU time that a server had and used on a CPU in a span of time.
+class Usage:
+    """CPU time that a server held and used on a host.
 
-    :ivar at: start of the span
-    :ivar reserved_us: CPU time that it was entitled to
+    :ivar hours: number of hours in which it held something there
+    :ivar reserved_us: CPU time that it was entitled to, running or not
     :ivar used_us: CPU time for which its real-time tasks ran; None where the
         kernel does not count it
     :ivar periods: budgets that it was given; None as above
     :ivar throttled: budgets that it used up; None as above
     """
 
-    at: datetime.datetime
-    cpu: int
-    span_us: int
+    server: str
+    host: str
+    hours: int
     reserved_us: int
     used_us: int | None
     periods: int | None
     throttled: int | None
 
-    @property
-    def span_s(self) -> float:
-        """Length of the span in seconds."""
-        return self.span_us / 1_000_000
-
 
 @dataclasses.dataclass(frozen=True)
-class HostSample:
-    """CPU time of a host's CPU in a span: promisable, promised and given.
+class HourUsage(Usage):
+    """The same of one hour.
 
-    :ivar at: start of the span
-    :ivar capacity_us: CPU time that could be promised
-    :ivar reserved_us: CPU time that servers were entitled to
-    :ivar used_us: CPU time for which their real-time tasks ran; None where
-        the kernel does not count it
+    :ivar at: begin of the hour
     """
 
     at: datetime.datetime
-    cpu: int
-    span_us: int
-    capacity_us: int
-    reserved_us: int
-    used_us: int | None
-
-    @property
-    def span_s(self) -> float:
-        """Length of the span in seconds."""
-        return self.span_us / 1_000_000
 
 
 # What is written
@@ -260,15 +241,36 @@ class NewEvent:
     details: str
     state: ServerState | None = None
     record: Record | None = None
+    origin: Origin = Origin()
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerHour:
+    """The account of one server and hour on the host that reports.
+
+    Amounts only grow until the hour is over; a later report replaces what is
+    there.
+
+    :ivar meter: number of the file that counts; those of several add up
+    :ivar hour: hours since 1970
+    :ivar reserved_us: see :class:`Usage`, as the rest
+    """
+
+    meter: int
+    uuid: str
+    hour: int
+    reserved_us: int
+    used_us: int | None
+    periods: int | None
+    throttled: int | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Retention:
-    """The times for which samples and history are kept.
+    """The times for which usage and history are kept.
 
-    :ivar samples: resolution -> how long
     :ivar history: events, released servers, and hosts that do not report
     """
 
-    samples: Mapping[Resolution, datetime.timedelta]
+    usage: datetime.timedelta
     history: datetime.timedelta

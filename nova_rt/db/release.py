@@ -62,6 +62,7 @@ def release(
                 epoch=_EPOCH,
                 seq=(last or 0) + 1,
                 at=now,
+                received_at=now,
                 kind='released',
                 details=details,
                 by=by,

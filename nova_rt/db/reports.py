@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from nova_rt import cpulist
-from nova_rt.db import models
+from nova_rt.db import hosts, models
 from nova_rt.db.objects import (
     Held,
     NewEvent,
@@ -31,7 +31,7 @@ from nova_rt.db.objects import (
     State,
 )
 from nova_rt.db.servers import find_servers
-from nova_rt.db.session import reader, retried, upsert, writer
+from nova_rt.db.session import reader, retried, writer
 from nova_rt.record import Record
 
 #: The author of the events that come from a compute service.
@@ -65,7 +65,7 @@ def record_state(host: str, state: State, now: datetime.datetime) -> bool:
     :returns: whether it was news
     """
     with writer() as session:
-        row = _lock_host(session, host)
+        row = hosts.lock_host(session, host)
         if (state.epoch, state.seq) <= (row.epoch, row.state_seq):
             return False
         row.epoch, row.state_seq = state.epoch, state.seq
@@ -79,33 +79,11 @@ def record_state(host: str, state: State, now: datetime.datetime) -> bool:
         row.host_reserved_ppm = whole.reserved_ppm if whole else None
         row.last_report_at = now
         _put_cpus(session, row.id, state)
-        if state.epoch > row.event_epoch or state.event_seq >= row.event_seq:
+        # Within an epoch: the events of another have other numbers.
+        last = row.event_epoch, row.event_seq
+        if (state.epoch, state.event_seq) >= last:
             _put_picture(session, row.id, state.servers, now)
         return True
-
-
-def _lock_host(session: orm.Session, name: str) -> models.Host:
-    """Find or make the row of a host, ours until the transaction ends."""
-    query = (
-        sa.select(models.Host)
-        .where(models.Host.name == name)
-        .with_for_update()
-    )
-    row = session.scalar(query)
-    if row is None:
-        table = models.Host.__table__
-        assert isinstance(table, sa.Table)
-        zeros = dict.fromkeys(
-            (
-                'epoch', 'state_seq', 'state_event_seq', 'event_epoch',
-                'event_seq', 'repairs', 'refusals', 'lost_events',
-            ),
-            0,
-        )  # fmt: skip
-        upsert(session, table, [{'name': name, **zeros}], key=['name'])
-        row = session.scalar(query)
-        assert row is not None
-    return row
 
 
 def _put_cpus(session: orm.Session, host_id: int, state: State) -> None:
@@ -216,7 +194,7 @@ def record_events(
     :returns: how many were news
     """
     with writer() as session:
-        row = _lock_host(session, host)
+        row = hosts.lock_host(session, host)
         if epoch > row.event_epoch:
             row.event_epoch, row.event_seq = epoch, 0
         current = epoch == row.event_epoch
@@ -286,9 +264,11 @@ def _make_entry(
         'epoch': epoch,
         'seq': event.seq,
         'at': min(event.at, now),
+        'received_at': now,
         'kind': event.kind,
         'details': event.details,
         'by': COMPUTE,
+        **vars(event.origin),
     }
 
 

@@ -11,11 +11,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nova_rt.db import models, sums
-from nova_rt.db.models import to_us
-from nova_rt.db.objects import Resolution, Retention, ServerState
-from nova_rt.db.series import HOSTS, SERVERS, Series
+from nova_rt.db import models, usage
+from nova_rt.db.objects import Retention, ServerState
 from nova_rt.db.session import reader, retried, writer
+
+# Microseconds since 1970.
+_CLOCKS = {
+    'mysql': 'SELECT UNIX_TIMESTAMP() * 1000000',
+    'postgresql': 'SELECT FLOOR(EXTRACT(EPOCH FROM NOW()) * 1000000)',
+    'sqlite': "SELECT STRFTIME('%s', 'now') * 1000000",
+}
+_REPORTED = models.Host.last_report_at
 
 #: Rows that one transaction deletes, about.
 STEP = 2000
@@ -29,11 +35,7 @@ def from_options(conf: Any) -> Retention:
     options = conf.nova_rt_database
     days = datetime.timedelta(days=1)
     return Retention(
-        samples={
-            Resolution.RAW: datetime.timedelta(hours=options.keep_raw_hours),
-            Resolution.FIVE_MINUTES: days * options.keep_5min_days,
-            Resolution.HOUR: days * options.keep_hour_days,
-        },
+        usage=days * options.keep_usage_days,
         history=days * options.keep_history_days,
     )
 
@@ -41,17 +43,25 @@ def from_options(conf: Any) -> Retention:
 def purge(now: datetime.datetime, retention: Retention) -> Iterator[int]:
     """Delete what is too old.
 
-    Samples that were not summed up yet stay, whatever their age.
+    One clock that is wrong deletes nothing: the time is that of the caller,
+    of the database or of the newest report, whichever is earliest, and what a
+    host has reported is as old as its receipt.
 
     :param now: the time
     :returns: after each transaction, how many rows it has deleted
     """
-    for series in (SERVERS, HOSTS):
-        for resolution, keep in retention.samples.items():
-            yield from _purge_samples(series, resolution, to_us(now - keep))
-    oldest = now - retention.history
+    now = _choose_now(now)
+    hour = models.ServerHour.hour
     yield from _purge_rows(
-        models.History, models.History.at < oldest, models.History.at
+        models.ServerHour, hour < usage.to_hour(now - retention.usage), hour
+    )
+    oldest = now - retention.history
+    received_at = models.History.received_at
+    yield from _purge_rows(models.History, received_at < oldest, received_at)
+    yield from _purge_rows(
+        models.History,
+        sa.and_(received_at.is_(None), models.History.at < oldest),
+        models.History.at,
     )
     yield from _purge_rows(
         models.Reservation,
@@ -60,80 +70,31 @@ def purge(now: datetime.datetime, retention: Retention) -> Iterator[int]:
             models.Reservation.since < oldest,
         ),
     )
+    # No usage is newer than the last report.
+    gone = now - max(retention.history, retention.usage)
+    yield from _purge_rows(models.Host, _REPORTED < gone)
+    # Anyone on the message bus can report in the name of a host that never
+    # was.
     yield from _purge_rows(
         models.Host,
         sa.and_(
-            models.Host.last_report_at < oldest,
-            _nothing(models.HostSample.host_id, models.Host.id),
+            _REPORTED.is_(None),
+            _nothing(models.History.host_id, models.Host.id),
+            _nothing(models.ServerHour.host_id, models.Host.id),
         ),
     )
     yield from _purge_servers()
 
 
-def _purge_samples(
-    series: Series, resolution: Resolution, before_us: int
-) -> Iterator[int]:
-    coarser = {
-        Resolution.RAW: Resolution.FIVE_MINUTES,
-        Resolution.FIVE_MINUTES: Resolution.HOUR,
-    }
-    if resolution in coarser:
-        done_us = sums.read_done(series, coarser[resolution])
-        before_us = min(before_us, done_us)
-    for owners in series.iterate_owners():
-        while True:
-            share = _choose_samples(series, owners, resolution, before_us)
-            if share is None:
-                break
-            yield _delete_samples(series, resolution, *share)
-
-
-def _choose_samples(
-    series: Series,
-    owners: Sequence[int],
-    resolution: Resolution,
-    before_us: int,
-) -> tuple[Sequence[int], int] | None:
-    """Choose about STEP samples to delete: of whom, and before when.
-
-    :returns: None if there are none
-    """
-    at_us = series.table.c.at_us
-    # In the order of the key, so that no more than these are read.
-    query = (
-        sa.select(series.owner, at_us)
-        .where(series.of(owners, resolution, 0, before_us))
-        .order_by(series.owner, at_us, series.table.c.cpu)
-        .limit(STEP)
-    )
+def _choose_now(now: datetime.datetime) -> datetime.datetime:
+    """Return the time that no clock contradicts."""
     with reader() as session:
-        found = list(session.execute(query).all())
-    if not found:
-        return None
-    last, last_us = found[-1]
-    whole = sorted({owner for owner, _ in found if owner != last})
-    if len(found) < STEP:
-        return [*whole, last], before_us
-    if whole:
-        # The last one may have more: its turn comes.
-        return whole, before_us
-    return [last], last_us + 1
-
-
-@retried
-def _delete_samples(
-    series: Series,
-    resolution: Resolution,
-    owners: Sequence[int],
-    before_us: int,
-) -> int:
-    with writer() as session:
-        result: Any = session.execute(
-            sa.delete(series.table).where(
-                series.of(owners, resolution, 0, before_us)
-            )
-        )
-        return int(result.rowcount)
+        clock = sa.text(_CLOCKS[session.get_bind().dialect.name])
+        times = [now, models.from_us(int(session.execute(clock).scalar_one()))]
+        newest = session.scalar(sa.select(sa.func.max(_REPORTED)))
+    if newest is not None:
+        times.append(newest)
+    return min(times)
 
 
 def _purge_rows(
@@ -168,8 +129,20 @@ def _delete_rows(
 
 def _purge_servers() -> Iterator[int]:
     """Delete servers of which nothing is left."""
-    for owners in SERVERS.iterate_owners():
-        deleted = _delete_servers(owners)
+    last = 0
+    while True:
+        query = (
+            sa.select(models.Server.id)
+            .where(models.Server.id > last)
+            .order_by(models.Server.id)
+            .limit(STEP)
+        )
+        with reader() as session:
+            found = list(session.scalars(query))
+        if not found:
+            return
+        last = found[-1]
+        deleted = _delete_servers(found)
         if deleted:
             yield deleted
 
@@ -187,7 +160,7 @@ def _delete_servers(owners: Sequence[int]) -> int:
                 models.Server.id.in_(owners),
                 _nothing(models.Reservation.server_id, models.Server.id),
                 _nothing(models.History.server_id, models.Server.id),
-                _nothing(models.Sample.server_id, models.Server.id),
+                _nothing(models.ServerHour.server_id, models.Server.id),
             )
             .execution_options(synchronize_session=False)
         )

@@ -200,6 +200,14 @@ def _collect_counts(counted: Counted) -> Iterator[core.Metric]:
         [((), counted.at)],
     )
     found = counted.counts
+    if found.verified_at:
+        yield _gauge(
+            'compute_last_verification_timestamp_seconds',
+            'When nova-rt-compute has last seen to the end of a check of all '
+            'servers, in seconds since 1970.',
+            (),
+            [((), found.verified_at)],
+        )
     yield _counter(
         'events',
         'Events of reservations on this host, by kind.',

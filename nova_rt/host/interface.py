@@ -5,6 +5,7 @@ The names and formats of the files of one kernel are in its back end:
 :mod:`nova_rt.host.budgeted`, :mod:`nova_rt.host.reporting`.
 """
 
+from collections.abc import Mapping
 import dataclasses
 from typing import Self
 
@@ -109,6 +110,18 @@ class Usage:
     periods: int | None
     throttled: int | None
     used_us: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted:
+    """The use of a container's reservation, as far as the kernel counts it.
+
+    :ivar container: number of the container, another after each start
+    :ivar cpus: CPU -> what the kernel counts there
+    """
+
+    container: int
+    cpus: Mapping[int, Usage]
 
 
 def to_ratio(runtime: int, period: int) -> int:

@@ -4,6 +4,7 @@
 import contextlib
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -47,7 +48,15 @@ class RulesTest(unittest.TestCase):
         self._promtool('check', 'rules', '--lint-fatal', RULES)
 
     def test_example(self):
-        self._promtool('check', 'config', ETC / 'prometheus/prometheus.yml')
+        whole = ETC / 'prometheus/prometheus.yml'
+        self._promtool('check', 'config', whole)
+        # Beside the rules, which it names.
+        with tempfile.TemporaryDirectory() as top:
+            shutil.copytree(whole.parent, top, dirs_exist_ok=True)
+            more = pathlib.Path(top, 'remote-write.yml').read_text()
+            with pathlib.Path(top, whole.name).open('a') as file:
+                file.write(more)
+            self._promtool('check', 'config', pathlib.Path(top, whole.name))
 
     def test_each_alert_fires_when_it_should(self):
         for path in (ETC / 'prometheus' / 'tests').iterdir():
@@ -126,6 +135,17 @@ class QueriesTest(unittest.TestCase):
                         self.assertEqual(len(names), len(set(names)), names)
                         asked += 1
             self.assertLess(5, asked)
+
+    def test_unknown_is_not_zero(self):
+        """A query that gives data without any metrics shows what is not."""
+        end = self.start - 7200
+        for name in NAMES:
+            chosen = self.choose(name)
+            for panel, _ in dashboards.panels(dashboards.load(name), chosen):
+                for query, _ in panel.queries:
+                    with self.subTest(name, query=query):
+                        found = self.source.range(query, end - 900, end, 15)
+                        self.assertEqual([], found)
 
     def test_variables(self):
         self.assertEqual(['0', '1', '2'], self.choose('host')['cpu'])

@@ -68,9 +68,8 @@ class Check(base.Command):
 class Purge(base.ShowOne):
     """Delete what is older than ``[nova_rt_database] keep_*`` allows.
 
-    The conductors do this by themselves. Samples are summed up first, and
-    rows are deleted a few at a time: services may run, and the command may be
-    interrupted.
+    The conductors do this by themselves. Rows are deleted a few at a time:
+    services may run, and the command may be interrupted.
     """
 
     def get_parser(self, prog_name: str) -> Any:
@@ -92,7 +91,6 @@ class Purge(base.ShowOne):
         keep = retention.from_options(self.conf)
         now = datetime.datetime.now(datetime.UTC)
         with stored.errors():
-            api.sum_up(now, keep.samples)
             steps = progress.track(
                 api.purge(now, keep), 'Deleting', self.app.stderr
             )

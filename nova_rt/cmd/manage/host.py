@@ -16,12 +16,7 @@ _LIST = (
     'Host', 'Interface', 'Enforcement', 'CPUs', 'Capacity ppm',
     'Reserved ppm', 'Servers', 'Last report', 'Age s',
 )  # fmt: skip
-_SHOW = (
-    'CPU', 'Capacity ppm', 'Reserved ppm', 'Free ppm', 'Used ppm', 'Servers',
-)  # fmt: skip
-
-#: The span over which the use of a CPU is averaged.
-_RECENT = datetime.timedelta(minutes=10)
+_SHOW = ('CPU', 'Capacity ppm', 'Reserved ppm', 'Free ppm', 'Servers')
 
 
 class List(base.Lister):
@@ -82,11 +77,9 @@ def sum_up(host: 'Host') -> tuple[int, int]:
 
 
 class Show(base.Lister):
-    """List the CPUs of a host: capacity, reserved, free, used, servers.
+    """List the CPUs of a host: capacity, reserved, free, servers.
 
-    What is used is the mean of the last ten minutes, None where the kernel
-    does not count it. Where the kernel sums over the whole host, the
-    last row has the host.
+    Where the kernel sums over the whole host, the last row has the host.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -108,54 +101,94 @@ class Show(base.Lister):
         stored.require(self.conf)
         from nova_rt.db import api
 
-        now = datetime.datetime.now(datetime.UTC)
         with stored.errors():
             host = api.get_host(parsed_args.host)
             servers = api.list_servers(host.name)
-            used = _measure(host.name, now)
         rows: list[Sequence[Any]] = [
             (
                 cpu, found.capacity_ppm, found.reserved_ppm,
                 max(0, found.capacity_ppm - found.reserved_ppm),
-                used.get(cpu), _count(servers, cpu),
+                _count(servers, cpu),
             )
             for cpu, found in sorted(host.cpus.items())
         ]  # fmt: skip
         if host.host_ppm is not None:
             capacity, reserved = sum_up(host)
-            # None is more than a sum that lacks some.
-            every = [used.get(cpu) for cpu in host.cpus]
-            total = None if None in every else sum(filter(None, every))
             rows.append(
                 (
                     'host', capacity, reserved, max(0, capacity - reserved),
-                    total, len(servers),
+                    len(servers),
                 )
             )  # fmt: skip
         return _SHOW, rows
 
 
-def _measure(host: str, now: datetime.datetime) -> dict[int, int | None]:
-    """Find what servers have used of each CPU lately.
-
-    :returns: CPU -> ppm; None if the kernel does not count it
-    """
-    from nova_rt.db import api
-
-    totals: dict[int, tuple[int, int | None]] = {}
-    for sample in api.read_host_samples(host, now - _RECENT, now):
-        span_us, used_us = totals.get(sample.cpu, (0, 0))
-        if sample.used_us is None or used_us is None:
-            used_us = None
-        else:
-            used_us += sample.used_us
-        totals[sample.cpu] = (span_us + sample.span_us, used_us)
-    return {
-        cpu: None if used_us is None else used_us * 1_000_000 // span_us
-        for cpu, (span_us, used_us) in totals.items()
-        if span_us
-    }
-
-
 def _count(servers: 'list[Server]', cpu: int) -> int:
     return sum(cpu in server.cpus for server in servers)
+
+
+class Reset(base.Command):
+    """Take whatever a host reports next.
+
+    The conductors take no report of a start of nova-rt-compute that is older
+    than the last one they know. That shuts a host out whose clock was ahead
+    once, or that another host has reported for under the same name. Remove
+    ``$state_path/nova_rt/epoch-HOST`` on the host as well, and restart its
+    nova-rt-compute.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        parser.add_argument('host', help='Name of the host.')
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Reset it."""
+        stored.require(self.conf)
+        from nova_rt.db import api
+
+        with stored.errors():
+            api.reset_host(parsed_args.host)
+
+
+class Delete(base.Command):
+    """Delete a host, with the history and the usage of its servers there.
+
+    A host that reports again is there again, with what its servers hold.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        parser.add_argument('host', help='Name of the host.')
+        parser.add_argument(
+            '--force',
+            action='store_true',
+            help='Also a host on which servers hold reservations.',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Delete it.
+
+        :raises CommandFailed: if servers hold something there
+        """
+        stored.require(self.conf)
+        from nova_rt.db import api
+
+        with stored.errors():
+            held = api.list_servers(parsed_args.host)
+            if held and not parsed_args.force:
+                raise base.CommandFailed(
+                    f'{len(held)} server(s) hold reservations on '
+                    f'{parsed_args.host}: delete or move them first, or use '
+                    '--force'
+                )
+            api.delete_host(parsed_args.host)

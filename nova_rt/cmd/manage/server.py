@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Sequence
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from nova_rt import cpulist
@@ -19,7 +20,9 @@ _SHOW = (
     'Server', 'Host', 'Reservation', 'ppm', 'vCPUs', 'CPUs', 'Total ppm',
     'Enforcement', 'Policy', 'Priority', 'State', 'Since',
 )  # fmt: skip
-_HISTORY = ('Time', 'Host', 'Event', 'Details', 'By')
+_HISTORY = (
+    'Time', 'Host', 'Event', 'Details', 'By', 'Request', 'User', 'Project',
+)  # fmt: skip
 
 #: Entries of a history that are read unless more are asked for.
 _ENTRIES = 100
@@ -113,7 +116,11 @@ class Show(base.ShowOne):
 
 
 class History(base.Lister):
-    """List what happened to a server's reservation, the latest first."""
+    """List what happened to a server's reservation, the latest first.
+
+    Request, user and project are those of the request to Nova, as in the logs
+    of its services; a periodic task has a request and no user.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments.
@@ -149,6 +156,7 @@ class History(base.Lister):
             (
                 stored.render_time(entry.at), entry.host, entry.kind,
                 entry.details, entry.by,
+                *dataclasses.astuple(entry.origin),
             )
             for entry in entries
         ]  # fmt: skip

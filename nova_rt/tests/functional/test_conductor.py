@@ -28,7 +28,7 @@ class ConductorTest(base.RTServersTestBase):
         self.bus = self.useFixture(conductor.Bus(rpc.TRANSPORT))
 
     def _start(self):
-        self.flags_of_ours(report=True, metrics_interval=1)
+        self.flags_of_ours(report=True, usage_interval=1)
         self.flags(state_path=self.useFixture(base.fixtures.TempDir()).path)
         self.start_compute()
 
@@ -54,6 +54,15 @@ class ConductorTest(base.RTServersTestBase):
             ('compute1', 600_000, 'applied'),
             (found.host, found.ppm, found.state),
         )
+        # By whom: the test's user.
+        (claimed,) = [
+            each.origin
+            for each in api.get_history(server['id'])
+            if each.kind == 'claimed'
+        ]
+        self.assertTrue(claimed.project_id)
+        self.assertTrue(claimed.user_id)
+        self.assertTrue(claimed.request_id.startswith('req-'))
         self.lose_reservation(server)
         self.computes['compute1'].manager.driver.running.verify_all()
         story = ('claimed', 'applied', 'drifted', 'repaired')

@@ -21,7 +21,8 @@ _WALL = {
 _CLOCKS = {'time', 'datetime', 'date', 'timeutils'}
 #: Modules that report, read reports, or count the starts of a service.
 _REPORTING = {
-    'compute/backlog.py', 'compute/epoch.py', 'compute/reports.py',
+    'compute/backlog.py', 'compute/counters.py', 'compute/epoch.py',
+    'compute/meter_file.py', 'compute/reports.py',
     'conductor/manager.py', 'conductor/metrics.py',
 }  # fmt: skip
 #: Control groups have no other clock. Where it jumps, a group without tasks

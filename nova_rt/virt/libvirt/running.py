@@ -21,7 +21,7 @@ from oslo_log import log as logging
 from nova_rt import events, exception, record
 from nova_rt.host import helpers
 from nova_rt.host import host as rt_host
-from nova_rt.host.interface import Usage
+from nova_rt.host.interface import Counted, Usage
 from nova_rt.virt.libvirt import (
     domains,
     faults,
@@ -54,6 +54,7 @@ class RunningContainers:
         self._host = host
         self._reservations = reservations
         self._seam = reservations.seam
+        self._watchers: list[Callable[[str], None]] = []
         #: Containers by UUID, as libvirt has them.
         self.domains = domains.Domains(hypervisor)
         #: The protection of the host and of others from their roots.
@@ -71,6 +72,30 @@ class RunningContainers:
         """
         guest = self.domains.find_running(uuid)
         return None if guest is None else self._host.read_usage(guest.id)
+
+    def read_counted(self, uuid: str) -> Counted | None:
+        """As :meth:`read_usage`, with the number of the container."""
+        guest = self.domains.find_running(uuid)
+        if guest is None:
+            return None
+        usage = self._host.read_usage(guest.id)
+        return None if usage is None else Counted(guest.id, usage)
+
+    def watch_ends(self, watcher: Callable[[str], None]) -> None:
+        """Call somebody before a container is stopped.
+
+        :param watcher: called with the UUID of the server; what it raises is
+            logged
+        """
+        self._watchers.append(watcher)
+
+    def note_end(self, uuid: str) -> None:
+        """Call all who watch: this container is about to be stopped."""
+        for watcher in self._watchers:
+            try:
+                watcher(uuid)
+            except Exception:
+                LOG.exception('%r failed', watcher, instance_uuid=uuid)
 
     @contextlib.contextmanager
     def starting(self, uuid: str) -> Iterator[None]:
@@ -293,6 +318,7 @@ class RunningContainers:
         stop: Callable[[], None],
         at_start: bool = False,
     ) -> None:
+        self.note_end(uuid)
         try:
             stop()
         except Exception as err:

@@ -6,6 +6,8 @@ from typing import Any
 from alembic import op
 import sqlalchemy as sa
 
+from nova_rt.db.migrations import steps
+
 revision = '001'
 down_revision = None
 
@@ -127,8 +129,8 @@ def upgrade() -> None:
         sa.UniqueConstraint('host_id', 'epoch', 'seq', name='uniq_history'),
         **_TABLE,
     )
-    op.create_index('ix_history_at', 'history', ['at'])
-    op.create_index('ix_history_server_id', 'history', ['server_id', 'id'])
+    steps.create_index('ix_history_at', 'history', ['at'])
+    steps.create_index('ix_history_server_id', 'history', ['server_id', 'id'])
     op.create_table(
         'host_cpus',
         sa.Column('host_id', sa.Integer(), nullable=False),
@@ -160,6 +162,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint('server_id', 'host_id'),
         **_TABLE,
     )
-    op.create_index(
+    steps.create_index(
         'ix_reservations_host_id', 'reservations', ['host_id', 'state']
     )

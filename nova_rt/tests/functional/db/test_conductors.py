@@ -22,7 +22,7 @@ from nova_rt.conductor import rpcapi
 from nova_rt.db import api
 from nova_rt.tests.fixtures import database, rabbitmq
 from nova_rt.tests.fixtures.reports import make_uuid
-from nova_rt.tests.unit.compute.test_reports import Source
+from nova_rt.tests.unit.compute.source import Source, make_meter, make_spool
 from nova_rt.tests.unit.db import base
 
 TOP = pathlib.Path(__file__).parents[4]
@@ -94,7 +94,9 @@ class ConductorsTest(base.DatabaseTest):
             self.source,
             backlog,
             Epoch(epoch_path(top, 'one')),
+            make_spool(top),
             '1.0',
+            make_meter(self.source, top),
             0,
         )
 

@@ -11,29 +11,24 @@ import fixtures
 import sqlalchemy as sa
 
 from nova_rt.conductor import manager, messages, metrics
-from nova_rt.db import api, retention, servers, session
-from nova_rt.db import reports as db_reports
-from nova_rt.db.objects import Resolution, Retention
+from nova_rt.db import api, hosts, retention, servers, session
+from nova_rt.db.objects import Retention
 from nova_rt.tests.fixtures import database
 from nova_rt.tests.fixtures.reports import (
     MINUTE,
     NOW,
     UUID,
+    account,
     event,
     held,
-    host_sample,
     make_uuid,
-    sample,
     state,
 )
 from nova_rt.tests.unit.db import base
+from nova_rt.tests.unit.db.usage import trust_clock
 
 DAY = 24 * 60 * MINUTE
-KEEP = {
-    Resolution.RAW: 2 * DAY,
-    Resolution.FIVE_MINUTES: 30 * DAY,
-    Resolution.HOUR: 400 * DAY,
-}
+KEEP = Retention(usage=2 * DAY, history=DAY)
 EVENTS = [
     event(1, 'claimed'), event(2, 'applied'), event(3, 'drifted'),
     event(4, 'repaired'),
@@ -70,13 +65,12 @@ class CrowdTests:
                     'one', state(held(), event_seq=4), NOW
                 )
             )
-            tasks.append(
-                lambda: api.record_samples(
-                    'one',
-                    {UUID: [sample(n) for n in range(9)]},
-                    [host_sample(n) for n in range(9)],
+            for used_us in 1, 3, 2:
+                tasks.append(
+                    lambda used_us=used_us: api.record_usage(
+                        'one', [account(n, used_us=used_us) for n in range(9)]
+                    )
                 )
-            )
         in_crowd(*tasks)
         api.record_events('one', 1, EVENTS, NOW)
         self.assertEqual(
@@ -85,9 +79,8 @@ class CrowdTests:
         )
         self.assertEqual('applied', api.get_server(UUID).state)
         self.assertEqual(1, api.get_host('one').repairs)
-        self.assertEqual(
-            9, len(api.read_samples(UUID, NOW - DAY, NOW + DAY, 'raw'))
-        )
+        (found,) = api.list_usage(NOW - DAY, NOW + DAY)
+        self.assertEqual((9, 27), (found.hours, found.used_us))
 
     def test_reports_of_many_hosts(self):
         """Servers that are new to all hosts: each gets one number."""
@@ -98,59 +91,45 @@ class CrowdTests:
             order = uuids if number % 2 else uuids[::-1]
             servers = [held(uuid=uuid) for uuid in order]
             api.record_state(host, state(*servers), NOW)
-            api.record_samples(host, {uuid: [sample(number)]
-                                      for uuid in order})  # fmt: skip
+            api.record_usage(host, [account(uuid=uuid) for uuid in order])
 
         in_crowd(*(lambda n=n: report(n) for n in range(8)))
         self.assertEqual(8 * 40, len(api.list_servers()))
-        for uuid in uuids:
-            found = api.read_samples(uuid, NOW - DAY, NOW + DAY, 'raw')
-            self.assertEqual(8, len(found))
+        self.assertEqual(8 * 40, len(api.list_usage(NOW - DAY, NOW + DAY)))
 
     def test_upkeep_beside_reports(self):
-        """Summing up and purging twice at once, while samples come."""
+        """Purging three times at once, while accounts come."""
+        trust_clock(self)
         uuids = [make_uuid(number) for number in range(30)]
-        api.record_state('one', state(), NOW)
-        for hour in range(4):
-            api.record_samples('one', {
-                uuid: [sample(60 * hour + n) for n in range(60)]
-                for uuid in uuids
-            })  # fmt: skip
-        later = NOW + 2 * DAY + 2 * 60 * MINUTE
+
+        def report(hours):
+            api.record_usage(
+                'one', [account(n, uuid) for uuid in uuids for n in hours]
+            )
+
+        report(range(96))
         stop = threading.Event()
 
-        def keep_up():
-            api.sum_up(later - DAY, KEEP)
-            list(api.purge(later, Retention(KEEP, DAY)))
-
-        def report():
-            minute = 2 * 24 * 60
+        def keep_reporting():
+            hour = 96
             while not stop.is_set():
-                minute += 1
-                api.record_samples(
-                    'one', {uuid: [sample(minute)] for uuid in uuids}
-                )
+                report([hour])
+                hour += 1
 
-        writer = threading.Thread(target=report)
+        writer = threading.Thread(target=keep_reporting)
         writer.start()
         try:
-            in_crowd(keep_up, keep_up, keep_up)
+            in_crowd(*[lambda: list(api.purge(NOW + 4 * DAY, KEEP))] * 3)
         finally:
             stop.set()
             writer.join()
-        for uuid in uuids:
-            hours = api.read_samples(uuid, NOW - DAY, NOW + DAY, 'hour')
-            self.assertEqual(
-                240 * 60_000_000, sum(each.span_us for each in hours)
-            )
-            raw = api.read_samples(uuid, NOW - DAY, NOW + DAY, 'raw')
-            self.assertEqual(120, len(raw))
-
-    def test_lease(self):
-        taken = in_crowd(*[lambda: api.take_lease('job', NOW, MINUTE)] * 6)
-        self.assertEqual(1, taken.count(True))
-        api.end_lease('job')
-        self.assertTrue(api.take_lease('job', NOW, MINUTE))
+        # From the hour behind that of NOW.
+        span = NOW, NOW + 4 * DAY - 60 * MINUTE
+        found = api.list_usage(*span)
+        self.assertEqual(
+            [(uuid, 47) for uuid in uuids],
+            [(each.server, each.hours) for each in found],
+        )
 
     def test_deadlocks_are_retried(self):
         """Two transactions that want each other's rows: both succeed."""
@@ -163,11 +142,11 @@ class CrowdTests:
         def lock_both(first, second):
             tries.append(first)
             with session.writer() as writer:
-                db_reports._lock_host(writer, first).repairs += 1
+                hosts.lock_host(writer, first).repairs += 1
                 writer.flush()
                 if len(tries) <= 2:
                     met.wait(30)
-                db_reports._lock_host(writer, second).repairs += 1
+                hosts.lock_host(writer, second).repairs += 1
 
         in_crowd(
             lambda: lock_both('one', 'two'), lambda: lock_both('two', 'one')
@@ -198,7 +177,7 @@ class FaultTests:
         manager.quieten()
         self.manager = manager.Manager(lambda: NOW)
         self.manager.report_events({}, 'one', 1, self._events(2))
-        self.samples = messages.write_samples({UUID: [sample(-1)]})
+        self.usage = messages.write_usage([account()])
 
     def _events(self, last):
         return messages.write_events(EVENTS[:last])
@@ -210,7 +189,9 @@ class FaultTests:
         for _ in range(3):
             self.manager.report_events({}, 'one', 1, self._events(4))
             self.manager.report_state({}, 'one', 1, 1, self.STATE)
-            self.manager.report_samples({}, 'one', self.samples)
+            self.assertIs(
+                False, self.manager.report_usage({}, 'one', self.usage)
+            )
         self.assertEqual(3, failed.get() - before)
         self.assertEqual(1, self.log.output.count('takes no reports'))
 
@@ -226,6 +207,7 @@ class FaultTests:
         )
         self.manager.report_events({}, 'one', 1, self._events(4))
         self.manager.report_state({}, 'one', 1, 2, self.STATE)
+        self.assertTrue(self.manager.report_usage({}, 'one', self.usage))
         self.assertEqual(
             ['claimed', 'applied', 'drifted', 'repaired'],
             [each.kind for each in reversed(api.get_history(UUID))],
@@ -259,10 +241,13 @@ class FaultTests:
         self._recover()
 
     def test_a_purge_that_loses_its_database(self):
+        trust_clock(self)
         self.useFixture(fixtures.MonkeyPatch('nova_rt.db.retention.STEP', 9))
-        api.record_samples('one', {UUID: [sample(n) for n in range(-60, 0)]})
-        upkeep = manager.Upkeep(Retention(KEEP, DAY), lambda: NOW + 3 * DAY)
-        delete = retention._delete_samples
+        api.record_usage('one', [account(n) for n in range(-60, 0)])
+        upkeep = manager.Upkeep(
+            Retention(DAY, 400 * DAY), lambda: NOW + 5 * DAY
+        )
+        delete = retention._delete_rows
         steps = []
 
         def delete_and_die(*args):
@@ -272,24 +257,19 @@ class FaultTests:
                                  else signal.SIGQUIT)  # fmt: skip
             return steps[-1]
 
-        api.sum_up(NOW + DAY, KEEP)
-        five = api.read_samples(UUID, NOW - DAY, NOW, '5min')
         patch = fixtures.MonkeyPatch(
-            'nova_rt.db.retention._delete_samples', delete_and_die
+            'nova_rt.db.retention._delete_rows', delete_and_die
         )
         with patch:
             upkeep.run()
         self.assertEqual([9, 9, 9], steps)
-        self.assertEqual(1, self.log.output.count('Could not sum up'))
+        self.assertEqual(1, self.log.output.count('Could not delete'))
         self.server.start()
         self._wait()
-        left = len(api.read_samples(UUID, NOW - DAY, NOW, 'raw'))
-        self.assertLess(left, 60)
-        # It is nobody's, once the lease has ended.
-        api.end_lease('upkeep')
+        (left,) = api.list_usage(NOW - 9 * DAY, NOW)
+        self.assertIn(left.hours, (33, 42))
         upkeep.run()
-        self.assertEqual([], api.read_samples(UUID, NOW - DAY, NOW, 'raw'))
-        self.assertEqual(five, api.read_samples(UUID, NOW - DAY, NOW, '5min'))
+        self.assertEqual([], api.list_usage(NOW - 9 * DAY, NOW))
 
     def _wait(self):
         """Wait until the pool has noticed."""
@@ -309,7 +289,7 @@ class FaultTests:
 
         def hold():
             with session.writer() as writer:
-                db_reports._lock_host(writer, 'one')
+                hosts.lock_host(writer, 'one')
                 begun.set()
                 go.wait(30)
 

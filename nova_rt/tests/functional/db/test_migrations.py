@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Walks the migrations on real databases, from empty and with rows."""
 
-import datetime
+import subprocess
+import sys
 
+import fixtures
 from oslotest import base
 import sqlalchemy as sa
 
 from nova_rt.db import api, migration, models, session
+from nova_rt.db.migrations import steps
 from nova_rt.tests.fixtures import database, reports
+
+SYNC = """
+import sys
+from nova_rt.db import migration, session
+from nova_rt.tests.fixtures import database
+
+session.configure(database.make_conf(sys.argv[1]))
+migration.sync()
+"""
 
 
 class Walk:
@@ -42,13 +54,17 @@ class Walk:
             each.revision for each in reversed([*script.walk_revisions()])
         ]
         self.assertEqual('001', revisions[0])
+        found = []
         for revision in revisions:
             self.useFixture(database.Database(self.server, synced=False))
             migration.sync(revision)
-            before = self._fill()
+            self._fill()
             migration.sync()
             self.assertEqual([], migration.find_differences())
-            self.assertEqual(before, self._read())
+            found.append(self._read())
+        # The last one has been through no migration.
+        self.assertEqual([found[-1]] * len(revisions), found)
+        self.assertEqual('one', found[-1][0][0].name)
 
     def _fill(self):
         """Put rows in by SQL: the models are those of the newest revision."""
@@ -88,18 +104,17 @@ class Walk:
                 'at': 1700000000000000, 'kind': 'claimed', 'details': 'x',
                 'by': 'nova-rt-compute',
             })  # fmt: skip
-            for resolution in 0, 300, 3600:
-                writer.execute(sa.text(
-                    "INSERT INTO samples (server_id, resolution_s, at_us, "
-                    "cpu, span_us, reserved_us, used_us, periods, throttled) "
-                    f"VALUES (4, {resolution}, 1700000000000000, 3, "
-                    "10000000, 7000000, 6000000, 5000, 4000)"
-                ))  # fmt: skip
-        return self._read()
+            writer.execute(sa.text(
+                "INSERT INTO samples (server_id, resolution_s, at_us, "
+                "cpu, span_us, reserved_us, used_us, periods, throttled) "
+                "VALUES (4, 0, 1700000000000000, 3, 10000000, 7000000, "
+                "6000000, 5000, 4000)"
+            ))  # fmt: skip
 
     def _read(self):
-        day = datetime.timedelta(days=1)
-        then = models.from_us(1700000000000000)
+        with session.reader() as reader:
+            # For conductors of the version before.
+            samples = reader.scalar(sa.text('SELECT COUNT(*) FROM samples'))
         return (
             api.list_hosts(),
             api.list_servers(),
@@ -107,17 +122,42 @@ class Walk:
                 (each.at, each.host, each.kind, each.details, each.by)
                 for each in api.get_history(reports.UUID)
             ],
-            *(
-                api.read_samples(reports.UUID, then - day, then + day, each)
-                for each in api.Resolution
-            ),
+            samples,
         )
 
     def test_goes_on_where_it_was_interrupted(self):
         engine = session.get_engine()
         models.Base.metadata.tables['hosts'].create(engine)
-        models.Base.metadata.tables['samples'].create(engine)
+        models.Base.metadata.tables['servers'].create(engine)
+        hours = models.Base.metadata.tables['server_hours']
+        indexes = set(hours.indexes)
+        hours.indexes.clear()
+        try:
+            hours.create(engine)
+        finally:
+            hours.indexes |= indexes
         self.assertTrue(migration.is_behind())
+        migration.sync()
+        self.assertEqual([], migration.find_differences())
+
+    def test_every_step_may_be_interrupted(self):
+        """MariaDB keeps what was made before a migration failed."""
+        real = steps.create_index
+        for wanted in (
+            'ix_history_at', 'ix_reservations_host_id',
+            'ix_server_hours_hour', 'ix_history_received_at',
+        ):  # fmt: skip
+
+            def fail(name, *args, wanted=wanted):
+                real(name, *args)
+                if name == wanted:
+                    raise KeyboardInterrupt
+
+            with fixtures.MonkeyPatch(
+                'nova_rt.db.migrations.steps.create_index', fail
+            ):
+                self.assertRaises(KeyboardInterrupt, migration.sync)
+            self.assertTrue(migration.is_behind())
         migration.sync()
         self.assertEqual([], migration.find_differences())
 
@@ -131,10 +171,10 @@ class Walk:
     def test_differences_are_named(self):
         migration.sync()
         with session.writer() as writer:
-            writer.execute(sa.text('DROP TABLE host_samples'))
+            writer.execute(sa.text('DROP TABLE server_hours'))
             writer.execute(sa.text('ALTER TABLE hosts DROP COLUMN repairs'))
         found = '\n'.join(migration.find_differences())
-        self.assertIn('add table: host_samples', found)
+        self.assertIn('add table: server_hours', found)
         self.assertIn('add column: hosts repairs', found)
 
 
@@ -142,21 +182,38 @@ class SQLiteTest(Walk, base.BaseTestCase):
     server_class = database.SQLite
 
 
-class MariaDBTest(Walk, base.BaseTestCase):
+class Crowd:
+    """A test of servers: SQLite is for tests alone."""
+
+    def test_several_at_once(self):
+        url = session.get_engine().url.render_as_string(hide_password=False)
+        running = [
+            subprocess.Popen(
+                [sys.executable, '-W', 'ignore', '-c', SYNC, url],
+                stderr=subprocess.PIPE,
+            )
+            for _ in range(3)
+        ]
+        for each in running:
+            _, said = each.communicate(timeout=120)
+            self.assertEqual(0, each.returncode, said.decode())
+        self.assertEqual([], migration.find_differences())
+
+
+class MariaDBTest(Crowd, Walk, base.BaseTestCase):
     server_class = database.MariaDB
 
-    def test_samples_are_clustered_by_their_key(self):
+    def test_hours_are_clustered_by_their_key(self):
         migration.sync()
         (row,) = self.server.execute(
-            'SHOW CREATE TABLE samples',
+            'SHOW CREATE TABLE server_hours',
             session.get_engine().url.database,
         )
         self.assertIn(
-            'PRIMARY KEY (`server_id`,`resolution_s`,`at_us`,`cpu`)', row[1]
+            'PRIMARY KEY (`server_id`,`hour`,`host_id`,`meter`)', row[1]
         )
         self.assertIn('ENGINE=InnoDB', row[1])
-        self.assertEqual(1, row[1].count('KEY'))
 
 
-class PostgreSQLTest(Walk, base.BaseTestCase):
+class PostgreSQLTest(Crowd, Walk, base.BaseTestCase):
     server_class = database.PostgreSQL

@@ -5,8 +5,7 @@ from nova_rt.tests.fixtures import database
 from nova_rt.tests.unit.db import (
     test_reports,
     test_retention,
-    test_samples,
-    test_sums,
+    test_usage,
 )
 
 
@@ -26,11 +25,7 @@ class MariaDBEventTest(_OnMariaDB, test_reports.EventTest):
     pass
 
 
-class MariaDBSamplesTest(_OnMariaDB, test_samples.SamplesTest):
-    pass
-
-
-class MariaDBSumTest(_OnMariaDB, test_sums.SumTest):
+class MariaDBUsageTest(_OnMariaDB, test_usage.UsageTest):
     pass
 
 
@@ -46,11 +41,7 @@ class PostgreSQLEventTest(_OnPostgreSQL, test_reports.EventTest):
     pass
 
 
-class PostgreSQLSamplesTest(_OnPostgreSQL, test_samples.SamplesTest):
-    pass
-
-
-class PostgreSQLSumTest(_OnPostgreSQL, test_sums.SumTest):
+class PostgreSQLUsageTest(_OnPostgreSQL, test_usage.UsageTest):
     pass
 
 

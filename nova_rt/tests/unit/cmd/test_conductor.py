@@ -101,7 +101,7 @@ class ConductorTest(base.BaseTestCase):
     def test_wrong_values(self):
         for option in (
             '[nova_rt_conductor] workers = 0',
-            '[nova_rt_database] keep_raw_hours = 1',
+            '[nova_rt_database] keep_usage_days = 0',
         ):
             self.assert_does_not_start(
                 option.replace(' ', '\n', 1) + '\n',

@@ -4,7 +4,11 @@
 import dataclasses
 
 from nova_rt import admission, events
+from nova_rt.compute.meter import Meter
+from nova_rt.compute.meter_file import Clock, MeterFile, meter_path
+from nova_rt.compute.spool import Spool, spool_path
 from nova_rt.extra_specs import Enforcement
+from nova_rt.host.interface import Counted
 from nova_rt.tests.fixtures.reports import RECORD, UUID
 
 
@@ -25,6 +29,7 @@ class Source:
         self.running = set()
         self.usages = {}
         self.host_ppm = None
+        self.container = 1
         self.seam = events.Seam()
 
     def capacity(self):
@@ -43,6 +48,10 @@ class Source:
             raise usage
         return usage
 
+    def read_counted(self, uuid):
+        usage = self.read_usage(uuid)
+        return usage and Counted(self.container, usage)
+
     # What happens on the host
 
     def claim(self, uuid=UUID, rec=RECORD):
@@ -57,3 +66,20 @@ class Source:
     def release(self, uuid=UUID):
         self.running.discard(uuid)
         self.seam.emit(events.Released(uuid, self.records.pop(uuid)))
+
+
+def make_meter(source, top, clock=None):
+    """Make the meter of a host.
+
+    :param top: directory of its file
+    """
+    file = MeterFile(meter_path(top, 'one'))
+    return Meter(source, source, file, clock or Clock())
+
+
+def make_spool(top):
+    """Make the spool of a host.
+
+    :param top: directory of its file
+    """
+    return Spool(spool_path(top, 'one'))

@@ -4,10 +4,12 @@
 import threading
 
 import fixtures
+from oslo_context import context, fixture
 from oslotest import base
 
 from nova_rt import events
 from nova_rt.compute import backlog
+from nova_rt.db.objects import Origin
 from nova_rt.tests.fixtures.reports import NOW, RECORD, UUID
 
 
@@ -42,6 +44,26 @@ class BacklogTest(base.BaseTestCase):
         self.assertIn('1400/2000 us (700000 ppm) on CPU 3-4', found[0].details)
         self.assertIsNone(found[5].state)
         self.assertEqual('claim: too much', found[5].details)
+
+    def test_who_asked(self):
+        """The request on which the thread works that emits."""
+        self.useFixture(fixture.ClearRequestContext())
+        self.backlog(events.Stopped(UUID, 'x'))
+        context.RequestContext(
+            user_id='someone', project_id='theirs', request_id='req-1'
+        )
+        self.backlog(events.Stopped(UUID, 'x'))
+        context.RequestContext(request_id='req-2')
+        self.backlog(events.Stopped(UUID, 'x'))
+        self.backlog.renumber()
+        self.assertEqual(
+            [
+                Origin(),
+                Origin('req-1', 'someone', 'theirs'),
+                Origin('req-2'),
+            ],
+            [each.origin for each in self.backlog.list_after(0)],
+        )
 
     def test_what_goes_on_is_kept_once(self):
         for event in (

@@ -52,6 +52,26 @@ class CountersTest(base.BaseTestCase):
         self.assertEqual(0o644, self.path.stat().st_mode & 0o777)
         self.assertEqual([self.path], list(self.path.parent.iterdir()))
 
+    def test_last_check(self):
+        counter = self.start()
+        self.wait('stopped', 0)
+        self.assertEqual(0, Counts.decode(self.path.read_text()).verified_at)
+        begin = int(time.time())
+        counter.note_verified()
+        counter(STOPPED)
+        self.wait('stopped', 1)
+        found = Counts.decode(self.path.read_text()).verified_at
+        self.assertGreaterEqual(found, begin)
+        # Of a version that did not write it.
+        old = json.loads(self.path.read_text())
+        del old['verified_at']
+        self.assertEqual(0, Counts.decode(json.dumps(old)).verified_at)
+        self.path.write_text(json.dumps({**old, 'verified_at': 7}))
+        again = self.start()
+        again(STOPPED)
+        self.wait('stopped', 2)
+        self.assertEqual(7, Counts.decode(self.path.read_text()).verified_at)
+
     def test_goes_on_after_a_restart(self):
         self.start()(STOPPED)
         self.wait('stopped', 1)

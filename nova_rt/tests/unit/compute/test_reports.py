@@ -13,14 +13,15 @@ from nova_rt import events
 from nova_rt.compute import reports
 from nova_rt.compute.backlog import Backlog
 from nova_rt.compute.epoch import Epoch, epoch_path
+from nova_rt.compute.spool import spool_path
 from nova_rt.conductor import rpcapi
 from nova_rt.db import api
 from nova_rt.db.objects import Position, ServerState
 from nova_rt.host.interface import Usage
 from nova_rt.record import Record
 from nova_rt.tests.fixtures import conductor
-from nova_rt.tests.fixtures.reports import MINUTE, NOW, RECORD, UUID, make_uuid
-from nova_rt.tests.unit.compute.source import Source
+from nova_rt.tests.fixtures.reports import NOW, RECORD, UUID, make_uuid
+from nova_rt.tests.unit.compute.source import Source, make_meter, make_spool
 from nova_rt.tests.unit.db import base
 
 OTHER = make_uuid(2)
@@ -64,7 +65,9 @@ class ReporterTest(test_base.BaseTestCase):
             self.source,
             self.backlog,
             self.epoch,
+            make_spool(top),
             '1.0',
+            make_meter(self.source, top),
             60,
         )
 
@@ -78,7 +81,7 @@ class ReporterTest(test_base.BaseTestCase):
         for _ in range(3):
             self.reporter._safely(self.reporter.report)
             self.reporter._safely(self.reporter.report_news)
-            self.reporter._safely(self.reporter.report_samples)
+            self.reporter._safely(self.reporter.report_usage)
         self.assertEqual([], self.conductor.sent)
         self.assertEqual(1, self.log.output.count('Cannot report'))
         self.conductor.position = Position(0, 0)
@@ -97,7 +100,7 @@ class ReporterTest(test_base.BaseTestCase):
     def test_no_picture_before_servers_are_known(self):
         self.source.adopted = False
         self.reporter.report()
-        self.reporter.report_samples()
+        self.reporter.report_usage()
         self.assertEqual([], self.conductor.sent)
 
     def test_each_event_once_until_it_is_missed(self):
@@ -210,6 +213,19 @@ class ReporterTest(test_base.BaseTestCase):
         self.assertLess(time.monotonic() - before, 1)
         self.assertEqual(0, self.source.seam.failures)
 
+    def test_conductor_of_the_version_before(self):
+        """Usage is kept, and nothing else is held up."""
+        answers = [None, None, True, True]
+        self.conductor.report_usage = lambda usage: answers.pop(0)
+        self.reporter.report()
+        self.source.claim()
+        for _ in range(10):
+            self.reporter.report_usage()
+        self.assertEqual(1, self.log.output.count('older than this service'))
+        self.assertEqual(2, len(answers))
+        self.reporter.report_news()
+        self.assertEqual(1, len(self.conductor.of('report_events')))
+
 
 class BusTest(base.DatabaseTest):
     """The whole way: host, bus, conductors, database."""
@@ -232,7 +248,9 @@ class BusTest(base.DatabaseTest):
             self.source,
             backlog,
             Epoch(epoch_path(self.top, 'one')),
+            make_spool(self.top),
             '1.0',
+            make_meter(self.source, self.top),
             1,
         )
 
@@ -266,6 +284,21 @@ class BusTest(base.DatabaseTest):
         # Asked for, and sent, when the thread started.
         self.assertEqual('1.0', api.get_host('one').version)
 
+    def test_usage_and_a_conductor_of_the_version_before(self):
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.conductor.rpcapi.VERSION', '1.0')
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.conductor.manager.Manager.target',
+                oslo_messaging.Target(namespace='nova_rt', version='1.0'),
+            )
+        )
+        self.bus.start()
+        api_of_host = rpcapi.ConductorAPI(self.bus.transport, 'one', 5)
+        self.assertEqual(Position(0, 0), api_of_host.get_position(1))
+        self.assertIsNone(api_of_host.report_usage({'v': 1, 'hours': []}))
+
     def test_no_conductor_for_a_while(self):
         self.source.claim()
         self.source.run()
@@ -291,27 +324,70 @@ class BusTest(base.DatabaseTest):
         self.reporter.report()
         self._settle({UUID: 'released'}, ['claimed', 'applied', 'released'])
 
-    def test_samples(self):
+    def test_the_service_is_started_anew_while_no_conductor_is_there(self):
+        """No event is lost, and none comes twice."""
         self.bus.start()
+        self.source.claim()
+        self.reporter.report()
+        self._settle({UUID: 'claimed'}, ['claimed'])
+        self.bus.stop()
+        self.source.run()
+        self.reporter._keep_news()
+        for _ in range(2):
+            self._start()
+            self.source.seam.emit(events.Stopped(UUID, 'x'))
+            # As the service ends.
+            self.reporter.stop()
+        self._start()
+        self.source.release()
+        self.bus.start()
+        self.reporter.report()
+        kinds = ['claimed', 'applied', 'stopped', 'stopped', 'released']
+        self._settle({UUID: 'released'}, kinds)
+        self.assertEqual(0, api.get_host('one').lost_events)
+        self.reporter.report()
+        self._start()
+        self.reporter.report()
+        self._settle({UUID: 'released'}, kinds)
+        self.assertEqual({}, make_spool(self.top).read(9))
+
+    def test_the_spool_is_bounded(self):
+        """Whatever is dropped is counted."""
+        for name in ('backlog', 'reports'):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'nova_rt.compute.{name}.BACKLOG', 10)
+            )
+        for _ in range(4):
+            for _ in range(25):
+                self.source.seam.emit(events.Refused(UUID, 'claim', 'x'))
+                self.reporter._keep_news()
+            lines = spool_path(self.top, 'one').read_text().splitlines()
+            self.assertLessEqual(len(lines), 2 * 10 + 10 + 1)
+            self._start()
+        self.bus.start()
+        self.reporter.report()
+        deadline = time.monotonic() + 60
+        while not api.list_reports() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(10, len(api.get_history(UUID)))
+        # Of the last start that had events.
+        self.assertEqual(15, api.get_host('one').lost_events)
+
+    def test_usage(self):
+        self.bus.start()
+        self.reporter.report_usage()
         self.source.claim()
         self.source.run()
         self.reporter.report()
         self._settle({UUID: 'applied'})
         self.source.usages[UUID] = {3: Usage(1, 0, 5), 4: Usage(1, 0, 5)}
-        self.reporter.report_samples()
+        self.reporter.report_usage()
+        self._start()
+        self.reporter.report()
         self.source.usages[UUID] = {3: Usage(9, 2, 95), 4: Usage(9, 2, 95)}
-        self.reporter.report_samples()
-        deadline = time.monotonic() + 60
-        now = datetime.datetime.now(datetime.UTC)
-        span = (now - 5 * MINUTE, now + 5 * MINUTE, 'raw')
-        while (
-            not api.read_host_samples('one', *span)
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.05)
-        found = api.read_samples(UUID, *span)
-        self.assertEqual([(3, 90, 8, 2), (4, 90, 8, 2)], [
-            (each.cpu, each.used_us, each.periods, each.throttled)
-            for each in found
-        ])  # fmt: skip
-        self.assertEqual(2, len(api.read_host_samples('one', *span)))
+        self.reporter.report_usage()
+        (found,) = api.list_usage(*ALL)
+        self.assertEqual(
+            (190, 18, 4), (found.used_us, found.periods, found.throttled)
+        )
+        self.assertGreater(found.reserved_us, 0)

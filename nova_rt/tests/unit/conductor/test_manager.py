@@ -2,10 +2,8 @@
 """Tests of nova_rt.conductor.manager, on a real database."""
 
 import datetime
-import threading
 
 import fixtures
-from oslo_db import exception as db_exception
 import sqlalchemy as sa
 
 from nova_rt.conductor import manager, messages, metrics
@@ -14,17 +12,17 @@ from nova_rt.tests.fixtures.reports import (
     MINUTE,
     NOW,
     UUID,
+    account,
     event,
     held,
-    host_sample,
-    sample,
     state,
 )
 from nova_rt.tests.unit.db import base
+from nova_rt.tests.unit.db.usage import trust_clock
 
 STATE = messages.write_state(state(held(), event_seq=1))
 EVENTS = messages.write_events([event(1, 'claimed')])
-SAMPLES = messages.write_samples({UUID: [sample(-1)]}, [host_sample(-1)])
+USAGE = messages.write_usage([account()])
 DAY = datetime.timedelta(days=1)
 
 
@@ -42,12 +40,10 @@ class ManagerTest(base.DatabaseTest):
         before = counted(metrics.REPORTS, 'report_state')
         self.manager.report_events({}, 'one', 1, EVENTS)
         self.manager.report_state({}, 'one', 1, 1, STATE)
-        self.manager.report_samples({}, 'one', SAMPLES)
+        self.assertIs(True, self.manager.report_usage({}, 'one', USAGE))
         self.assertEqual('applied', api.get_server(UUID).state)
         self.assertEqual(1, len(api.get_history(UUID)))
-        self.assertEqual(
-            [sample(-1)], api.read_samples(UUID, NOW - DAY, NOW, 'raw')
-        )
+        self.assertEqual(1, len(api.list_usage(NOW - DAY, NOW)))
         self.assertEqual(
             {'epoch': 1, 'event_seq': 1},
             self.manager.get_position({}, 'one', 1),
@@ -73,7 +69,8 @@ class ManagerTest(base.DatabaseTest):
             self.manager.report_state({}, bad, 1, 1, STATE)
             self.manager.report_events({}, 'one', bad, EVENTS)
             self.manager.report_events({}, 'one', 1, bad)
-            self.manager.report_samples({}, 'one', bad)
+            self.assertIs(False, self.manager.report_usage({}, 'one', bad))
+            self.manager.report_samples({}, bad, bad)
             self.assertIsNone(self.manager.get_position({}, bad, bad))
         self.assertEqual([], api.list_hosts())
         self.assertNotIn('Traceback', self.log.output)
@@ -86,14 +83,31 @@ class ManagerTest(base.DatabaseTest):
             self.manager.report_state({}, f'host{number}', 1, 1, None)
         self.assertEqual(3, self.log.output.count('Refused'))
 
-    def test_samples_of_a_clock_that_is_wrong(self):
-        for minutes in -2000, 30:
-            wrong = messages.write_samples({UUID: [sample(minutes)]})
-            self.manager.report_samples({}, 'one', wrong)
-        self.assertEqual(1, self.log.output.count('clock is wrong'))
-        self.assertEqual(
-            [], api.read_samples(UUID, NOW - 9 * DAY, NOW + DAY, 'raw')
-        )
+    def test_usage_of_a_clock_that_is_wrong(self):
+        """It is dropped, and holds up nothing else."""
+        hours = [account(-15 * 24), account(), account(2), account(1)]
+        for _ in range(2):
+            usage = messages.write_usage(hours)
+            self.assertIs(True, self.manager.report_usage({}, 'one', usage))
+        self.assertEqual(1, self.log.output.count('clock is or was wrong'))
+        (found,) = api.list_usage(NOW - 30 * DAY, NOW + 30 * DAY)
+        self.assertEqual(2, found.hours)
+
+    def test_an_epoch_that_lies_in_the_future(self):
+        """It would shut out the host's next start."""
+        wrong = int(NOW.timestamp()) + 86_500
+        self.manager.report_state({}, 'one', wrong, 1, STATE)
+        self.manager.report_events({}, 'one', wrong, EVENTS)
+        self.assertIsNone(self.manager.get_position({}, 'one', wrong))
+        self.assertEqual(3, self.log.output.count('see "host reset"'))
+        self.assertEqual([], api.list_hosts())
+        right = int(NOW.timestamp()) + 86_300
+        self.manager.report_state({}, 'one', right, 1, STATE)
+        self.assertEqual(1, len(api.list_hosts()))
+
+    def test_samples_of_an_older_compute(self):
+        self.manager.report_samples({}, 'one', {'v': 1, 'servers': {}})
+        self.assertEqual('', self.log.output)
 
     def test_a_database_that_fails(self):
         before = counted(metrics.FAILED, 'report_state')
@@ -102,6 +116,7 @@ class ManagerTest(base.DatabaseTest):
         for seq in 1, 2, 3:
             self.manager.report_state({}, 'one', 1, seq, STATE)
             self.assertIsNone(self.manager.get_position({}, 'one', 1))
+            self.assertIs(False, self.manager.report_usage({}, 'one', USAGE))
         self.assertEqual(1, self.log.output.count('takes no reports'))
         self.assertEqual(3, counted(metrics.FAILED, 'report_state') - before)
         with session.writer() as writer:
@@ -117,70 +132,36 @@ class UpkeepTest(base.DatabaseTest):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.now = NOW + 10 * MINUTE
+        trust_clock(self)
         self.upkeep = manager.Upkeep(
             retention.from_options(self.database.conf), lambda: self.now
         )
-        api.record_samples('one', {UUID: [sample(0), sample(1)]})
+        api.record_usage('one', [account(), account(1)])
 
-    def _count(self, resolution):
-        return len(api.read_samples(UUID, NOW - DAY, NOW + DAY, resolution))
+    def _count(self):
+        return sum(each.hours for each in api.list_usage(NOW - DAY, NOW + DAY))
 
-    def test_sums_up_and_deletes(self):
+    def test_deletes(self):
         self.upkeep.run()
-        self.assertEqual((2, 1), (self._count('raw'), self._count('5min')))
-        self.now = NOW + 3 * DAY
+        self.assertEqual(2, self._count())
+        self.now = NOW + 400 * DAY
         self.upkeep.run()
-        self.assertEqual((0, 1), (self._count('raw'), self._count('5min')))
-        self.assertEqual(1, self._count('hour'))
-
-    def test_is_done_by_one(self):
-        self.assertTrue(api.take_lease('upkeep', self.now, 30 * MINUTE))
-        self.upkeep.run()
-        self.assertEqual(0, self._count('5min'))
-        # Whoever had it was killed.
-        self.now += 31 * MINUTE
-        self.upkeep.run()
-        self.assertEqual(1, self._count('5min'))
-
-    def test_a_clock_that_was_ahead_does_not_block_it(self):
-        ahead = self.now + 400 * DAY
-        self.assertTrue(api.take_lease('upkeep', ahead, 30 * MINUTE))
-        self.upkeep.run()
-        self.assertEqual(1, self._count('5min'))
-
-    def test_one_of_many_at_once(self):
-        barrier = threading.Barrier(5)
-        taken = []
-
-        def take():
-            barrier.wait()
-            try:
-                taken.append(api.take_lease('other', self.now, MINUTE))
-            except db_exception.DBError:
-                taken.append(False)  # SQLite has one writer.
-
-        threads = [threading.Thread(target=take) for _ in range(5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(1, taken.count(True))
+        self.assertEqual(1, self._count())
 
     def test_stops_in_the_middle(self):
         self.useFixture(fixtures.MonkeyPatch('nova_rt.db.retention.STEP', 1))
-        self.upkeep.run()
-        self.now = NOW + 3 * DAY
+        self.now = NOW + 401 * DAY
         self.upkeep.run(lambda: True)
-        self.assertEqual(1, self._count('raw'))
+        self.assertEqual(1, self._count())
         self.upkeep.run()
-        self.assertEqual(0, self._count('raw'))
+        self.assertEqual(0, self._count())
 
     def test_a_database_that_fails_is_said_once(self):
         before = metrics.UPKEEP_FAILED._value.get()
-        models.Base.metadata.tables['progress'].drop(session.get_engine())
+        models.Base.metadata.tables['server_hours'].drop(session.get_engine())
         self.upkeep.run()
         self.upkeep.run()
-        self.assertEqual(1, self.log.output.count('Could not sum up'))
+        self.assertEqual(1, self.log.output.count('Could not delete'))
         self.assertEqual(2, metrics.UPKEEP_FAILED._value.get() - before)
 
 
@@ -188,7 +169,7 @@ class AgesTest(base.DatabaseTest):
     def test_says_how_old_reports_are(self):
         now = datetime.datetime.now(datetime.UTC)
         api.record_state('one', state(), now - 5 * MINUTE)
-        up, ages = metrics.Ages(api.list_hosts).collect()
+        up, ages = metrics.Ages(api.list_reports).collect()
         self.assertEqual(1, up.samples[0].value)
         (found,) = ages.samples
         self.assertEqual({'host': 'one'}, found.labels)
@@ -196,6 +177,6 @@ class AgesTest(base.DatabaseTest):
 
     def test_without_a_database(self):
         with session.writer() as writer:
-            writer.execute(sa.text('DROP TABLE host_cpus'))
-        (up,) = metrics.Ages(api.list_hosts).collect()
+            writer.execute(sa.text('DROP TABLE hosts'))
+        (up,) = metrics.Ages(api.list_reports).collect()
         self.assertEqual(0, up.samples[0].value)

@@ -9,14 +9,12 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.conductor import messages
-from nova_rt.db.objects import HostCPU
+from nova_rt.db.objects import HostCPU, Origin
 from nova_rt.tests.fixtures.reports import (
-    UUID,
+    account,
     event,
     held,
-    host_sample,
     make_uuid,
-    sample,
     state,
 )
 
@@ -24,13 +22,11 @@ STATE = messages.write_state(
     state(held(), held('drifted', make_uuid(2)), host_cpu=HostCPU(1, 2))
 )
 EVENTS = messages.write_events([event(1, 'claimed'), event(2, 'stopped')], 7)
-SAMPLES = messages.write_samples(
-    {UUID: [sample(0), sample(1, used_us=None)]}, [host_sample(0)]
-)
+USAGE = messages.write_usage([account(), account(1, used_us=None)])
 READERS = (
     (STATE, lambda message: messages.read_state(message, 1, 1)),
     (EVENTS, messages.read_events),
-    (SAMPLES, messages.read_samples),
+    (USAGE, messages.read_usage),
 )
 #: Values that stand where something else should.
 BAD = (
@@ -71,13 +67,23 @@ class MessagesTest(base.BaseTestCase):
         some = [event(1, 'claimed'), event(2, 'refused')]
         wire = json.loads(json.dumps(messages.write_events(some, 7)))
         self.assertEqual((some, 7), messages.read_events(wire))
-        taken = {UUID: [sample(0), sample(1, used_us=None)]}
-        wire = json.loads(
-            json.dumps(messages.write_samples(taken, [host_sample(0)]))
-        )
-        self.assertEqual(
-            (taken, [host_sample(0)]), messages.read_samples(wire)
-        )
+        some = [event(1, 'claimed', origin=Origin('req-1', 'u', 'p' * 64))]
+        wire = json.loads(json.dumps(messages.write_events(some)))
+        self.assertEqual((some, 0), messages.read_events(wire))
+        # Of a version that does not know it, or does not mean it.
+        for bad in (None, [], [1, 2], 'x', ['a' * 99, '\n', None]):
+            wire['events'][0]['origin'] = bad
+            (found,), _ = messages.read_events(wire)
+            self.assertLessEqual(len(found.origin.request_id), 64)
+        del wire['events'][0]['origin']
+        (found,), _ = messages.read_events(wire)
+        self.assertEqual(Origin(), found.origin)
+        hours = [account(), account(1, used_us=None)]
+        wire = json.loads(json.dumps(messages.write_usage(hours)))
+        self.assertEqual(hours, messages.read_usage(wire))
+        # A later version may say more.
+        wire['hours'][0] += ['more', None]
+        self.assertEqual(hours, messages.read_usage(wire))
 
     @ddt.data(*range(len(READERS)))
     def test_anything_else_is_refused(self, which):
@@ -124,6 +130,8 @@ class MessagesTest(base.BaseTestCase):
     def test_too_many(self):
         many = {**EVENTS, 'events': EVENTS['events'][:1] * 501}
         self.assertRaises(exception.InvalidReport, messages.read_events, many)
+        many = {**USAGE, 'hours': USAGE['hours'][:1] * 501}
+        self.assertRaises(exception.InvalidReport, messages.read_usage, many)
 
     def test_details_are_one_line_for_any_database(self):
         dirty = put(EVENTS, ('events', 0, 'details'), 'a\0b\nc\ud800d\x1b[2J')

@@ -73,7 +73,7 @@ class ConfTest(base.BaseTestCase):
         ('reserved_ppm', 1_000_001),
         ('reserved_ppm', -1),
         ('verify_interval', -1),
-        ('metrics_interval', -1),
+        ('usage_interval', -1),
     )
     @ddt.unpack
     def test_out_of_range(self, option, value):

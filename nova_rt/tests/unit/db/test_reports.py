@@ -7,7 +7,7 @@ import itertools
 
 from nova_rt import exception
 from nova_rt.db import api, objects
-from nova_rt.db.objects import HostCPU
+from nova_rt.db.objects import HostCPU, Origin
 from nova_rt.record import Record
 from nova_rt.tests.fixtures.reports import (
     MINUTE,
@@ -119,13 +119,21 @@ class EventTest(base.DatabaseTest):
         states = ['claimed', 'applied', 'drifted', 'applied', 'drifted',
                   'stopped', 'released']  # fmt: skip
         for seq, (kind, now) in enumerate(zip(kinds, states, strict=True), 1):
-            news = api.record_events('one', 1, [event(seq, kind)], NOW)
+            new = event(seq, kind, origin=Origin(f'req-{seq}', 'u', 'p'))
+            news = api.record_events('one', 1, [new], NOW)
             self.assertEqual(1, news)
             self.assertEqual(now, api.get_server(UUID).state)
         self.assertEqual(kinds, self._kinds())
         entry = api.get_history(UUID)[-1]
         self.assertEqual(
-            (NOW, 'one', 'claimed', 'claimed 1', 'nova-rt-compute'),
+            (
+                NOW,
+                'one',
+                'claimed',
+                'claimed 1',
+                'nova-rt-compute',
+                ('req-1', 'u', 'p'),
+            ),
             dataclasses.astuple(entry)[1:],
         )
 
@@ -183,6 +191,13 @@ class EventTest(base.DatabaseTest):
         old = state(held(), event_seq=1)
         self.assertTrue(api.record_state('one', old, NOW))
         self.assertEqual('released', api.get_server(UUID).state)
+
+    def test_a_state_of_before_the_last_start_leaves_servers_alone(self):
+        """However many events that start has had."""
+        api.record_events('one', 2, [event(1, 'claimed')], NOW)
+        late = state(epoch=1, event_seq=99)
+        self.assertTrue(api.record_state('one', late, NOW))
+        self.assertEqual('claimed', api.get_server(UUID).state)
 
     def test_every_order_ends_in_the_same_picture(self):
         """Whatever is late, lost or repeated, the next full report mends."""

@@ -13,9 +13,8 @@ from nova_rt.db import api, models, session
 from nova_rt.db.objects import (
     Held,
     HostCPU,
-    HostSample,
     NewEvent,
-    Sample,
+    ServerHour,
     ServerState,
     State,
 )
@@ -31,6 +30,8 @@ RECORD = Record(Request(Reservation(600, 1000), 2), (0, 2))
 SMALL = Record(Request(Reservation(20_000, 100_000), 1, priority=7), (2,))
 NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 MINUTE = datetime.timedelta(minutes=1)
+#: The hour that goes on.
+HOUR = int(NOW.timestamp()) // 3600
 
 
 class DatabaseTestCase(base.BaseTestCase):
@@ -84,22 +85,20 @@ class DatabaseTestCase(base.BaseTestCase):
         )  # fmt: skip
         self.assertTrue(api.record_state(host, state, at))
 
-    def happen(self, seq, kind, uuid=A, details='', at=NOW, host='host1'):
+    def happen(
+        self, seq, kind, uuid=A, details='', at=NOW, host='host1', **more
+    ):
         """An event of a host."""
-        event = NewEvent(seq, at, uuid, kind, details)
+        event = NewEvent(seq, at, uuid, kind, details, **more)
         self.assertEqual(1, api.record_events(host, 1, [event], NOW))
 
-    def measure(self, uuid=A, minutes=10, cpus=(0, 2), used_us=30_000_000):
-        """Samples of a server and of its host, one for each minute."""
-        span_us = 60_000_000
-        samples = [
-            Sample(NOW - MINUTE * (1 + ago), cpu, span_us, 36_000_000,
-                   used_us, 60_000, 7)
-            for ago in range(minutes) for cpu in cpus
-        ]  # fmt: skip
-        of_host = [
-            HostSample(NOW - MINUTE * (1 + ago), cpu, span_us, 57_000_000,
-                       36_000_000, used_us)
-            for ago in range(minutes) for cpu in cpus
-        ]  # fmt: skip
-        api.record_samples('host1', {uuid: samples}, of_host)
+    def measure(self, uuid=A, hours=3, host='host1', used_us=1_800_000_000):
+        """Hours of a server, up to the one that goes on."""
+        api.record_usage(
+            host,
+            [
+                ServerHour(7, uuid, HOUR - ago, 2_160_000_000, used_us,
+                           3_600_000, 7)
+                for ago in range(hours)
+            ],
+        )  # fmt: skip

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from nova_rt.db import api, session
 from nova_rt.tests.fixtures import database, manage
-from nova_rt.tests.fixtures.reports import MINUTE, UUID, sample
+from nova_rt.tests.fixtures.reports import HOUR, account
 
 WEEK = datetime.timedelta(days=7)
 
@@ -30,7 +30,7 @@ class DatabaseCommandsTest(base.BaseTestCase):
 
     def test_sync(self):
         self.assertEqual(
-            {'revision': '', 'needed': '001'}, self._read('version')
+            {'revision': '', 'needed': '002'}, self._read('version')
         )
         result = self._run('check')
         self.assertEqual(1, result.code)
@@ -38,7 +38,7 @@ class DatabaseCommandsTest(base.BaseTestCase):
         for _ in range(2):
             self.assertEqual(0, self._run('sync').code)
             self.assertEqual(
-                {'revision': '001', 'needed': '001'}, self._read('version')
+                {'revision': '002', 'needed': '002'}, self._read('version')
             )
             result = self._run('check')
             self.assertEqual((0, ''), (result.code, result.out))
@@ -73,19 +73,16 @@ class DatabaseCommandsTest(base.BaseTestCase):
 
     def _fill(self):
         self._run('sync')
-        old = datetime.datetime.now(datetime.UTC) - WEEK
-        api.record_samples('one', {UUID: [
-            sample(0, at=old + minute * MINUTE) for minute in range(200)
-        ]})  # fmt: skip
-        # They are summed up before they are deleted, if conductors ran.
-        api.sum_up(old + 300 * MINUTE, {
-            each: 2 * WEEK for each in api.Resolution
-        })  # fmt: skip
+        old = datetime.datetime.now(datetime.UTC) - 60 * WEEK
+        begin = api.to_hour(old) - HOUR
+        api.record_usage(
+            'one', [account(begin + number) for number in range(200)]
+        )
 
     def test_purge(self):
         self._fill()
         found = self._read('purge')
-        self.assertEqual((200, True), (found['rows'], found['finished']))
+        self.assertEqual((202, True), (found['rows'], found['finished']))
         found = self._read('purge')
         self.assertEqual((0, 0), (found['rows'], found['transactions']))
 

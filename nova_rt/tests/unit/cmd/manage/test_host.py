@@ -71,37 +71,64 @@ class ShowTest(database.DatabaseTestCase):
 
     def test_show(self):
         self.report(**{A: RECORD, B: SMALL})
-        self.measure()
         rows = self.read('host', 'show', 'host1')
         self.assertEqual(
             [
-                (0, 950_000, 600_000, 350_000, 500_000, 1),
-                (2, 950_000, 800_000, 150_000, 500_000, 2),
-                (3, 900_000, 0, 900_000, None, 0),
+                (0, 950_000, 600_000, 350_000, 1),
+                (2, 950_000, 800_000, 150_000, 2),
+                (3, 900_000, 0, 900_000, 0),
             ],
             [tuple(row.values()) for row in rows],
         )
 
-    def test_kernel_that_does_not_count(self):
-        self.report(**{A: RECORD})
-        self.measure(used_us=None)
-        rows = self.read('host', 'show', 'host1')
-        self.assertEqual({None}, {row['Used ppm'] for row in rows})
-
     def test_sum_of_the_host(self):
         self.report(host_cpu=HostCPU(950_000, 960_000), **{A: RECORD})
-        self.measure(cpus=(0, 2, 3))
         row = self.read('host', 'show', 'host1')[-1]
-        self.assertEqual(
-            ('host', 950_000, 960_000, 0, 1_500_000, 1), tuple(row.values())
-        )
+        self.assertEqual(('host', 950_000, 960_000, 0, 1), tuple(row.values()))
+
+
+class ResetTest(database.DatabaseTestCase):
+    def test_unknown(self):
+        self.assert_fails(1, 'host9', 'host', 'reset', 'host9')
+
+    def test_reset(self):
+        self.report(**{A: RECORD})
+        self.seq -= 1
+        self.assertRaises(AssertionError, self.report)
+        self.assertEqual(0, self.run_command('host', 'reset', 'host1').code)
+        self.seq -= 1
+        self.report()
+        self.assertEqual([], self.read('server', 'list'))
+
+
+class DeleteTest(database.DatabaseTestCase):
+    def test_unknown(self):
+        self.assert_fails(1, 'host9', 'host', 'delete', 'host9')
+
+    def test_delete(self):
+        self.report(**{A: RECORD})
+        self.report('host2')
+        self.measure()
+        self.measure(host='host2')
+        words = ('host', 'delete', 'host1')
+        self.assert_fails(1, '1 server(s)', *words)
+        self.assertEqual(0, self.run_command(*words, '--force').code)
+        (row,) = self.read('host', 'list')
+        self.assertEqual('host2', row['Host'])
+        (row,) = self.read('usage', 'list')
+        self.assertEqual('host2', row['Host'])
+        self.assertEqual([], self.read('server', 'list', '--all'))
+        # One that only has events.
+        self.happen(1, 'claimed', host='host3')
+        self.assertEqual(0, self.run_command('host', 'delete', 'host3').code)
 
 
 class DatabaseTest(database.DatabaseTestCase):
     COMMANDS = (
         ('host', 'list'), ('host', 'show', 'a'), ('server', 'list'),
+        ('host', 'reset', 'a'), ('host', 'delete', 'a'),
         ('server', 'show', A), ('server', 'history', A),
-        ('metrics', 'show', A), ('metrics', 'export'),
+        ('usage', 'list'), ('usage', 'show', A), ('usage', 'export'),
     )  # fmt: skip
 
     def test_not_configured(self):

@@ -5,6 +5,7 @@ import pathlib
 
 import fixtures
 
+from nova_rt.db.objects import Origin
 from nova_rt.tests.unit.cmd.manage import database
 from nova_rt.tests.unit.cmd.manage.database import (
     MINUTE,
@@ -140,6 +141,17 @@ class HistoryTest(database.DatabaseTestCase):
         self.assertEqual('drifted', row['Event'])
         rows = self.read('server', 'history', A, '--limit', '0')
         self.assertEqual(3, len(rows))
+
+    def test_who(self):
+        self.report()
+        self.happen(1, 'claimed')
+        self.happen(2, 'applied', origin=Origin('req-1', 'u\x1b', 'p'))
+        later, first = self.read('server', 'history', A)
+        names = 'Request', 'User', 'Project'
+        self.assertEqual(['', '', ''], [first[name] for name in names])
+        self.assertEqual(
+            ['req-1', 'u\\x1b', 'p'], [later[name] for name in names]
+        )
 
     def test_hostile_details(self):
         """A report of a compute service may quote a container."""
