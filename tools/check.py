@@ -301,6 +301,20 @@ def recorded(name: str, part: Part) -> Outcome | None:
     return Outcome(name, 'recorded', 0, Counts(found.counts), note)
 
 
+def _keep_service_logs(name: str) -> str:
+    """Keep the logs of the lab beside that of a part, until it fails again.
+
+    :returns: a note that says where they are, or why not
+    """
+    kept = places.LOGS / f'{name}.services'
+    shutil.rmtree(kept, ignore_errors=True)
+    try:
+        shutil.copytree(places.SERVICE_LOGS, kept)
+    except (OSError, shutil.Error) as error:
+        return f'; the logs of the services cannot be kept: {error}'
+    return f'; the logs of the services: {kept}'
+
+
 def run_part(name: str, part: Part, deadline: float) -> Outcome:
     """Run a part; nothing that happens in it is raised."""
     begin = time.monotonic()
@@ -314,6 +328,8 @@ def run_part(name: str, part: Part, deadline: float) -> Outcome:
             word, note = 'unstable', ', '.join(runner.unstable)
     except Failed as error:
         word, note, counts = 'FAILED', str(error), error.counts
+        if name in parts.ON_THE_LAB:
+            note += _keep_service_logs(name)
     except Skipped as error:
         word, note, counts = 'skipped', str(error), Counts(skipped=1)
     seconds = time.monotonic() - begin

@@ -8,6 +8,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAB = pathlib.Path(os.environ.get('NOVA_RT_LAB', '/var/lib/nova-rt-lab'))
 LOGS = LAB / 'check'
+#: Of the lab's services; the next lab begins new ones.
+SERVICE_LOGS = LAB / 'log'
 RUN = LAB / 'run'
 CACHE = LAB / 'cache'
 #: Records outlive ``make clean``.

@@ -38,6 +38,7 @@ class CheckTestCase(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.top)
         for target, name, value in (
             (places, 'LOGS', self.top / 'logs'),
+            (places, 'SERVICE_LOGS', self.top / 'log'),
             (places, 'GREEN', self.top / 'green'),
             (places, 'TESTED', self.top / 'tested.toml'),
             (places, 'SHOWN', self.top / 'shown.toml'),
@@ -77,6 +78,39 @@ class CheckTestCase(unittest.TestCase):
 
     def last_run(self):
         return records.runs()[-1]
+
+
+class ServiceLogsTest(CheckTestCase):
+    """Logs of the lab, which the next lab begins anew."""
+
+    def setUp(self):
+        super().setUp()
+        (self.top / 'log' / 'nova').mkdir(parents=True)
+        self.written = self.top / 'log' / 'nova' / 'compute.log'
+        self.kept = self.top / 'logs' / 'e2e.services' / 'nova' / 'compute.log'
+
+    def run_one(self, text, name='e2e'):
+        self.written.write_text(text)
+        part = check.Part('x', 60, [self.shell('false')])
+        code, lines = self.run_check({name: part})
+        self.assertEqual(1, code)
+        return '\n'.join(lines)
+
+    def test_are_kept_of_the_last_failure(self):
+        for text in ('one', 'two'):
+            self.assertIn('e2e.services', self.run_one(text))
+            self.assertEqual(text, self.kept.read_text())
+
+    def test_only_of_what_needs_the_lab(self):
+        self.assertNotIn('services', self.run_one('x', 'unit'))
+        self.assertFalse(self.kept.exists())
+
+    def test_that_are_not_there(self):
+        part = check.Part('x', 60, [self.shell('false')])
+        shutil.rmtree(self.top / 'log')
+        code, lines = self.run_check({'e2e': part})
+        self.assertEqual(1, code)
+        self.assertIn('cannot be kept', '\n'.join(lines))
 
 
 class MissingSourceTest(CheckTestCase):
