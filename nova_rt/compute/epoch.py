@@ -4,12 +4,12 @@
 Each start is an epoch, higher than the last, which a file keeps.
 """
 
-import os
 import pathlib
 import time
-import urllib.parse
 
 from oslo_log import log as logging
+
+from nova_rt.compute import state_files
 
 LOG = logging.getLogger(__name__)
 
@@ -36,11 +36,8 @@ class Epoch:
     def raise_to(self, number: int) -> None:
         """Become another, higher epoch."""
         self.number = number
-        new = self._path.with_suffix('.new')
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            new.write_text(f'{number}\n')
-            os.replace(new, self._path)
+            state_files.replace(self._path, f'{number}\n')
         except OSError as err:
             LOG.warning('Cannot write %s: %s', self._path, err)
 
@@ -52,5 +49,4 @@ def epoch_path(state_path: str, host: str) -> pathlib.Path:
     :param host: name of this host
     :returns: a file that two hosts of one directory do not share
     """
-    name = urllib.parse.quote(host, safe='')
-    return pathlib.Path(state_path) / 'nova_rt' / f'epoch-{name}'
+    return state_files.find(state_path, 'epoch', host)

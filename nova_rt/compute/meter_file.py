@@ -3,12 +3,11 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 import time
 from typing import Any
-import urllib.parse
 
+from nova_rt.compute import state_files
 from nova_rt.compute.ledger import HOUR_US, Ledger
 from nova_rt.host.interface import Counted, Usage
 
@@ -118,10 +117,7 @@ class MeterFile:
         :param text: see :func:`render`
         :raises OSError: if that fails
         """
-        new = self.path.with_name(f'{self.path.name}.new')
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(text)
-        os.replace(new, self.path)
+        state_files.replace(self.path, text)
 
     def read(self, clock: Clock) -> Kept:
         """Read the file; of an earlier boot, no counts.
@@ -137,15 +133,13 @@ class MeterFile:
         then = Moment(*map(int, kept['now']))
         running_us = clock.running_us()
         rebooted = kept['boot'] != clock.boot
+        off_us = min(max(0, clock.wall_us() - then.wall_us), _MOST_OFF_US)
         servers = {}
         known = dict(kept['servers'])
         for uuid, (ppm, *moments, counted) in known.items():
             held_to, counted_to = (Moment(*map(int, m)) for m in moments)
             if rebooted:
                 # As if this boot had begun when the host went off.
-                off_us = min(
-                    max(0, clock.wall_us() - then.wall_us), _MOST_OFF_US
-                )
                 held_to = Moment(held_to.wall_us, running_us - off_us)
                 counted_to, counted = held_to, None
             servers[str(uuid)] = Metered(
@@ -195,5 +189,4 @@ def meter_path(state_path: str, host: str) -> pathlib.Path:
     :param host: name of this host
     :returns: a file that two hosts of one directory do not share
     """
-    name = urllib.parse.quote(host, safe='')
-    return pathlib.Path(state_path) / 'nova_rt' / f'usage-{name}'
+    return state_files.find(state_path, 'usage', host)

@@ -6,14 +6,13 @@ Each line is an event with the epoch that has numbered it.
 
 from collections.abc import Iterable, Mapping
 import json
-import os
 import pathlib
 import threading
-import urllib.parse
 
 from oslo_log import log as logging
 
 from nova_rt import exception
+from nova_rt.compute import state_files
 from nova_rt.conductor import messages
 from nova_rt.db.objects import NewEvent
 
@@ -91,12 +90,10 @@ class Spool:
             for epoch, some in events.items()
             for each in some
         )
-        new = self._path.with_name(f'{self._path.name}.new')
         with self._lock:
             try:
                 if text:
-                    new.write_text(text)
-                    os.replace(new, self._path)
+                    state_files.replace(self._path, text)
                 else:
                     self._path.unlink(missing_ok=True)
             except OSError as err:
@@ -134,5 +131,4 @@ def spool_path(state_path: str, host: str) -> pathlib.Path:
     :param host: name of this host
     :returns: a file that two hosts of one directory do not share
     """
-    name = urllib.parse.quote(host, safe='')
-    return pathlib.Path(state_path) / 'nova_rt' / f'events-{name}'
+    return state_files.find(state_path, 'events', host)

@@ -11,12 +11,7 @@ from nova_rt.db.session import retried, upsert, writer
 
 def lock_host(session: orm.Session, name: str) -> models.Host:
     """Find or make the row of a host, ours until the transaction ends."""
-    query = (
-        sa.select(models.Host)
-        .where(models.Host.name == name)
-        .with_for_update()
-    )
-    row = session.scalar(query)
+    row = _lock_row(session, name)
     if row is None:
         table = models.Host.__table__
         assert isinstance(table, sa.Table)
@@ -28,7 +23,7 @@ def lock_host(session: orm.Session, name: str) -> models.Host:
             0,
         )  # fmt: skip
         upsert(session, table, [{'name': name, **zeros}], key=['name'])
-        row = session.scalar(query)
+        row = _lock_row(session, name)
         assert row is not None
     return row
 
@@ -62,11 +57,15 @@ def delete_host(name: str) -> None:
 
 
 def _find_host(session: orm.Session, name: str) -> models.Host:
-    row = session.scalar(
+    row = _lock_row(session, name)
+    if row is None:
+        raise exception.HostNotFound(f'nothing was reported of host {name!r}')
+    return row
+
+
+def _lock_row(session: orm.Session, name: str) -> models.Host | None:
+    return session.scalar(
         sa.select(models.Host)
         .where(models.Host.name == name)
         .with_for_update()
     )
-    if row is None:
-        raise exception.HostNotFound(f'nothing was reported of host {name!r}')
-    return row

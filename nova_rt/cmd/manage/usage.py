@@ -70,6 +70,14 @@ def _check(options: argparse.Namespace, conf: Any) -> None:
             api.get_host(options.host)
 
 
+def _iterate(options: argparse.Namespace) -> Iterator['HourUsage']:
+    from nova_rt.db import api
+
+    return api.iterate_hours(
+        options.since, options.until, options.host, options.server
+    )
+
+
 def _seconds(microseconds: int | None) -> float | None:
     return None if microseconds is None else round(microseconds / 10**6, 3)
 
@@ -142,14 +150,7 @@ class Show(_OfHours, base.Lister):
 
         with stored.errors():
             api.get_server(parsed_args.server)
-            found = list(
-                api.iterate_hours(
-                    parsed_args.since,
-                    parsed_args.until,
-                    parsed_args.host,
-                    parsed_args.server,
-                )
-            )
+            found = list(_iterate(parsed_args))
         return _SHOW, [
             (stored.render_time(each.at), each.host, *_show(each))
             for each in found
@@ -198,14 +199,7 @@ class Export(_OfHours, base.Command):
         with stored.errors():
             if parsed_args.server is not None:
                 api.get_server(parsed_args.server)
-            hours = iter(
-                api.iterate_hours(
-                    parsed_args.since,
-                    parsed_args.until,
-                    parsed_args.host,
-                    parsed_args.server,
-                )
-            )
+            hours = _iterate(parsed_args)
             hour = next(hours, None)
         with self._open(parsed_args.output) as stream:
             write = _WRITERS[parsed_args.format](stream)

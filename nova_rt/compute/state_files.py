@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files in which nova-rt-compute keeps something over its restarts."""
+
+import os
+import pathlib
+import urllib.parse
+
+
+def find(state_path: str, kind: str, host: str) -> pathlib.Path:
+    """Name a file of a host.
+
+    :param state_path: Nova's
+    :param kind: what it keeps, a word
+    :param host: name of this host
+    :returns: a file that two hosts of one directory do not share
+    """
+    name = urllib.parse.quote(host, safe='')
+    return pathlib.Path(state_path) / 'nova_rt' / f'{kind}-{name}'
+
+
+def replace(path: pathlib.Path, text: str) -> None:
+    """Write a file, of which a reader sees the old text or the new.
+
+    :raises OSError: if that fails; the old text is there then
+    """
+    new = path.with_name(f'{path.name}.new')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new.write_text(text)
+    os.replace(new, path)
