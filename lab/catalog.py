@@ -40,6 +40,7 @@ _ENDPOINTS = (
 # 100 ms, because a kernel that only throttles acts at the timer tick.
 PLAIN_FLAVORS = (('plain.small', 1), ('plain.medium', 2))
 RT_FLAVORS = (
+    ('rt.micro', 1, 5_000, 100_000),
     ('rt.tiny', 1, 10_000, 100_000),
     ('rt.small', 1, 20_000, 100_000),
     ('rt.medium', 1, 40_000, 100_000),

@@ -108,8 +108,8 @@ class ConfigurationTest(unittest.TestCase):
         found = self.write(1)['compute']
         self.assertEqual('plain.small', found['flavor_ref'])
         found = self.write(1, flavors=tempest.RT_FLAVORS)['compute']
-        self.assertEqual('rt.tiny', found['flavor_ref'])
-        self.assertEqual('rt.small', found['flavor_ref_alt'])
+        self.assertEqual('rt.micro', found['flavor_ref'])
+        self.assertEqual('rt.tiny', found['flavor_ref_alt'])
         known = {name for name, *_ in catalog.PLAIN_FLAVORS}
         self.assertLessEqual(set(tempest.PLAIN_FLAVORS), known)
         known = {name for name, *_ in catalog.RT_FLAVORS}
