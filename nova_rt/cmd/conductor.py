@@ -20,6 +20,8 @@ from nova_rt import conf as nova_rt_conf  # noqa: E402
 from nova_rt.cmd import options  # noqa: E402
 from nova_rt.conf import conductor, database  # noqa: E402
 from nova_rt.db import api, migration, session  # noqa: E402
+from nova_rt.metrics import listening  # noqa: E402
+from nova_rt.metrics.listening import Listening  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 
@@ -87,13 +89,29 @@ def main() -> int:
     if reason is not None:
         LOG.critical('%s cannot start: %s', PROGRAM, reason)
         return 1
+    try:
+        metrics = _read_listening(conf)
+    except OSError as err:
+        LOG.critical('%s cannot start: %s', PROGRAM, err)
+        return 1
     with tempfile.TemporaryDirectory(prefix=PROGRAM) as counters:
         # Read when prometheus_client is imported.
         os.environ['PROMETHEUS_MULTIPROC_DIR'] = counters
-        return _serve(conf)
+        return _serve(conf, metrics)
 
 
-def _serve(conf: cfg.ConfigOpts) -> int:
+def _read_listening(conf: cfg.ConfigOpts) -> Listening | None:
+    """Read where metrics are served.
+
+    :returns: None if they are not
+    :raises OSError: if a file of TLS or of tokens cannot be used
+    """
+    if not conf.nova_rt_conductor.metrics_port:
+        return None
+    return listening.read(conf, conductor.GROUP.name, PROGRAM, 'metrics_')
+
+
+def _serve(conf: cfg.ConfigOpts, metrics: Listening | None) -> int:
     from nova_rt.conductor import service as ours
 
     group = conf.nova_rt_conductor
@@ -101,8 +119,8 @@ def _serve(conf: cfg.ConfigOpts) -> int:
     launcher.launch_service(
         ours.Worker(conf, socket.gethostname()), group.workers
     )
-    if group.metrics_port:
-        launcher.launch_service(ours.Metrics(conf))
+    if metrics is not None:
+        launcher.launch_service(ours.Metrics(conf, metrics))
     return launcher.wait() or 0
 
 

@@ -6,7 +6,6 @@ whether nova-compute runs or not. It needs no privileges.
 """
 
 import logging
-import ssl
 import sys
 
 from oslo_config import cfg
@@ -17,14 +16,17 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import options as cmd_options
 from nova_rt.conf import exporter as exporter_conf
 from nova_rt.conf import nova as nova_conf
-from nova_rt.exporter import families, server
+from nova_rt.exporter import families
 from nova_rt.exporter.domains import Domains
 from nova_rt.exporter.reading import Reader
 from nova_rt.exporter.snapshot import Snapshot
 from nova_rt.host.files import Files
 from nova_rt.host.host import Host
+from nova_rt.metrics import listening, server
 
 LOG = logging.getLogger(__name__)
+
+PROGRAM = 'nova-rt-exporter'
 
 
 class Collector(registry.Collector):
@@ -48,61 +50,20 @@ def make_server(
 
     :param options: that were read
     :returns: a server that does not answer yet
-    :raises OSError: if it cannot listen, or have its certificate
+    :raises OSError: if it cannot listen, or a file of TLS or of tokens cannot
+        be used
     """
     group = options.nova_rt_exporter
-    tls = None
-    if group.tls_cert_file:
-        tls = _make_context(group)
-    elif group.tls_key_file or group.tls_client_ca_file:
-        raise OSError(
-            '[nova_rt_exporter] tls_key_file and tls_client_ca_file take '
-            'tls_cert_file'
-        )
+    where = listening.read(options, exporter_conf.GROUP.name, PROGRAM)
     known = registry.CollectorRegistry()
     known.register(collector)
     process_collector.ProcessCollector(registry=known)
-    page = server.Page(
-        lambda: prometheus_client.generate_latest(known), group.min_interval
-    )
-    address = str(group.listen_address)
-    try:
-        return server.Server((address, group.port), page, tls)
-    except OSError as err:
-        raise OSError(
-            f'cannot listen on [nova_rt_exporter] listen_address = {address}, '
-            f'port = {group.port}: {err.strerror or err}'
-        ) from err
-
-
-def _make_context(group: cfg.ConfigOpts.GroupAttr) -> ssl.SSLContext:
-    """Take the files of TLS.
-
-    :raises OSError: that names the file, which OpenSSL does not
-    """
-    names = [
-        name
-        for name in ('tls_cert_file', 'tls_key_file', 'tls_client_ca_file')
-        if group[name]
-    ]
-    for name in names:
-        try:
-            with open(group[name], 'rb'):
-                pass
-        except OSError as err:
-            raise OSError(
-                f'[nova_rt_exporter] {name} = {group[name]}: {err.strerror}'
-            ) from err
-    try:
-        return server.make_context(
-            group.tls_cert_file, group.tls_key_file, group.tls_client_ca_file
+    return where.open(
+        server.Page(
+            lambda: prometheus_client.generate_latest(known),
+            group.min_interval,
         )
-    except OSError as err:
-        files = ', '.join(f'{name} = {group[name]}' for name in names)
-        raise OSError(
-            f'[nova_rt_exporter] {files}: not a certificate with its key, or '
-            f'not in PEM ({err.strerror or err})'
-        ) from err
+    )
 
 
 def make_collector(
@@ -139,7 +100,7 @@ def read_options(arguments: list[str]) -> cfg.ConfigOpts:
     nova_rt_conf.register_opts(options)
     exporter_conf.register_state_path(options)
     with cmd_options.errors(options):
-        options(arguments, project='nova', prog='nova-rt-exporter')
+        options(arguments, project='nova', prog=PROGRAM)
     cmd_options.check(options, exporter_conf.GROUP.name)
     return options
 
@@ -156,7 +117,7 @@ def main() -> int:
         with cmd_options.errors(options):
             serving = make_server(options, make_collector(options))
     except (OSError, cmd_options.Unusable) as err:
-        LOG.error('nova-rt-exporter cannot start: %s', err)
+        LOG.error('%s cannot start: %s', PROGRAM, err)
         return 1
     LOG.info('Serving metrics on %s port %s', *serving.server_address[:2])
     with serving:

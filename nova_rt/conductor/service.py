@@ -11,10 +11,15 @@ import prometheus_client
 
 from nova_rt.conductor import manager, metrics, rpcapi
 from nova_rt.db import api, retention
+from nova_rt.metrics import server
+from nova_rt.metrics.listening import Listening
 
 #: Reports that a worker works on at once; the database has a connection for
 #: each.
 THREADS = 8
+
+#: Seconds for which one page of metrics answers all scrapes.
+_KEEP_S = 2.0
 
 
 class Worker(service.Service):
@@ -76,30 +81,37 @@ class Metrics(service.Service):
     """Answers Prometheus for all workers of this machine.
 
     :param conf: the configuration
+    :param listening: where, and to which clients
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(
+        self, conf: cfg.ConfigOpts, listening: Listening
+    ) -> None:
         super().__init__()
         self._conf = conf
+        self._listening = listening
         self._stop = threading.Event()
-        self._server: Any = None
+        self._server: server.Server | None = None
 
     def start(self) -> None:
         """Listen."""
         super().start()
         api.configure(self._conf)
-        options = self._conf.nova_rt_conductor
-        self._server = prometheus_client.start_http_server(
-            options.metrics_port,
-            options.metrics_host,
-            metrics.make_registry(api.list_reports),
-        )[0]
+        found = metrics.make_registry(api.list_reports)
+        page = server.Page(
+            lambda: prometheus_client.generate_latest(found), _KEEP_S
+        )
+        self._server = self._listening.open(page)
+        threading.Thread(
+            target=self._server.serve_forever, name='metrics', daemon=True
+        ).start()
 
     def stop(self, graceful: bool = False) -> None:
         """Listen no more."""
         self._stop.set()
         if self._server is not None:
             self._server.shutdown()
+            self._server.server_close()
         super().stop(graceful)
 
     def wait(self) -> None:

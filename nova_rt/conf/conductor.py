@@ -3,6 +3,8 @@
 
 from oslo_config import cfg
 
+from nova_rt.conf import listening
+
 GROUP = cfg.OptGroup(
     'nova_rt_conductor',
     title='nova-rt-conductor',
@@ -33,19 +35,19 @@ Seconds between two runs that delete what is too old.
 Every worker of every conductor does it, a little at a time.
 """,
     ),
-    cfg.StrOpt(
-        'metrics_host',
-        default='127.0.0.1',
-        help='Address at which this service answers Prometheus.',
-    ),
-    cfg.PortOpt(
-        'metrics_port',
-        default=0,
-        help="""
+    *listening.make_opts(
+        'nova-rt-conductor',
+        cfg.PortOpt(
+            'metrics_port',
+            default=0,
+            help="""
 Port at which this service answers Prometheus; 0 for none.
 
 It says how many reports came, how many were refused and why, and how old the
 last report of each host is.
 """,
+        ),
+        prefix='metrics_',
+        old_address='metrics_host',
     ),
 ]

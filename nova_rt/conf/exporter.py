@@ -5,6 +5,8 @@ import pathlib
 
 from oslo_config import cfg
 
+from nova_rt.conf import listening
+
 GROUP = cfg.OptGroup(
     'nova_rt_exporter',
     title='Metrics',
@@ -12,46 +14,16 @@ GROUP = cfg.OptGroup(
 )
 
 OPTS = [
-    cfg.IPOpt(
-        'listen_address',
-        default='127.0.0.1',
-        help="""
-Address on which nova-rt-exporter serves metrics.
-
-They tell the UUIDs of the servers, what they reserve and what they use. If
-Prometheus runs on another host, choose an address of the management network
-and set ``tls_client_ca_file``, or let a firewall see to it.
-""",
-    ),
-    cfg.PortOpt(
-        'port',
-        default=9839,
-        help="""
+    *listening.make_opts(
+        'nova-rt-exporter',
+        cfg.PortOpt(
+            'port',
+            default=9839,
+            help="""
 Port on which nova-rt-exporter serves metrics; 0 takes any that is free, and
 the log says which.
 """,
-    ),
-    cfg.StrOpt(
-        'tls_cert_file',
-        help="""
-File with the certificate of nova-rt-exporter and those between it and its CA,
-in PEM. With it, nova-rt-exporter speaks TLS only. A new certificate takes a
-restart, which loses nothing.
-""",
-    ),
-    cfg.StrOpt(
-        'tls_key_file',
-        help="""
-File with the key of the certificate, in PEM. If unset, ``tls_cert_file`` has
-it as well.
-""",
-    ),
-    cfg.StrOpt(
-        'tls_client_ca_file',
-        help="""
-File with the CAs of clients, in PEM. With it, nova-rt-exporter answers only
-clients that show a certificate of one of them. It takes ``tls_cert_file``.
-""",
+        ),
     ),
     cfg.IntOpt(
         'min_interval',

@@ -19,7 +19,8 @@ _BELOW = {
     'privsep': {'pure', 'conf', 'privsep'},
     'host': {'pure', 'privsep', 'host'},
     'db': {'pure', 'conf', 'db'},
-    'conductor': {'pure', 'conf', 'db', 'conductor'},
+    'metrics': {'pure', 'conf', 'metrics'},
+    'conductor': {'pure', 'conf', 'db', 'metrics', 'conductor'},
     'api': {'pure', 'conf', 'api'},
     # It checks the policy of the API once more.
     'scheduler': {'pure', 'conf', 'api', 'scheduler'},

@@ -15,7 +15,7 @@ import yaml
 
 from lab import paths
 from nova_rt.cmd import exporter
-from nova_rt.exporter import server
+from nova_rt.metrics import server
 from nova_rt.tests.fixtures import exporter as exporter_fixture
 from nova_rt.tests.fixtures import prometheus
 from tools import dashboards

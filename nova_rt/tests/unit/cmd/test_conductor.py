@@ -55,13 +55,19 @@ class ConductorTest(base.BaseTestCase):
         with socket.socket() as found:
             found.bind(('127.0.0.1', 0))
             port = found.getsockname()[1]
-        process = self._start(made.url, metrics_port=port, workers=2)
+        (self.top / 'token').write_text('0123456789abcdef')
+        process = self._start(
+            made.url, metrics_port=port, workers=2,
+            metrics_token_file=self.top / 'token',
+        )  # fmt: skip
+        request = urllib.request.Request(
+            f'http://127.0.0.1:{port}/metrics',
+            headers={'Authorization': 'Bearer 0123456789abcdef'},
+        )
         deadline = time.monotonic() + 60
         while True:
             try:
-                page = urllib.request.urlopen(
-                    f'http://127.0.0.1:{port}/metrics', timeout=5
-                )
+                page = urllib.request.urlopen(request, timeout=5)
                 break
             except OSError:
                 self.assertIsNone(process.poll(), self._log())
@@ -69,6 +75,8 @@ class ConductorTest(base.BaseTestCase):
                 time.sleep(0.2)
         text = page.read().decode()
         self.assertIn('nova_rt_conductor_database_up 1.0', text)
+        with self.assertRaisesRegex(OSError, '401'):
+            urllib.request.urlopen(request.full_url, timeout=5)
         self.assertIn('nova_rt_conductor_report_age_seconds{host="one"}',
                       text)  # fmt: skip
         process.send_signal(signal.SIGTERM)
@@ -94,6 +102,16 @@ class ConductorTest(base.BaseTestCase):
         for word in words:
             self.assertIn(word, done.stdout)
         self.assertNotIn('secret', done.stdout)
+
+    def test_files_of_metrics(self):
+        made = self.useFixture(database.Database())
+        (self.top / 'token').write_text('secret')
+        for name in ('metrics_tls_cert_file', 'metrics_token_file'):
+            options = {name: self.top / 'token', 'metrics_port': 1}
+            process = self._start(made.url, **options)
+            self.assertEqual(1, process.wait(60), self._log())
+            self.assertIn(f'{name} = {self.top}/token: ', self._log())
+            self.assertNotIn('secret', self._log())
 
     def test_file_that_cannot_be_parsed(self):
         self.assert_does_not_start('[DEFAULT\n', str(self.top / 'conf'))

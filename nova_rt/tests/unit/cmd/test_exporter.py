@@ -76,14 +76,6 @@ class ExporterTest(base.BaseTestCase):
             [sample.labels['cpu'] for sample in offered],
         )
 
-    @ddt.data(
-        'tls_key_file = /x', 'tls_client_ca_file = /x', 'tls_cert_file = /x',
-    )  # fmt: skip
-    def test_no_plain_text_if_tls_was_wanted(self, line):
-        self.assertRaises(
-            OSError, exporter.make_server, self.options(line), None
-        )
-
     def test_address_in_use(self):
         with exporter.make_server(
             self.options(),
@@ -146,7 +138,7 @@ class ExporterTest(base.BaseTestCase):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.exporter.server.Server.server_bind', bind
+                'nova_rt.metrics.server.Server.server_bind', bind
             )
         )
         line = self.refusal(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova_rt.exporter.server, by clients of all kinds.
+"""nova_rt.metrics.server, by clients of all kinds.
 
 Not among the unit tests: there, Nova's fixtures may replace threads by green
-ones, which nova-rt-exporter never has.
+ones, which programs that serve metrics never have.
 """
 
 import contextlib
@@ -17,14 +17,19 @@ import time
 import fixtures
 from oslotest import base
 
-from nova_rt.exporter import server
+from nova_rt.metrics import server
 
 TEXT = b'# HELP a b\n'
 
 
 class ServerTest(base.BaseTestCase):
-    def serve(self, make=lambda: TEXT, tls=None, address='127.0.0.1'):
-        serving = server.Server((address, 0), server.Page(make, 60), tls)
+    def serve(
+        self, make=lambda: TEXT, tls=None, address='127.0.0.1', tokens=None
+    ):
+        serving = server.Server(
+            (address, 0), server.Page(make, 60), 'nova-rt-test',
+            server.Access(tls, tokens),
+        )  # fmt: skip
         thread = threading.Thread(
             target=serving.serve_forever, kwargs={'poll_interval': 0.05}
         )
@@ -34,7 +39,7 @@ class ServerTest(base.BaseTestCase):
         self.addCleanup(serving.shutdown)
         return serving.server_address[1]
 
-    def get(self, port, path='/metrics', tls=None, method='GET'):
+    def get(self, port, path='/metrics', tls=None, method='GET', **headers):
         if tls is None:
             client = http.client.HTTPConnection('127.0.0.1', port, timeout=5)
         else:
@@ -42,7 +47,7 @@ class ServerTest(base.BaseTestCase):
                 '127.0.0.1', port, timeout=5, context=tls
             )
         with contextlib.closing(client):
-            client.request(method, path)
+            client.request(method, path, headers=headers)
             answer = client.getresponse()
             return answer.status, answer.read()
 
@@ -89,9 +94,32 @@ class ServerTest(base.BaseTestCase):
             client.sendall(b'GET / HTTP/1.0\r\n\r\n')
             self.assertIn(b' 200 ', client.recv(100))
 
+    def test_tokens(self):
+        """The page is not even made for a client without one."""
+        made = []
+        port = self.serve(
+            lambda: made.append(1) or TEXT, tokens=('a' * 16, 'b' * 16)
+        )
+        for sent in (
+            {}, {'Authorization': ''}, {'Authorization': 'Bearer'},
+            {'Authorization': 'Bearer ' + 'a' * 15},
+            {'Authorization': 'Bearer ' + 'a' * 17},
+            {'Authorization': 'Basic ' + 'a' * 16},
+            {'Authorization': 'a' * 16},
+            {'Authorization': 'Bearer \xe9' + 'a' * 15},
+        ):  # fmt: skip
+            self.assertEqual((401, b''), self.get(port, **sent), sent)
+        self.assertEqual(401, self.get(port, '/x')[0])
+        self.assertEqual([], made)
+        for token in ('a' * 16, 'b' * 16):
+            self.assertEqual(
+                (200, TEXT),
+                self.get(port, Authorization=f'Bearer {token}'),
+            )
+
     def test_failure(self):
         port = self.serve(lambda: 1 / 0)
-        with self.assertLogs('nova_rt.exporter.server'):
+        with self.assertLogs('nova_rt.metrics.server'):
             self.assertEqual(500, self.get(port)[0])
 
     def test_those_who_say_nothing_hold_up_nobody(self):
@@ -137,7 +165,7 @@ class ServerTest(base.BaseTestCase):
     def test_a_client_that_waits_has_its_time(self):
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.exporter.server._Handler.timeout', 0.1
+                'nova_rt.metrics.server._Handler.timeout', 0.1
             )
         )
         port = self.serve()
@@ -147,7 +175,7 @@ class ServerTest(base.BaseTestCase):
 
     def test_a_client_that_drips_has_its_time(self):
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.exporter.server._AT_MOST_S', 0.3)
+            fixtures.MonkeyPatch('nova_rt.metrics.server._AT_MOST_S', 0.3)
         )
         directory = self.make_certificates()
         tls = server.make_context(

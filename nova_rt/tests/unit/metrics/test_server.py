@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.exporter.server.
+"""Tests of nova_rt.metrics.server.
 
 Its clients are in tools/tests: here, Nova's fixtures may have replaced its
 threads by green ones.
@@ -9,7 +9,7 @@ import threading
 
 from oslotest import base
 
-from nova_rt.exporter import server
+from nova_rt.metrics import server
 
 
 class PageTest(base.BaseTestCase):
@@ -57,7 +57,7 @@ class PageTest(base.BaseTestCase):
 
         page._make = fail
         page._until -= 3600
-        with self.assertLogs('nova_rt.exporter.server') as logs:
+        with self.assertLogs('nova_rt.metrics.server') as logs:
             self.assertIsNone(page.get())
             self.assertIsNone(page.get())
         self.assertEqual((2, 1), (self.made, len(logs.output)))

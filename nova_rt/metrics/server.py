@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves a page of metrics by HTTP, at a bounded cost.
+"""A server of one page of metrics by HTTP, at a bounded cost.
 
 prometheus_client has a server of its own. It reads and renders for each
 scrape, takes any number of them at once, and greets a TLS client in the
-thread that accepts all others, so that one who says nothing stops it.
+thread that accepts all others, so that a silent client blocks it.
 """
 
 from collections.abc import Callable
 import contextlib
+import dataclasses
+import hmac
 import http.server
 import ipaddress
 import logging
@@ -30,10 +32,39 @@ _PATIENCE_S = 10.0
 _AT_MOST_S = 60.0
 
 
-class Page:
-    """A text that is made anew when somebody asks for it, not too often.
+@dataclasses.dataclass(frozen=True)
+class Access:
+    """Conditions on which a client is answered.
 
-    Those who ask while it is made wait for it, and share it.
+    :ivar tls: how to speak TLS; None to speak plainly
+    :ivar tokens: bearer tokens of which a client must send one; None to
+        answer without
+    """
+
+    tls: ssl.SSLContext | None = None
+    tokens: tuple[str, ...] | None = None
+
+    def admits(self, authorization: str) -> bool:
+        """Check the header of a request.
+
+        :param authorization: its ``Authorization``; '' if it has none
+        :returns: whether to answer it
+        """
+        if self.tokens is None:
+            return True
+        scheme, _, token = authorization.partition(' ')
+        sent = token.strip().encode()
+        # All of them, so that the time is the same for each.
+        found = [
+            hmac.compare_digest(sent, each.encode()) for each in self.tokens
+        ]
+        return scheme.lower() == 'bearer' and any(found)
+
+
+class Page:
+    """A text that is made anew on request, not too often.
+
+    Requests that come while it is made wait for it, and share it.
 
     :param make: makes the text
     :param keep_s: how long it answers all that ask
@@ -47,7 +78,7 @@ class Page:
         self._until = float('-inf')
 
     def get(self) -> bytes | None:
-        """Tell the text.
+        """Return the text, made anew if it is too old.
 
         :returns: None if it could not be made; the log says why
         """
@@ -68,6 +99,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with the metrics, whatever the query."""
+        if not self.server.access.admits(
+            self.headers.get('Authorization', '')
+        ):
+            self._refuse()
+            return
         if self.path.partition('?')[0] not in ('/', '/metrics'):
             self.send_error(404)
             return
@@ -81,19 +117,27 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
+    def _refuse(self) -> None:
+        self.send_response(401)
+        self.send_header('WWW-Authenticate', 'Bearer')
+        self.send_header('Content-Length', '0')
+        self.end_headers()
+
     def version_string(self) -> str:
-        """Tell no versions."""
-        return 'nova-rt-exporter'
+        """Return the name of the program, without versions."""
+        return self.server.program
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: who scrapes knows what came of it."""
+        """Log nothing: the client knows the outcome."""
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """An HTTP server, of TLS where there is a context.
 
     :param address: IP address and port
-    :param tls: how to speak TLS; None to speak plainly
+    :param page: of metrics
+    :param program: the name that clients see
+    :param access: which clients are answered
     """
 
     allow_reuse_address = True
@@ -104,12 +148,14 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self,
         address: tuple[str, int],
         page: Page,
-        tls: ssl.SSLContext | None = None,
+        program: str,
+        access: Access,
     ) -> None:
         if ipaddress.ip_address(address[0]).version == 6:
             self.address_family = socket.AF_INET6
         self.page = page
-        self._tls = tls
+        self.program = program
+        self.access = access
         self._places = threading.BoundedSemaphore(_CLIENTS)
         super().__init__(address, _Handler)
 
@@ -134,14 +180,15 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
             with contextlib.suppress(OSError):
                 held[0].shutdown(socket.SHUT_RDWR)
 
-        # Who sends a letter now and then would never be silent for long.
+        # A client that sends a letter now and then is never silent for long.
         timer = threading.Timer(_AT_MOST_S, cut)
         timer.daemon = True
         timer.start()
         try:
             request.settimeout(_PATIENCE_S)
-            if self._tls is not None:
-                request = self._tls.wrap_socket(request, server_side=True)
+            tls = self.access.tls
+            if tls is not None:
+                request = tls.wrap_socket(request, server_side=True)
                 held[0] = request
             super().process_request_thread(request, client_address)
         except OSError:
@@ -152,16 +199,16 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing: the client has gone, or said what is no HTTP."""
+        """Log nothing: the client has gone, or does not speak HTTP."""
 
 
 def make_context(
     cert_file: str, key_file: str | None, client_ca_file: str | None
 ) -> ssl.SSLContext:
-    """Say how to speak TLS.
+    """Make a context of TLS.
 
     :param client_ca_file: clients must show a certificate of one of these CAs
-    :returns: what :class:`Server` takes
+    :returns: a context for :class:`Access`
     :raises OSError: if a file cannot be read, or is of something else
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of programs that serve metrics to Prometheus."""
+
+from oslo_config import cfg
+
+#: Names of the options that name files, without a prefix.
+TLS_FILES = ('tls_cert_file', 'tls_key_file', 'tls_client_ca_file')
+
+
+def make_opts(
+    program: str, port: cfg.Opt, prefix: str = '', old_address: str = ''
+) -> list[cfg.Opt]:
+    """Make the options of one program.
+
+    :param program: its name
+    :param port: its option ``port``, with the prefix
+    :param prefix: of the names of the options
+    :param old_address: an older name of ``listen_address``
+    :returns: the options, for a group of this program
+    """
+    return [
+        cfg.IPOpt(
+            f'{prefix}listen_address',
+            default='127.0.0.1',
+            deprecated_name=old_address or None,
+            help=f"""
+Address on which {program} serves metrics.
+
+They contain names of hosts, UUIDs of servers, reservations and usage. If
+Prometheus runs on another host, choose an address of the management network
+and set ``{prefix}tls_cert_file`` with ``{prefix}tls_client_ca_file`` or
+``{prefix}token_file``, or admit only Prometheus by a firewall.
+""",
+        ),
+        port,
+        cfg.StrOpt(
+            f'{prefix}tls_cert_file',
+            help=f"""
+File with the certificate of {program} and those between it and its CA, in PEM.
+With it, {program} speaks TLS only. A new certificate takes a restart, which
+loses nothing.
+""",
+        ),
+        cfg.StrOpt(
+            f'{prefix}tls_key_file',
+            help=f"""
+File with the key of the certificate, in PEM. If unset,
+``{prefix}tls_cert_file`` has it as well.
+""",
+        ),
+        cfg.StrOpt(
+            f'{prefix}tls_client_ca_file',
+            help=f"""
+File with the CAs of clients, in PEM. With it, {program} answers only clients
+that show a certificate of one of them. It requires ``{prefix}tls_cert_file``.
+""",
+        ),
+        cfg.StrOpt(
+            f'{prefix}token_file',
+            help=f"""
+File with bearer tokens, one a line, each of at least 16 characters. With it,
+{program} answers only clients that send one of them, as Prometheus does with
+``authorization: {{credentials_file: ...}}``. It requires
+``{prefix}tls_cert_file`` unless ``{prefix}listen_address`` is a loopback
+address. New tokens take a restart; with the old and the new one in the file,
+no scrape is refused meanwhile.
+""",
+        ),
+    ]

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers of metrics as the options of a program describe them."""
+
+import dataclasses
+import ipaddress
+import re
+import ssl
+
+from oslo_config import cfg
+
+from nova_rt.conf import listening
+from nova_rt.metrics import server
+
+# RFC 6750, 2.1, and long enough not to be guessed.
+_TOKEN = re.compile(r'[A-Za-z0-9._~+/-]{16,}=*')
+
+
+@dataclasses.dataclass(frozen=True)
+class Listening:
+    """An address, and which clients are answered there.
+
+    :ivar program: the name of the program, for clients
+    :ivar where: the options that name the address, for errors
+    :ivar address: IP address
+    :ivar port: 0 for any that is free
+    :ivar access: what a client must show
+    """
+
+    program: str
+    where: str
+    address: str
+    port: int
+    access: server.Access
+
+    def open(self, page: server.Page) -> server.Server:
+        """Make a server that listens.
+
+        :param page: of metrics
+        :returns: a server that does not answer yet
+        :raises OSError: if it cannot listen
+        """
+        try:
+            return server.Server(
+                (self.address, self.port), page, self.program, self.access
+            )
+        except OSError as err:
+            raise OSError(
+                f'cannot listen on {self.where}: {err.strerror or err}'
+            ) from err
+
+
+def read(
+    options: cfg.ConfigOpts, group: str, program: str, prefix: str = ''
+) -> Listening:
+    """Read the options of :func:`nova_rt.conf.listening.make_opts`.
+
+    :param options: that were read
+    :param group: that has them
+    :param prefix: of their names
+    :returns: all that a server takes
+    :raises OSError: if a file cannot be read or has something else in it, or
+        if options contradict each other
+    """
+
+    def value(name: str) -> str:
+        return str(options[group][f'{prefix}{name}'] or '')
+
+    def called(name: str) -> str:
+        return f'{prefix}{name} = {value(name)}'
+
+    address, port = value('listen_address'), int(value('port') or 0)
+    tls = None
+    if value('tls_cert_file'):
+        names = [name for name in listening.TLS_FILES if value(name)]
+        for name in names:
+            _read(value(name), f'[{group}] {called(name)}')
+        tls = _make_context(
+            *(value(name) or None for name in listening.TLS_FILES),
+            f'[{group}] {", ".join(map(called, names))}',
+        )  # fmt: skip
+    elif value('tls_key_file') or value('tls_client_ca_file'):
+        raise OSError(
+            f'[{group}] {prefix}tls_key_file and {prefix}tls_client_ca_file '
+            f'require {prefix}tls_cert_file'
+        )
+    tokens = None
+    if value('token_file'):
+        if tls is None and not ipaddress.ip_address(address).is_loopback:
+            raise OSError(
+                f'[{group}] {prefix}token_file requires '
+                f'{prefix}tls_cert_file, because '
+                f'{called("listen_address")} is not a loopback address'
+            )
+        tokens = _read_tokens(
+            value('token_file'), f'[{group}] {called("token_file")}'
+        )
+    where = f'[{group}] {called("listen_address")}, {prefix}port = {port}'
+    return Listening(
+        program, where, address, port, server.Access(tls, tokens)
+    )
+
+
+def _read(path: str, called: str) -> bytes:
+    """Read a file.
+
+    :raises OSError: that names the option, and the file, which OpenSSL does
+        not
+    """
+    try:
+        with open(path, 'rb') as file:
+            return file.read()
+    except OSError as err:
+        raise OSError(f'{called}: {err.strerror}') from err
+
+
+def _make_context(
+    cert_file: str | None, key_file: str | None, client_ca_file: str | None,
+    called: str,
+) -> ssl.SSLContext:  # fmt: skip
+    assert cert_file is not None
+    try:
+        return server.make_context(cert_file, key_file, client_ca_file)
+    except OSError as err:
+        raise OSError(
+            f'{called}: not a certificate with its key, or not in PEM '
+            f'({err.strerror or err})'
+        ) from err
+
+
+def _read_tokens(path: str, called: str) -> tuple[str, ...]:
+    """Read tokens.
+
+    :returns: one or more
+    :raises OSError: if there are none; a line that is no token is not shown
+    """
+    text = _read(path, called).decode('ascii', 'replace')
+    tokens = []
+    for number, line in enumerate(text.splitlines(), 1):
+        token = line.strip()
+        if not token:
+            continue
+        if not _TOKEN.fullmatch(token):
+            raise OSError(
+                f'{called}: line {number} is not a token of at least 16 '
+                'characters (letters, digits, -._~+/)'
+            )
+        tokens.append(token)
+    if not tokens:
+        raise OSError(f'{called}: no token')
+    return tuple(tokens)
