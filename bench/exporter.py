@@ -36,11 +36,12 @@ import libvirt
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from nova_rt import domain_record, record  # noqa: E402
+from nova_rt import counts, domain_record, record  # noqa: E402
 from nova_rt.cmd import exporter  # noqa: E402
 from nova_rt.exporter import domains, reading, snapshot  # noqa: E402
 from nova_rt.host.files import Files  # noqa: E402
 from nova_rt.host.host import Host  # noqa: E402
+from nova_rt.host.options import Options  # noqa: E402
 from nova_rt.request import Request  # noqa: E402
 from nova_rt.reservation import Reservation  # noqa: E402
 
@@ -225,16 +226,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         files, partition, records = stack.enter_context(make(options.servers))
         files = snapshot.Snapshot(files)
-        host = Host(
-            cpu_set=None, smt=True, reserved_ppm=0, partition=partition,
-            files=files,
-        )  # fmt: skip
+        options_of_host = Options(smt=True, partition=partition)
         connection = Libvirt(records)
         counters = stack.enter_context(tempfile.NamedTemporaryFile('w'))
-        counters.write('{"v": 1, "events": {}, "refused": {}}')
+        counters.write(counts.Counts(host=options_of_host.to_dict()).encode())
         counters.flush()
         reader = reading.Reader(
-            host,
+            lambda found: Host.from_options(found, found.others, files),
             files,
             domains.Domains('', 10, lambda uri: connection),
             pathlib.Path(counters.name),

@@ -20,11 +20,18 @@ DATABASES = (
     'placement',
 )
 STOCK_COMPUTE = paths.ETC / 'nova' / 'stock_compute.py'
+#: The file of nova-rt-exporter, beside those of Nova.
+EXPORTER = 'nova-rt-exporter.conf'
 HINT_FILTER = 'rt_hints'
 HINT_FACTORY = 'nova_rt.api.middleware:RTHintMiddleware.factory'
 
-# What user nova may read as well, its group.
-_OF_NOVA = {'nova.conf', 'nova-compute.conf', 'nova-compute-stock.conf'}
+# Others than root may read these: group nova, and everybody the last.
+_MODES = {
+    'nova.conf': 0o640,
+    'nova-compute.conf': 0o640,
+    'nova-compute-stock.conf': 0o640,
+    EXPORTER: 0o644,
+}
 
 # Template and where its result belongs under the etc directory.
 _FILES = {
@@ -38,6 +45,7 @@ _FILES = {
     'nova-database.conf': 'nova/nova-database.conf',
     'nova-compute-stock.conf': 'nova/nova-compute-stock.conf',
     'nova-rt-conductor.conf': 'nova/nova-rt-conductor.conf',
+    EXPORTER: f'nova/{EXPORTER}',
     'rabbitmq.conf': 'rabbitmq/rabbitmq.conf',
     'rabbitmq-advanced.config': 'rabbitmq/advanced.config',
     'libvirtd.conf': 'libvirt/libvirtd.conf',
@@ -87,8 +95,6 @@ my_ip = {address}
 [nova_rt]
 cpu_set = {cpus}
 id_pool = {ids}
-[nova_rt_exporter]
-listen_address = {listen}
 """
 
 # The hosts are one machine, whose users have an ID once.
@@ -132,7 +138,7 @@ def write() -> None:
         put(
             paths.ETC / target,
             string.Template(text).substitute(values),
-            0o640 if template in _OF_NOVA else 0o600,
+            _MODES.get(template, 0o600),
         )
     installed = paths.VENV / 'etc'
     put(
@@ -195,12 +201,14 @@ def _write_second() -> None:
         put(second.ETC / 'libvirt' / name, text, 0o600)
     hosts = (namespace.HOST_NAME, second.HOST)
     cpu_sets = second.cpu_sets(second.online())
-    for directory, host, address, cpus, listen, ids in zip(
+    text = (own / EXPORTER).read_text()
+    text += f'listen_address = {second.ADDRESSES[1]}\n'
+    put(second.ETC / 'nova' / EXPORTER, text)
+    for directory, host, address, cpus, ids in zip(
         (own, second.ETC / 'nova'),
         hosts,
         second.ADDRESSES,
         cpu_sets,
-        ('127.0.0.1', second.ADDRESSES[1]),
         _ID_POOLS,
         strict=True,
     ):
@@ -210,7 +218,6 @@ def _write_second() -> None:
                 host=host,
                 address=address,
                 cpus=cpus,
-                listen=listen,
                 ids=ids,
             )
             put(directory / name, text, 0o640)

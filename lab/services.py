@@ -22,6 +22,7 @@ _NOVA = ETC / 'nova'
 _NOVA_FILES = (_NOVA / 'nova.conf', _NOVA / 'nova-database.conf')
 _RT_FILES = (_NOVA / 'nova.conf', _NOVA / 'nova-rt-conductor.conf')
 _COMPUTE_FILES = (_NOVA / 'nova.conf', _NOVA / 'nova-compute.conf')
+_EXPORTER_FILES = (_NOVA / config.EXPORTER,)
 _STOCK_FILES = (_NOVA / 'nova.conf', _NOVA / accounts.STOCK)
 _COMPUTE_NEEDS = ('nova-conductor', 'placement', 'libvirtd', 'ovs-vswitchd')
 # The list of nova_rt's installed files with their checksums, for the services
@@ -235,24 +236,23 @@ _SERVICES = (
         ),
     ),
 )
-# As systemd's DynamicUser with SupplementaryGroups=nova: nobody, who may read
-# the configuration.
+# As systemd's DynamicUser: nobody, in no group of Nova's.
 _EXPORTER = Service(
     'nova-rt-exporter',
     (
         'setpriv',
         '--reuid=65534',
         '--regid=65534',
-        f'--groups={accounts.ID}',
+        '--clear-groups',
         '--no-new-privs',
         '--inh-caps=-all',
         '--bounding-set=-all',
         _SCRIPTS / 'nova-rt-exporter',
-        *config_files(_COMPUTE_FILES),
+        *config_files(_EXPORTER_FILES),
     ),
     needs=('libvirtd',),
     ready=answers.by_http(9839),
-    files=(*_COMPUTE_FILES, *_WHEEL),
+    files=(*_EXPORTER_FILES, *_WHEEL),
 )
 _PROMETHEUS = Service(
     'prometheus',

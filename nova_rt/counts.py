@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The event counts of a compute service, as text in a file.
 
-nova-rt-compute writes it, nova-rt-exporter reads it.
+nova-rt-compute writes it, nova-rt-exporter reads it. Beside the counts it has
+the options that decide what the host offers.
 """
 
 from collections.abc import Mapping
 import dataclasses
 import json
-from typing import Self
+from typing import Any, Self
 
 from nova_rt import events
 
@@ -28,11 +29,14 @@ class Counts:
     :ivar by_action: what was refused -> number
     :ivar verified_at: when all servers were verified last, seconds since
         1970; 0 if they are not
+    :ivar host: the options, from :meth:`nova_rt.host.options.Options.to_dict`;
+        None if an older version has written the file
     """
 
     by_kind: Mapping[str, int] = dataclasses.field(default_factory=dict)
     by_action: Mapping[str, int] = dataclasses.field(default_factory=dict)
     verified_at: int = 0
+    host: Mapping[str, Any] | None = None
 
     def add(self, event: events.Event) -> Self:
         """Count an event.
@@ -51,13 +55,15 @@ class Counts:
     def plus(self, other: Self) -> Self:
         """Add up.
 
-        :returns: what has happened in all
+        :param other: later ones
+        :returns: the sums, and what the later ones have beside them
         """
         return dataclasses.replace(
             self,
             by_kind=_add(self.by_kind, other.by_kind),
             by_action=_add(self.by_action, other.by_action),
             verified_at=max(self.verified_at, other.verified_at),
+            host=self.host if other.host is None else other.host,
         )
 
     def encode(self) -> str:
@@ -65,12 +71,14 @@ class Counts:
 
         :returns: one line
         """
-        what = {
+        what: dict[str, Any] = {
             'v': _VERSION,
             'events': dict(self.by_kind),
             'refused': dict(self.by_action),
             'verified_at': self.verified_at,
         }
+        if self.host is not None:
+            what['host'] = dict(self.host)
         return json.dumps(what, sort_keys=True) + '\n'
 
     @classmethod
@@ -86,10 +94,14 @@ class Counts:
             raise ValueError('nested too deep') from err
         if not isinstance(found, dict) or found.get('v') != _VERSION:
             raise ValueError(f'no counters of version {_VERSION}')
+        host = found.get('host')
+        if not isinstance(host, dict | None):
+            raise ValueError('the options of the host are of another type')
         return cls(
             _pick(found.get('events'), KINDS),
             _pick(found.get('refused'), ACTIONS),
             _pick(found, ('verified_at',))['verified_at'],
+            host,
         )
 
 

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """nova-rt-exporter: metrics of this host's reservations for Prometheus.
 
-It reads the kernel's files and libvirt's read-only connection, and answers
-whether nova-compute runs or not. It needs no privileges.
+It reads the kernel's files, libvirt's read-only connection and the file of
+nova-rt-compute, and answers whether nova-compute runs or not. It needs no
+privileges, and nothing of Nova's configuration.
 """
 
 import logging
+import pathlib
 import sys
 
 from oslo_config import cfg
 import prometheus_client
 from prometheus_client import core, process_collector, registry
 
-from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import options as cmd_options
 from nova_rt.conf import exporter as exporter_conf
-from nova_rt.conf import nova as nova_conf
 from nova_rt.exporter import families
 from nova_rt.exporter.domains import Domains
 from nova_rt.exporter.reading import Reader
@@ -23,10 +23,14 @@ from nova_rt.exporter.snapshot import Snapshot
 from nova_rt.host.files import Files
 from nova_rt.host.host import Host
 from nova_rt.metrics import listening, server
+from nova_rt.metrics.build import Build
 
 LOG = logging.getLogger(__name__)
 
 PROGRAM = 'nova-rt-exporter'
+
+#: Its own file: it needs no secret of Nova's.
+_FILE = pathlib.Path('/etc/nova-rt/exporter.conf')
 
 
 class Collector(registry.Collector):
@@ -57,6 +61,7 @@ def make_server(
     where = listening.read(options, exporter_conf.GROUP.name, PROGRAM)
     known = registry.CollectorRegistry()
     known.register(collector)
+    known.register(Build())
     process_collector.ProcessCollector(registry=known)
     return where.open(
         server.Page(
@@ -69,38 +74,44 @@ def make_server(
 def make_collector(
     options: cfg.ConfigOpts, files: Files | None = None
 ) -> Collector:
-    """Make what reads this host.
+    """Make a collector of this host's metrics.
 
     :param options: that were read
+    :param files: the kernel's files, instead of those that the options name
     :returns: a collector that has read nothing yet
     """
     group = options.nova_rt_exporter
-    snapshot = Snapshot(files or Files())
+    snapshot = Snapshot(
+        files or Files(group.cgroup_root, group.procfs, group.sysfs)
+    )
     return Collector(
         Reader(
-            Host.from_options(
-                options.nova_rt,
-                nova_conf.read_cpus(options),
-                snapshot,
-            ),
+            lambda found: Host.from_options(found, found.others, snapshot),
             snapshot,
-            Domains(group.libvirt_uri, group.libvirt_timeout),
+            Domains(
+                group.libvirt_uri,
+                group.libvirt_timeout,
+                details=group.server_info,
+            ),
             exporter_conf.find_counters(options),
         )
     )
 
 
 def read_options(arguments: list[str]) -> cfg.ConfigOpts:
-    """Read the files that the services of Nova read.
+    """Read the configuration of this program.
 
-    :returns: our options, and none of Nova's
-    :raises Unusable: if a file cannot be read, or a value of ours is wrong
+    :returns: its options; others in the same files are ignored
+    :raises Unusable: if a file cannot be read, or a value is wrong
     """
     options = cfg.ConfigOpts()
-    nova_rt_conf.register_opts(options)
-    exporter_conf.register_state_path(options)
+    exporter_conf.register_opts(options)
+    files = [str(_FILE)] if _FILE.exists() else []
     with cmd_options.errors(options):
-        options(arguments, project='nova', prog=PROGRAM)
+        options(
+            arguments, prog=PROGRAM, default_config_files=files,
+            default_config_dirs=[],
+        )  # fmt: skip
     cmd_options.check(options, exporter_conf.GROUP.name)
     return options
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the file in which nova-rt-exporter finds what has been counted."""
+"""Keeps the file in which nova-rt-exporter finds counts and options."""
 
 import dataclasses
-import os
 import pathlib
 import threading
 import time
@@ -10,6 +9,8 @@ import time
 from oslo_log import log as logging
 
 from nova_rt import counts, events
+from nova_rt.compute import state_files
+from nova_rt.host.options import Options
 
 LOG = logging.getLogger(__name__)
 
@@ -26,12 +27,13 @@ class Counters:
     holds up nobody.
 
     :param path: the file; its directory is made if it is not there
+    :param options: that decide what this host offers
     """
 
-    def __init__(self, path: pathlib.Path) -> None:
+    def __init__(self, path: pathlib.Path, options: Options) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._counts = counts.Counts()
+        self._counts = counts.Counts(host=options.to_dict())
         self._changed = threading.Event()
         self._stopped = threading.Event()
         self._failing = False
@@ -85,12 +87,8 @@ class Counters:
     def _save(self) -> None:
         with self._lock:
             text = self._counts.encode()
-        new = self._path.with_suffix('.new')
         try:
-            self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            new.write_text(text, encoding='ascii')
-            new.chmod(0o644)
-            os.replace(new, self._path)
+            state_files.replace(self._path, text, 0o644)
         except OSError as err:
             if not self._failing:
                 LOG.warning(

@@ -37,6 +37,8 @@ from nova_rt.compute.meter_file import Clock, MeterFile, meter_path
 from nova_rt.compute.spool import Spool, spool_path
 from nova_rt.conductor import rpcapi
 from nova_rt.conf import exporter
+from nova_rt.conf import nova as nova_conf
+from nova_rt.host.options import Options
 from nova_rt.virt.libvirt import driver, faults, servers
 
 CONF = manager.CONF
@@ -72,7 +74,10 @@ class RTComputeManager(move_manager.MoveManager):
             reportclient=self.reportclient,
             reservations=self.driver.reservations if ours else None,
         )
-        self._rt_counters = counters.Counters(exporter.find_counters(CONF))
+        self._rt_counters = counters.Counters(
+            exporter.find_counters(CONF),
+            Options.from_group(CONF.nova_rt, nova_conf.read_cpus(CONF)),
+        )
 
     def init_host(self, service_ref):
         """Refuse to start with a driver that knows no reservations.

@@ -18,12 +18,15 @@ def find(state_path: str, kind: str, host: str) -> pathlib.Path:
     return pathlib.Path(state_path) / 'nova_rt' / f'{kind}-{name}'
 
 
-def replace(path: pathlib.Path, text: str) -> None:
+def replace(path: pathlib.Path, text: str, mode: int | None = None) -> None:
     """Write a file, of which a reader sees the old text or the new.
 
+    :param mode: its permissions; None for those of any new file
     :raises OSError: if that fails; the old text is there then
     """
     new = path.with_name(f'{path.name}.new')
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     new.write_text(text)
+    if mode is not None:
+        new.chmod(mode)
     os.replace(new, path)

@@ -11,6 +11,8 @@ import datetime
 import prometheus_client
 from prometheus_client import core, multiprocess, registry
 
+from nova_rt.metrics.build import Build
+
 #: Reads the name of each host, and when it has reported last.
 Reports = Callable[[], list[tuple[str, datetime.datetime]]]
 
@@ -74,7 +76,7 @@ class Ages(registry.Collector):
 def make_registry(
     list_reports: Reports,
 ) -> prometheus_client.CollectorRegistry:
-    """Collect the counters of all workers, and the ages of reports.
+    """Collect the counters of all workers, ages of reports, and the version.
 
     :param list_reports: reads when hosts have reported
     :returns: the registry to serve
@@ -82,4 +84,5 @@ def make_registry(
     found = prometheus_client.CollectorRegistry()
     multiprocess.MultiProcessCollector(found)  # type: ignore[no-untyped-call]
     found.register(Ages(list_reports))
+    found.register(Build())
     return found

@@ -84,9 +84,7 @@ class Metrics(service.Service):
     :param listening: where, and to which clients
     """
 
-    def __init__(
-        self, conf: cfg.ConfigOpts, listening: Listening
-    ) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, listening: Listening) -> None:
         super().__init__()
         self._conf = conf
         self._listening = listening

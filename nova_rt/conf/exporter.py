@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of nova-rt-exporter, and of its file from nova-rt-compute."""
 
+import copy
 import pathlib
 
 from oslo_config import cfg
@@ -58,8 +59,42 @@ and has nothing about servers. Keep it below the timeout of Prometheus.
     cfg.StrOpt(
         'counters_file',
         help="""
-File in which nova-rt-compute counts events for nova-rt-exporter. Use the same
-value for both. If unset, ``$state_path/nova_rt/counters.json``.
+File in which nova-rt-compute counts events for nova-rt-exporter, and names the
+options that decide what this host offers. Use the same value for both. If
+unset, ``$state_path/nova_rt/counters.json``.
+""",
+    ),
+    cfg.StrOpt(
+        'cgroup_root',
+        default='/sys/fs/cgroup',
+        help="""
+Where the control groups of the host are mounted. In a container, mount those
+of the host there, and share its namespace of control groups
+(``--cgroupns=host``), because the kernel shows groups relative to that.
+""",
+    ),
+    cfg.StrOpt(
+        'procfs',
+        default='/proc',
+        help="""
+Where procfs of the host is mounted. In a container, mount that of the host,
+because libvirt names processes as the host does.
+""",
+    ),
+    cfg.StrOpt(
+        'sysfs',
+        default='/sys',
+        help='Where sysfs of the host is mounted.',
+    ),
+    cfg.BoolOpt(
+        'server_info',
+        default=False,
+        help="""
+Serve ``nova_rt_server_info`` with the project, the flavor and the name of each
+server, as Nova has written them into its domain.
+
+Users choose names. Keep it off where those who read the metrics must not see
+them.
 """,
     ),
 ]
@@ -73,7 +108,7 @@ STATE_PATH = cfg.StrOpt(
 
 
 def find_counters(conf: cfg.ConfigOpts) -> pathlib.Path:
-    """Name the file of the counters.
+    """Return the path of the file of nova-rt-compute.
 
     Not as the option's default: programs without Nova have no ``state_path``.
 
@@ -86,6 +121,11 @@ def find_counters(conf: cfg.ConfigOpts) -> pathlib.Path:
     )
 
 
-def register_state_path(conf: cfg.ConfigOpts) -> None:
-    """Register Nova's ``state_path`` on a configuration without Nova's."""
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register the options that nova-rt-exporter reads, and no others.
+
+    :param conf: a configuration without Nova's options
+    """
+    conf.register_group(copy.deepcopy(GROUP))
+    conf.register_opts(OPTS, group=GROUP.name)
     conf.register_opt(STATE_PATH)

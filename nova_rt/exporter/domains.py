@@ -15,6 +15,8 @@ import uuid
 import libvirt
 
 from nova_rt import domain_record, exception, record
+from nova_rt.exporter import details
+from nova_rt.exporter.details import Details
 
 LOG = logging.getLogger(__name__)
 
@@ -36,11 +38,13 @@ class Server:
     :ivar uuid: in the usual form
     :ivar record: what its domain carries; None if that cannot be read
     :ivar pid: its libvirt_lxc process; None if it does not run
+    :ivar details: what Nova has written about it; None if that is not read
     """
 
     uuid: str
     record: record.Record | None
     pid: int | None
+    details: Details | None = None
 
 
 class Domains:
@@ -49,6 +53,7 @@ class Domains:
     :param uri: what to connect to
     :param timeout_s: how long libvirt has for all that it is asked
     :param connect: makes a read-only connection
+    :param details: whether to read what Nova has written about servers
     """
 
     def __init__(
@@ -56,10 +61,12 @@ class Domains:
         uri: str,
         timeout_s: float,
         connect: Callable[[str], Any] = libvirt.openReadOnly,
+        details: bool = False,
     ) -> None:
         self._uri = uri
         self._timeout_s = timeout_s
         self._connect = connect
+        self._details = details
         self._connection: Any = None
         self._asking: threading.Thread | None = None
         # It would print each error besides raising it.
@@ -98,19 +105,39 @@ class Domains:
         if self._connection is None or not self._connection.isAlive():
             self._connection = self._connect(self._uri)
         for domain in self._connection.listAllDomains():
-            try:
-                text = domain.metadata(
-                    libvirt.VIR_DOMAIN_METADATA_ELEMENT,
-                    domain_record.NAMESPACE,
-                )
-            except libvirt.libvirtError as err:
-                if err.get_error_code() not in _NOT_OURS:
-                    raise
+            text = _read_element(domain, domain_record.NAMESPACE)
+            if text is None:
                 continue
             # Whatever it hands out: a label has nothing but a UUID.
             name = str(uuid.UUID(domain.UUIDString()))
             pid = domain.ID()
-            yield Server(name, _parse(text), pid if pid > 0 else None)
+            yield Server(
+                name,
+                _parse(text),
+                pid if pid > 0 else None,
+                _read_details(domain) if self._details else None,
+            )
+
+
+def _read_element(domain: Any, namespace: str) -> str | None:
+    """Read an element of the metadata of a domain.
+
+    :returns: None if it has none, or is not there any more
+    """
+    try:
+        text: str = domain.metadata(
+            libvirt.VIR_DOMAIN_METADATA_ELEMENT, namespace
+        )
+    except libvirt.libvirtError as err:
+        if err.get_error_code() not in _NOT_OURS:
+            raise
+        return None
+    return text
+
+
+def _read_details(domain: Any) -> Details | None:
+    text = _read_element(domain, details.NAMESPACE)
+    return None if text is None else Details.parse(text)
 
 
 def _parse(text: str) -> record.Record | None:

@@ -3,7 +3,8 @@
 
 Labels are ``server`` (a UUID), ``cpu`` (a number) and ``kind`` (one of a list
 in this project), nothing else: their number is bounded, and no name that a
-user has chosen is among them.
+user has chosen is among them. Only ``nova_rt_server_info``, which is off by
+default, has texts of others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,9 +70,10 @@ def _collect_host(kernel: Kernel) -> Iterator[core.Metric]:
     yield from _collect_capacity(
         'ceiling', 'what groups can hold in all', found.ceiling
     )
-    yield from _collect_capacity(
-        'capacity', 'what servers can be promised', kernel.offered
-    )
+    if kernel.offered is not None:
+        yield from _collect_capacity(
+            'capacity', 'what servers can be promised', kernel.offered
+        )
     if kernel.free is not None:
         yield from _collect_capacity(
             'free', 'what the next server can be promised', kernel.free
@@ -118,6 +120,17 @@ def _collect_claims(reading: Reading) -> Iterator[core.Metric]:
         ('server',),
         [((each.uuid,), each.record is not None) for each in servers],
     )
+    named = [(each.uuid, each.details) for each in servers if each.details]
+    if named:
+        yield _gauge(
+            'server_info',
+            'What Nova has written about the server; always 1.',
+            ('server', 'project', 'flavor', 'name'),
+            [
+                ((uuid, found.project, found.flavor, found.name), 1)
+                for uuid, found in named
+            ],
+        )
     known = [
         (each.uuid, each.record) for each in servers if each.record is not None
     ]

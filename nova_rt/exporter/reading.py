@@ -22,6 +22,7 @@ from nova_rt.exporter.snapshot import Snapshot
 from nova_rt.host.capability import Capability
 from nova_rt.host.host import Host
 from nova_rt.host.interface import Usage
+from nova_rt.host.options import Options
 
 LOG = logging.getLogger(__name__)
 
@@ -58,24 +59,27 @@ class State:
 class Kernel:
     """The capability of a host, and the bandwidth that it offers.
 
-    :ivar offered: what servers can be promised in all
-    :ivar free: what is left of it; None unless all servers are known
+    :ivar offered: what servers can be promised in all; None unless the
+        options of nova-rt-compute are known
+    :ivar free: what is left of it; None unless all servers are known as well
     """
 
     capability: Capability
-    offered: Capacity
+    offered: Capacity | None
     free: Capacity | None
 
 
 @dataclasses.dataclass(frozen=True)
 class Counted:
-    """The counts of nova-rt-compute.
+    """The file of nova-rt-compute.
 
-    :ivar at: when it wrote that, seconds since 1970
+    :ivar at: when it was written, seconds since 1970
+    :ivar options: by which it works; None if its version does not write them
     """
 
     counts: Counts
     at: float
+    options: Options | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +120,7 @@ def list_claims(servers: Iterable[Server]) -> list[Claim]:
 class Reader:
     """Reads a host.
 
-    :param host: its kernel, by these files
+    :param make_host: makes the host that works by some options
     :param files: the kernel's files
     :param servers: its libvirt
     :param counters: the file of its nova-rt-compute
@@ -124,12 +128,14 @@ class Reader:
 
     def __init__(
         self,
-        host: Host,
+        make_host: Callable[[Options], Host],
         files: Snapshot,
         servers: Domains,
         counters: pathlib.Path,
     ) -> None:
-        self._host = host
+        self._make_host = make_host
+        self._options = Options()
+        self._host = make_host(self._options)
         self._files = files
         self._domains = servers
         self._counters = counters
@@ -143,7 +149,11 @@ class Reader:
         began = time.monotonic()
         self._files.forget()
         servers = self._ask(Source.LIBVIRT, self._read_servers)
-        kernel = self._ask(Source.KERNEL, lambda: self._read_kernel(servers))
+        counted = self._ask(Source.COMPUTE, self._read_counted)
+        options = None if counted is None else counted.options
+        kernel = self._ask(
+            Source.KERNEL, lambda: self._read_kernel(servers, options)
+        )
         states: dict[str, State] = {}
 
         def read_states() -> None:
@@ -156,7 +166,7 @@ class Reader:
             kernel,
             servers,
             states,
-            self._ask(Source.COMPUTE, self._read_counted),
+            counted,
             frozenset(self._failed),
             time.monotonic() - began,
         )
@@ -179,8 +189,16 @@ class Reader:
     def _read_servers(self) -> tuple[Server, ...]:
         return tuple(self._domains.read())
 
-    def _read_kernel(self, servers: tuple[Server, ...] | None) -> Kernel:
+    def _read_kernel(
+        self, servers: tuple[Server, ...] | None, options: Options | None
+    ) -> Kernel:
+        wanted = options or Options()
+        if wanted != self._options:
+            self._host = self._make_host(wanted)
+            self._options = wanted
         capability = self._host.look()
+        if options is None:
+            return Kernel(capability, None, None)
         offered = self._host.capacity()
         if servers is None or any(not each.record for each in servers):
             return Kernel(capability, offered, None)
@@ -215,4 +233,8 @@ class Reader:
     def _read_counted(self) -> Counted:
         with self._counters.open(encoding='ascii') as file:
             counts = Counts.decode(file.read(_LARGEST_FILE))
-            return Counted(counts, os.fstat(file.fileno()).st_mtime)
+            at = os.fstat(file.fileno()).st_mtime
+        options = None
+        if counts.host is not None:
+            options = Options.from_dict(counts.host)
+        return Counted(counts, at, options)

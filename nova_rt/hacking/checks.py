@@ -49,7 +49,7 @@ _WITH_NOVA = {
 _EVERY_KERNEL = {
     '__init__', 'blockdevs', 'capability', 'cgroup', 'cpus', 'cpusets',
     'files', 'helpers', 'hierarchies', 'host', 'idmaps', 'interface', 'left',
-    'limits', 'offer', 'owners', 'ownership', 'protocol', 'tasks',
+    'limits', 'offer', 'options', 'owners', 'ownership', 'protocol', 'tasks',
 }  # fmt: skip
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')

@@ -75,9 +75,11 @@ def read(
         for name in names:
             _read(value(name), f'[{group}] {called(name)}')
         tls = _make_context(
-            *(value(name) or None for name in listening.TLS_FILES),
+            value('tls_cert_file'),
+            value('tls_key_file') or None,
+            value('tls_client_ca_file') or None,
             f'[{group}] {", ".join(map(called, names))}',
-        )  # fmt: skip
+        )
     elif value('tls_key_file') or value('tls_client_ca_file'):
         raise OSError(
             f'[{group}] {prefix}tls_key_file and {prefix}tls_client_ca_file '
@@ -95,9 +97,7 @@ def read(
             value('token_file'), f'[{group}] {called("token_file")}'
         )
     where = f'[{group}] {called("listen_address")}, {prefix}port = {port}'
-    return Listening(
-        program, where, address, port, server.Access(tls, tokens)
-    )
+    return Listening(program, where, address, port, server.Access(tls, tokens))
 
 
 def _read(path: str, called: str) -> bytes:
@@ -114,10 +114,11 @@ def _read(path: str, called: str) -> bytes:
 
 
 def _make_context(
-    cert_file: str | None, key_file: str | None, client_ca_file: str | None,
+    cert_file: str,
+    key_file: str | None,
+    client_ca_file: str | None,
     called: str,
-) -> ssl.SSLContext:  # fmt: skip
-    assert cert_file is not None
+) -> ssl.SSLContext:
     try:
         return server.make_context(cert_file, key_file, client_ca_file)
     except OSError as err:

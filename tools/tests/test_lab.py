@@ -282,7 +282,8 @@ class SecondComputeTest(unittest.TestCase):
         )
         self._put(config, STOCK_COMPUTE=self.work / 'nova' / 'stock.py')
         second.ONLINE.write_text('0-1\n')
-        for name in ('nova/nova.conf', 'nova/stock.py'):
+        exporter = f'nova/{config.EXPORTER}'
+        for name in ('nova/nova.conf', 'nova/stock.py', exporter):
             config.put(self.work / name, name)
         for name in ('libvirt/libvirtd.conf', 'libvirt/lxc.conf'):
             config.put(self.work / name, name)
@@ -300,6 +301,10 @@ class SecondComputeTest(unittest.TestCase):
         shared = (self.work / 'nova' / 'nova.conf').read_text()
         own = (second.ETC / 'nova' / 'nova.conf').read_text()
         self.assertEqual(shared, own)
+        self.assertEqual(exporter, (self.work / exporter).read_text())
+        self.assertIn(
+            'listen_address = 10.67.0.2', (second.ETC / exporter).read_text()
+        )
         # User nova runs it.
         script = second.ETC / 'nova' / 'stock.py'
         self.assertEqual(0o644, script.stat().st_mode & 0o777)

@@ -19,6 +19,7 @@ import vif_plug_ovs.privsep
 
 from lab import accounts, paths, unit
 from lab.console import LabError
+from nova_rt.cmd import exporter
 import nova_rt.privsep
 
 ETC = paths.CHECKOUT / 'etc' / 'nova_rt'
@@ -251,13 +252,28 @@ class ExporterUnitTest(unittest.TestCase):
             if equals and not line.startswith('#'):
                 self.found.setdefault(name, []).append(value)
 
-    def test_reads_what_nova_compute_reads(self):
-        drop_in = unit.read((STOCK_UNIT, DROP_IN)).command
-        files = list(drop_in[1 : drop_in.index('--log-file')])
-        (command,) = self.found['ExecStart']
+    def test_reads_its_own_configuration(self):
+        """No file of Nova's, and no group that may read one."""
         self.assertEqual(
-            ['/usr/bin/nova-rt-exporter', *files], command.split()
+            ['/usr/bin/nova-rt-exporter'], self.found['ExecStart']
         )
+        self.assertNotIn('SupplementaryGroups', self.found)
+        self.assertNotIn('Group', self.found)
+
+    def test_its_configuration(self):
+        """Every option of the file is there, with its default."""
+        file = EXPORTER_UNIT.parents[1] / 'exporter.conf'
+        options = exporter.read_options(['--config-file', str(file)])
+        defaults = exporter.read_options(['--config-file', '/dev/null'])
+        group = 'nova_rt_exporter'
+        self.assertEqual(dict(defaults[group]), dict(options[group]))
+        for line in file.read_text().splitlines():
+            found = re.fullmatch(r'#(\w+) = (.*)', line)
+            if found is None:
+                continue
+            value = defaults[group][found[1]]
+            if value is not None:
+                self.assertEqual(str(value), found[2], line)
 
     def test_no_privileges(self):
         for name, value in {

@@ -8,12 +8,17 @@ import time
 import uuid
 
 import fixtures
+from nova import conf as nova_settings
 from nova import objects
 
 from nova_rt import counts, events, record
 from nova_rt.compute import stopped
+from nova_rt.conf import nova as nova_conf
+from nova_rt.host.options import Options
 from nova_rt.tests.functional import base
 from nova_rt.virt.libvirt import metadata
+
+CONF = nova_settings.CONF
 
 
 class EventsTest(base.RTServersTestBase):
@@ -71,6 +76,12 @@ class EventsTest(base.RTServersTestBase):
         self.wait_for_counts(claimed=1, applied=1, released=1)
         self.restart_compute_service('compute1')
         self.wait_for_counts(claimed=1, applied=1, released=1)
+        self.assertEqual(
+            Options.from_group(CONF.nova_rt, nova_conf.read_cpus(CONF)),
+            Options.from_dict(
+                counts.Counts.decode(self.counters_file.read_text()).host
+            ),
+        )
 
     def wait_for_counts(self, **numbers):
         for _ in range(600):

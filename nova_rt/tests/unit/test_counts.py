@@ -48,6 +48,13 @@ class CountsTest(base.BaseTestCase):
             Counts({'stopped': 2, 'refused': 1}, {'move': 1}), one.plus(other)
         )
 
+    def test_options_of_the_host(self):
+        old, new = Counts(host={'smt': False}), Counts(host={'smt': True})
+        self.assertEqual(new.host, Counts.decode(new.encode()).host)
+        self.assertEqual(new.host, new.plus(Counts()).host)
+        self.assertEqual(new.host, old.plus(new).host)
+        self.assertIsNone(Counts.decode(Counts().encode()).host)
+
     def test_names_that_nobody_knows_are_left_out(self):
         text = json.dumps(
             {'v': 1, 'events': {'a"}\n': 7, 'moved': 1}, 'refused': {'x': 1}}
@@ -66,6 +73,7 @@ class CountsTest(base.BaseTestCase):
         '{"v": 1, "events": {"claimed": 1e999}, "refused": {}}',
         '{"v": 1, "events": {"claimed": 9007199254740993}, "refused": {}}',
         '{"v": 1, "events": {"claimed": ' + '9' * 5000 + '}, "refused": {}}',
+        '{"v": 1, "events": {}, "refused": {}, "host": 3}',
         '[' * 100_000,
     )  # fmt: skip
     def test_broken(self, text):

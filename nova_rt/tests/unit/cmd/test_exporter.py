@@ -16,6 +16,8 @@ from oslotest import base
 
 from nova_rt.cmd import exporter
 from nova_rt.conf import exporter as exporter_conf
+from nova_rt.counts import Counts
+from nova_rt.host.options import Options
 from nova_rt.tests.fixtures import exporter as exporter_fixture
 from nova_rt.tests.fixtures import kernel
 
@@ -57,12 +59,16 @@ class ExporterTest(base.BaseTestCase):
         self.assertIn('process_cpu_seconds_total', text)
 
     def test_cpus_of_other_servers(self):
-        """As nova-rt-compute chooses them, with options of Nova."""
+        """As nova-rt-compute chooses them, without any option of Nova."""
         machine = self.useFixture(kernel.make(cpus=16))
         machine.number_by_core()
+        path = self.file.with_name('counters.json')
+        chosen = Options(
+            cpu_set='2-15', others={'[compute] cpu_shared_set': '0-1'}
+        )
+        path.write_text(Counts(host=chosen.to_dict()).encode())
         options = self.options(
-            'libvirt_uri = test:///default\n[nova_rt]\ncpu_set = 2-15\n'
-            '[compute]\ncpu_shared_set = 0-1\n'
+            f'libvirt_uri = test:///default\ncounters_file = {path}\n'
         )
         metrics = {
             metric.name: metric
@@ -75,6 +81,33 @@ class ExporterTest(base.BaseTestCase):
             ['2', '3', '4', '5', '6', '7'],
             [sample.labels['cpu'] for sample in offered],
         )
+
+    def test_mount_points(self):
+        """The kernel is read where the options say it is mounted."""
+        files = self.useFixture(kernel.make(cpus=16)).files
+        options = self.options(
+            f'libvirt_uri = test:///default\ncgroup_root = {files.cgroup}\n'
+            f'procfs = {files.proc}\nsysfs = {files.sys}\n'
+        )
+        found = exporter.make_collector(options).collect()
+        ceiling = [
+            metric.samples
+            for metric in found
+            if metric.name == 'nova_rt_host_cpu_ceiling_ratio'
+        ]
+        self.assertEqual(16, len(*ceiling))
+
+    def test_its_own_file(self):
+        """No file of Nova's is looked for."""
+        own = self.file.with_name('exporter.conf')
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.cmd.exporter._FILE', own)
+        )
+        self.assertEqual([], exporter.read_options([]).config_file)
+        own.write_text('[nova_rt_exporter]\nmin_interval = 7\n')
+        options = exporter.read_options([])
+        self.assertEqual([str(own)], options.config_file)
+        self.assertEqual(7, options.nova_rt_exporter.min_interval)
 
     def test_address_in_use(self):
         with exporter.make_server(
@@ -108,7 +141,7 @@ class ExporterTest(base.BaseTestCase):
 
     @ddt.data(
         '[nova_rt_exporter] port = 70000', '[nova_rt_exporter] port = x',
-        '[nova_rt_exporter] min_interval = 0', '[nova_rt] reserved_ppm = -1',
+        '[nova_rt_exporter] min_interval = 0',
     )  # fmt: skip
     def test_wrong_value(self, option):
         line = self.refusal(option.replace(' ', '\n', 1) + '\n')

@@ -13,6 +13,7 @@ from oslotest import base
 from nova_rt import events
 from nova_rt.compute import counters
 from nova_rt.counts import Counts
+from nova_rt.host.options import Options
 
 UUID = 'd9bb2d4e-8b5f-4a9c-93f3-0c7a7a0d9a11'
 STOPPED = events.Stopped(UUID, 'x')
@@ -28,7 +29,7 @@ class CountersTest(base.BaseTestCase):
         )
 
     def start(self):
-        counter = counters.Counters(self.path)
+        counter = counters.Counters(self.path, Options())
         counter.start()
         self.addCleanup(counter.stop)
         return counter
@@ -72,10 +73,19 @@ class CountersTest(base.BaseTestCase):
         self.wait('stopped', 2)
         self.assertEqual(7, Counts.decode(self.path.read_text()).verified_at)
 
+    def test_options_are_those_of_this_start(self):
+        self.path.parent.mkdir()
+        before = Counts({'stopped': 1}, host=Options(smt=True).to_dict())
+        self.path.write_text(before.encode())
+        self.start()(STOPPED)
+        self.wait('stopped', 2)
+        found = Counts.decode(self.path.read_text())
+        self.assertEqual(Options(), Options.from_dict(found.host))
+
     def test_goes_on_after_a_restart(self):
         self.start()(STOPPED)
         self.wait('stopped', 1)
-        again = counters.Counters(self.path)
+        again = counters.Counters(self.path, Options())
         again(STOPPED)  # Before it has read the file.
         again.start()
         self.addCleanup(again.stop)
@@ -130,7 +140,7 @@ class CountersTest(base.BaseTestCase):
         self.addCleanup(go.set)
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.compute.counters.os.replace',
+                'nova_rt.compute.state_files.os.replace',
                 lambda *args: go.wait(30),
             )
         )

@@ -7,7 +7,7 @@ import libvirt
 from oslotest import base
 
 from nova_rt import domain_record, record
-from nova_rt.exporter import domains
+from nova_rt.exporter import details, domains
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import exporter
@@ -48,6 +48,18 @@ class DomainsTest(base.BaseTestCase):
         self.add(text='v=1;<&')
         (found,) = self.domains.read()
         self.assertIsNone(found.record)
+
+    def test_details(self):
+        """None of a domain that Nova has not described."""
+        self.domains._details = True
+        described, other = self.add(), self.add()
+        described.nova = f'<x xmlns="{details.NAMESPACE}"><name>n</name></x>'
+        self.assertEqual(
+            {described.name: details.Details('', '', 'n'), other.name: None},
+            {each.uuid: each.details for each in self.domains.read()},
+        )
+        other.nova = '<'
+        self.assertRaises(domains.Unreadable, self.domains.read)
 
     def test_nothing_but_a_uuid_is_a_name(self):
         self.add().name = 'x"} 1\nevil{server="y'

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import ddt
+from nova.virt.libvirt import config
 from oslotest import base
 from prometheus_client import parser
 
@@ -20,6 +21,18 @@ LABELS = {
     'kind': re.compile('[a-z0-9][a-z0-9_-]{1,30}'),
 }
 HOSTILE = 'x"} 1\nnova_rt_up{kind="\\\'\x1b[2J\u202e<script>'
+
+
+def describe(name, flavor, project):
+    """Return the element that Nova writes about a server."""
+    made = config.LibvirtConfigGuestMetaNovaInstance()
+    made.package, made.name = '34.0.0', name
+    made.flavor = config.LibvirtConfigGuestMetaNovaFlavor()
+    made.flavor.name, made.flavor.id = flavor, '1'
+    made.owner = config.LibvirtConfigGuestMetaNovaOwner()
+    made.owner.projectid, made.owner.projectname = project, name
+    made.owner.userid, made.owner.username = 'u', name
+    return made.to_xml()
 
 
 @ddt.ddt
@@ -117,7 +130,30 @@ class FamiliesTest(base.BaseTestCase):
             self.assertNotIn('_total', name)
             self.assertNotIn('reserved', name)
             self.assertNotIn('free', name)
-        self.assertIn('nova_rt_host_capacity_cpus', names)
+            self.assertNotIn('capacity', name)
+        self.assertIn('nova_rt_host_ceiling_cpus', names)
+
+    def test_details(self):
+        """They are texts, whatever is in them, and off by default."""
+        self.assertNotIn('nova_rt_server_info', self.host.text())
+        # XML has no control characters.
+        name = HOSTILE.replace('\x1b', '')
+        self.one.nova = describe(name, 'rt.small', 'a' * 32)
+        self.host.reader._domains._details = True
+        found = {
+            sample.name: sample.labels
+            for family in parser.text_string_to_metric_families(
+                self.host.text()
+            )
+            for sample in family.samples
+            if sample.name in ('nova_rt_server_info', 'nova_rt_up')
+        }
+        self.assertEqual(
+            {'server': self.one.name, 'project': 'a' * 32,
+             'flavor': 'rt.small', 'name': name},
+            found['nova_rt_server_info'],
+        )  # fmt: skip
+        self.assertEqual(['kind'], list(found['nova_rt_up']))
 
     def _refuse(self, uri):
         raise exporter.error(1)

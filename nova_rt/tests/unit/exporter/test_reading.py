@@ -10,6 +10,7 @@ from oslotest import base
 from nova_rt import counts
 from nova_rt.admission import Claim
 from nova_rt.exporter.reading import Source
+from nova_rt.host.options import Options
 from nova_rt.tests.fixtures import exporter, kernel
 
 INTERFACES = sorted(set(kernel.KERNELS) - {'none'})
@@ -204,6 +205,41 @@ class ReadingTest(base.BaseTestCase):
         found = host.reader.read()
         self.assertEqual({Source.COMPUTE}, found.failed)
         self.assertIsNone(found.counted)
+
+    def test_options_of_compute(self):
+        """The host is read by those that nova-rt-compute has now."""
+        host = self.host()
+        host.count(counts.Counts(), Options(reserved_ppm=100_000))
+        self.assertEqual(
+            {cpu: 800_000 for cpu in range(4)},
+            dict(host.reader.read().kernel.offered.cpus),
+        )
+        host.count(counts.Counts(), Options(cpu_set='1-2'))
+        found = host.reader.read().kernel
+        self.assertEqual([1, 2], list(found.offered.cpus))
+        self.assertEqual([1, 2], list(found.free.cpus))
+        host.count(counts.Counts(), Options(cpu_set='9'))
+        with self.assertLogs('nova_rt.exporter.reading') as logs:
+            self.assertIn(Source.KERNEL, self.failed(host))
+        self.assertIn('CPU', logs.output[0])
+
+    def test_compute_that_writes_no_options(self):
+        """The kernel and the servers can be read, not what is offered."""
+        host = self.host()
+        domain = host.add_server(10_000, 100_000, (1,))
+        host.count(counts.Counts(), None)
+        found = host.reader.read()
+        self.assertEqual(frozenset(), found.failed)
+        self.assertIsNone(found.kernel.offered)
+        self.assertIsNone(found.kernel.free)
+        self.assertIs(False, found.states[domain.name].drifted)
+
+    def test_broken_options(self):
+        host = self.host()
+        host.counters.write_text(counts.Counts(host={'cpu_set': 5}).encode())
+        found = host.reader.read()
+        self.assertEqual({Source.COMPUTE}, found.failed)
+        self.assertIsNone(found.kernel.offered)
 
     def test_no_counters(self):
         host = self.host()

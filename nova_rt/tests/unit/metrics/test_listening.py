@@ -52,11 +52,9 @@ class ListeningTest(base.BaseTestCase):
     def test_tokens(self, address):
         self.tokens.write_text(f'{"a" * 16}\n\n  {"-._~+/" * 4}==\r\n')
         found = self.read(listen_address=address, token_file=self.tokens)
-        self.assertEqual(
-            ('a' * 16, '-._~+/' * 4 + '=='), found.access.tokens
-        )
+        self.assertEqual(('a' * 16, '-._~+/' * 4 + '=='), found.access.tokens)
 
-    @ddt.data('0.0.0.0', '192.0.2.1', '::')  # noqa: S104
+    @ddt.data('0.0.0.0', '192.0.2.1', '::')
     def test_no_tokens_in_the_clear(self, address):
         self.tokens.write_text('a' * 16)
         self.assertIn(
@@ -68,7 +66,7 @@ class ListeningTest(base.BaseTestCase):
     @ddt.data('', '\n \n', 'short', 'a' * 15, 'a b' * 9, '# ' + 'a' * 20,
               '\xe9' * 16)  # fmt: skip
     def test_no_tokens(self, text):
-        """What may be a secret is not shown."""
+        """A text that may be a secret is not shown."""
         self.tokens.write_text(f'{"s" * 16}\n{text}' if text.strip() else text)
         found = self.refusal(token_file=self.tokens)
         self.assertIn(f'[nova_rt_exporter] token_file = {self.tokens}', found)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options that decide what a host offers.
+
+nova-rt-compute reads them from its configuration and writes them beside its
+counts, so that nova-rt-exporter works by the same ones without a
+configuration of Nova.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+from typing import Any, Self
+
+from nova_rt import admission
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Values of options of the groups ``nova_rt`` and ``compute``.
+
+    :ivar cpu_set: as in :class:`.host.Host`, like those that follow
+    :ivar others: from :func:`nova_rt.conf.nova.read_cpus`
+    """
+
+    cpu_set: str | None = None
+    smt: bool = False
+    placement: str = admission.Placement.WORST_FIT.value
+    reserved_ppm: int = 0
+    partition: str | None = None
+    others: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def from_group(cls, group: Any, others: Mapping[str, str]) -> Self:
+        """Take the values of option group ``nova_rt``.
+
+        :param group: anything with the options as attributes
+        :param others: from :func:`nova_rt.conf.nova.read_cpus`
+        :returns: the options
+        """
+        return cls(
+            group.cpu_set, group.smt, group.placement, group.reserved_ppm,
+            group.partition, others,
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as JSON has them."""
+        return {**dataclasses.asdict(self), 'others': dict(self.others)}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Read what :meth:`to_dict` of this or another version has returned.
+
+        :returns: the options that this version knows; one that is missing has
+            its default
+        :raises ValueError: if one is of another type
+        """
+        known: dict[str, Any] = {
+            field.name: found[field.name]
+            for field in dataclasses.fields(cls)
+            if field.name in found
+        }
+        made = cls(**known)
+        sound = (
+            isinstance(made.cpu_set, str | None)
+            and isinstance(made.smt, bool)
+            and made.placement in list(admission.Placement)
+            and type(made.reserved_ppm) is int
+            and isinstance(made.partition, str | None)
+            and isinstance(made.others, dict)
+            and all(isinstance(each, str) for each in made.others.values())
+        )
+        if not sound:
+            raise ValueError('they are not the options of a host')
+        return made
