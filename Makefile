@@ -14,19 +14,32 @@ FAULTS := $(PY) -m lab exec env NOVA_RT_TEST_FAULTS=1 NOVA_RT_TEST_KILLS=all \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo check check-full bench bench-reports venv style unit tools \
-	functional property nova-unit host kernel kernel-tested e2e \
+.PHONY: help interface demo check check-full bench bench-reports venv style \
+	unit tools functional property nova-unit host kernel kernel-tested e2e \
 	tempest-plugin tempest docs figures operations faults lab lab-down \
 	image wheel packages role chapter chapter-cloud runbooks experiments \
 	model experiments-full clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1@\2/p' Makefile | \
-		awk -F @ '{ printf "  make %-17s%s\n", $$1, $$2 }'
-	@echo 'Run them as root. Files are kept in $(NOVA_RT_LAB).'
+	@sed -n -e 's/^##@ \(.*\)/\1/p' \
+		-e 's/^\([a-z0-9-]*\):.*## \(.*\)/\1@\2/p' Makefile | \
+		awk -F @ 'NF == 1 { print "\n" $$1; next } \
+			{ printf "  make %-17s%s\n", $$1, $$2 }'
+	@echo; echo 'Run them as root. Files are kept in $(NOVA_RT_LAB).'
 
-demo: venv ## Bring up a whole cloud and show a real-time server on it
+##@ Try
+
+demo: interface venv ## Bring up a whole cloud and show a real-time server on it
 	@$(PY) -m lab demo
+
+clean: ## Take the lab down and remove what these commands made
+	@if [ -x $(PY) ]; then $(PY) -m lab down; fi
+	@if [ -d $(NOVA_RT_LAB)/devstack ]; then tools/devstack-run discard; fi
+	cd $(NOVA_RT_LAB) && rm -rf bin bootstrap build cache check containers \
+		devstack etc host-before.json images install lab.lock log \
+		results run var venv
+
+##@ Check
 
 check: venv ## Run what has to pass before a change lands; half an hour
 	@$(CHECK)
@@ -34,35 +47,11 @@ check: venv ## Run what has to pass before a change lands; half an hour
 check-full: venv ## Run every check there is; hours; PART="..." runs some of it
 	@$(CHECK) --full $(PART)
 
-bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
-	@mkdir -p $(NOVA_RT_LAB)/results/bench
-	@$(PY) bench/scheduler.py \
-		--output $(NOVA_RT_LAB)/results/bench/scheduler.json
-	@$(PY) -m bench.create
-
-bench-reports: venv ## Measure database, conductor and exporter; 15 minutes
-	@mkdir -p $(NOVA_RT_LAB)/results/bench
-	@$(PY) -m bench.usage \
-		--output $(NOVA_RT_LAB)/results/bench/usage.json
-	@$(PY) -m bench.reports --hosts 1000 --servers 20 --interval 60 \
-		--seconds 180 --output $(NOVA_RT_LAB)/results/bench/reports.json
-	@$(PY) bench/exporter.py \
-		--output $(NOVA_RT_LAB)/results/bench/exporter.json
-
-model: venv ## Hold the model against the HCBS kernel at 13 points
-	@$(CHECK) model
-
-experiments: venv ## Measure the papers' figures at a few points, 10 minutes
-	@$(PY) -m experiments run small
-
-experiments-full: venv ## Measure all points of the papers' figures; hours
-	@$(PY) -m experiments run full
-
-venv: ## Install all that is needed; nothing if it is there
-	@tools/bootstrap.sh
-
 style: venv ## Check formatting, our own rules, types and spelling
 	@$(CHECK) style
+
+docs: venv ## Build the manual and the release notes
+	@$(CHECK) docs
 
 unit: venv ## Run the unit tests
 	@$(CHECK) unit
@@ -97,14 +86,14 @@ tempest-plugin: venv ## Run nova_rt's plug-in of Tempest on the lab
 tempest: venv ## Compare nova-rt-compute with nova-compute by Tempest
 	@$(CHECK) --full tempest
 
-docs: venv ## Build the manual and the release notes
-	@$(CHECK) docs
-
 wheel: venv ## Build wheel and sdist, and use the wheel where nothing else is
 	@$(PY) -m tools.install wheel
 
 packages: venv ## Build the Debian packages, install, upgrade and purge them
 	@$(PY) -m tools.install packages
+
+role: venv ## Lint the Ansible role and run it on nodes in containers, twice
+	@$(PY) -m tools.install role
 
 chapter: venv ## Follow the installation chapter on a node in a container
 	@$(PY) -m tools.install chapter
@@ -115,8 +104,24 @@ chapter-cloud: venv ## Follow the chapter's blocks that need a cloud, on the lab
 runbooks: venv ## Follow the runbooks of the manual on the lab
 	@$(PY) -m tools.install runbooks
 
-role: venv ## Lint the Ansible role and run it on nodes in containers, twice
-	@$(PY) -m tools.install role
+##@ Build
+
+interface:
+	@tools/bootstrap.sh kernel
+
+venv: ## Install all that is needed; nothing if it is there
+	@tools/bootstrap.sh
+
+image: venv ## Build the image of the lab's containers
+	@$(PY) -m lab image
+
+##@ Lab
+
+lab: interface venv ## Bring the lab up and leave it running
+	@$(PY) -m lab up
+
+lab-down: ## Take the lab down, with nothing left behind
+	@$(PY) -m lab down
 
 figures: demo ## Run the demo and put its picture on the front page
 	install -m 644 $(NOVA_RT_LAB)/results/demo/response-times.png \
@@ -141,18 +146,28 @@ faults: venv ## Break everything that a host can lose, for the manual's table
 		lab.tests.test_upgrade
 	@$(PY) -m lab.faults
 
-lab: venv ## Bring the lab up and leave it running
-	@$(PY) -m lab up
+##@ Measure
 
-lab-down: ## Take the lab down, with nothing left behind
-	@$(PY) -m lab down
+bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
+	@mkdir -p $(NOVA_RT_LAB)/results/bench
+	@$(PY) bench/scheduler.py \
+		--output $(NOVA_RT_LAB)/results/bench/scheduler.json
+	@$(PY) -m bench.create
 
-image: venv ## Build the image of the lab's containers
-	@$(PY) -m lab image
+bench-reports: venv ## Measure database, conductor and exporter; 15 minutes
+	@mkdir -p $(NOVA_RT_LAB)/results/bench
+	@$(PY) -m bench.usage \
+		--output $(NOVA_RT_LAB)/results/bench/usage.json
+	@$(PY) -m bench.reports --hosts 1000 --servers 20 --interval 60 \
+		--seconds 180 --output $(NOVA_RT_LAB)/results/bench/reports.json
+	@$(PY) bench/exporter.py \
+		--output $(NOVA_RT_LAB)/results/bench/exporter.json
 
-clean: ## Take the lab down and remove what these commands made
-	@if [ -x $(PY) ]; then $(PY) -m lab down; fi
-	@if [ -d $(NOVA_RT_LAB)/devstack ]; then tools/devstack-run discard; fi
-	cd $(NOVA_RT_LAB) && rm -rf bin bootstrap build cache check containers \
-		devstack etc host-before.json images install lab.lock log \
-		results run var venv
+model: venv ## Hold the model against the HCBS kernel at 13 points
+	@$(CHECK) model
+
+experiments: venv ## Measure the papers' figures at a few points, 10 minutes
+	@$(PY) -m experiments run small
+
+experiments-full: venv ## Measure all points of the papers' figures; hours
+	@$(PY) -m experiments run full

@@ -7,6 +7,7 @@
 #
 #   tools/bootstrap.sh [packages|venv|wheel|all]
 #   tools/bootstrap.sh installed    fails if the environment's wheels are others
+#   tools/bootstrap.sh kernel       fails if the kernel cannot hold reservations
 #
 # Everything except the system packages is kept under $NOVA_RT_LAB (default
 # /var/lib/nova-rt-lab). What is there already is taken; a second run is quick.
@@ -65,6 +66,33 @@ function check_machine {
     if [ "$ID" != debian ] || [ "${VERSION_ID%%.*}" -lt 12 ]; then
         die "this is $PRETTY_NAME; Debian 12 or later is needed"
     fi
+}
+
+# The files that nova_rt looks for, of the root group. nova-rt-status has more to
+# say of a kernel that has them; this needs no package, and comes before them.
+function check_kernel {
+    local root=${NOVA_RT_CGROUP_ROOT:-/sys/fs/cgroup} place name
+    for place in "$root" "$root"/unified "$root"/cpu "$root"/cpu,cpuacct; do
+        for name in cpu.rt.max cpu.rt_runtime_us; do
+            if [ -e "$place/$name" ]; then
+                return 0
+            fi
+        done
+    done
+    cat >&2 <<EOF
+
+ERROR: Linux $(uname -r) cannot hold reservations: $root has neither
+cpu.rt.max nor cpu.rt_runtime_us. Two ways on:
+
+* The kernel of this project guarantees them. "make -C kernel packages" and
+  "make -C kernel deb" build a Debian package of it; the rest is in
+  doc/source/kernel/install.rst. "make kernel" tries it in QEMU.
+* A kernel with CONFIG_RT_GROUP_SCHED and the cpu controller on cgroup v1
+  limits them, which is enough for the demo: doc/source/admin/host.rst.
+
+"make unit" and "make functional" run on any kernel.
+EOF
+    return 1
 }
 
 function wanted_packages {
@@ -221,6 +249,10 @@ if [ "${1:-all}" = installed ]; then
     are_wheels_installed
     exit
 fi
+if [ "${1:-all}" = kernel ]; then
+    check_kernel
+    exit
+fi
 check_machine
 mkdir -p "$LOG_DIR"
 # One at a time: two would write into the same environment.
@@ -235,5 +267,5 @@ case ${1:-all} in
         build_venv
         install_wheels
         ;;
-    *) die "usage: $0 [packages|venv|wheel|all|installed]" ;;
+    *) die "usage: $0 [packages|venv|wheel|all|installed|kernel]" ;;
 esac

@@ -6,6 +6,7 @@ without.
 """
 
 from importlib import metadata
+import json
 import os
 import sys
 from typing import Any
@@ -21,6 +22,7 @@ from nova_rt.cmd import flavors, nova_db, nova_fit
 from nova_rt.conf import nova as nova_conf
 from nova_rt.extra_specs import Enforcement
 from nova_rt.host import cpus
+from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.host import Host
 import nova_rt.privsep
@@ -158,13 +160,40 @@ def _table(rows: list[tuple[str, str]]) -> None:
         print(f'{name:<{width}}  {value}')
 
 
+def _render_json(
+    host: Host, found: Capability, reserved_ppm: int, files: Files
+) -> str:
+    """Return the facts of the table for a script."""
+    capacity = host.capacity()
+    facts = {
+        'interface': found.name,
+        'cgroup': found.interface.cgroup,
+        'enforcement': found.enforcement.value,
+        'scope': found.scope.value,
+        'ceiling_ppm': found.ceiling.total_ppm,
+        'reserved_ppm': reserved_ppm,
+        'capacity_ppm': capacity.total_ppm,
+        'other_groups_ppm': dict(found.others),
+        'cpus_online': sorted(cpus.read_online(files)),
+        'cpus_offered': sorted(capacity.cpus),
+        'nodes': {node: sorted(on) for node, on in capacity.nodes.items()},
+        'partition': str(found.partition),
+        'prepared': found.prepared,
+    }
+    return json.dumps(facts, indent=2)
+
+
 def check_host(
-    conf: cfg.ConfigOpts, prepare: bool, files: Files | None = None
+    conf: cfg.ConfigOpts,
+    prepare: bool,
+    files: Files | None = None,
+    form: str = 'table',
 ) -> int:
-    """Say what the kernel of this host offers.
+    """Print what the kernel of this host offers.
 
     :param prepare: whether to give the partition its bandwidth, as
         nova-rt-compute does when it starts
+    :param form: ``table`` or ``json``
     :returns: the exit code, 0 if the host can hold reservations
     """
     files = files or Files()
@@ -175,8 +204,14 @@ def check_host(
         if prepare or found.prepared:
             found = host.start()
     except exception.HostError as err:
-        print(f'This host cannot hold reservations: {err}')
+        if form == 'json':
+            print(json.dumps({'error': str(err)}, indent=2))
+        else:
+            print(f'This host cannot hold reservations: {err}')
         return 1
+    if form == 'json':
+        print(_render_json(host, found, options.reserved_ppm, files))
+        return 0
     capacity = host.capacity()
     others = [f'{name} {ppm} ppm' for name, ppm in found.others.items()]
     kept = 'on each CPU' if found.scope is Scope.CPU else 'of the host'
@@ -252,11 +287,19 @@ def _parsers(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
             action='store_true',
             help='check: give the partition its bandwidth',
         )
+        host.add_argument(
+            '-f', '--format',
+            choices=['table', 'json'],
+            default='table',
+            help='check: form of the answer',
+        )  # fmt: skip
         host.set_defaults(
             action_fn=lambda: (
                 show_usage(conf)
                 if conf.command.what == 'usage'
-                else check_host(conf, conf.command.prepare)
+                else check_host(
+                    conf, conf.command.prepare, form=conf.command.format
+                )
             )
         )
 

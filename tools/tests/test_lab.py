@@ -351,6 +351,38 @@ class InstalledTest(unittest.TestCase):
             self.assertEqual(1, self.installed(work))
 
 
+class InterfaceTest(unittest.TestCase):
+    """The check of the kernel, before anything is installed."""
+
+    def check(self, root):
+        script = paths.CHECKOUT / 'tools' / 'bootstrap.sh'
+        return subprocess.run(
+            [script, 'kernel'], capture_output=True, text=True,
+            env=os.environ | {'NOVA_RT_CGROUP_ROOT': root}, check=False,
+        )  # fmt: skip
+
+    def test_files(self):
+        for name in (
+            'cpu.rt.max', 'unified/cpu.rt.max', 'cpu/cpu.rt_runtime_us',
+            'cpu,cpuacct/cpu.rt_runtime_us',
+        ):  # fmt: skip
+            with tempfile.TemporaryDirectory() as root:
+                file = pathlib.Path(root, name)
+                file.parent.mkdir(exist_ok=True)
+                file.touch()
+                found = self.check(root)
+            self.assertEqual(
+                (0, '', ''), (found.returncode, found.stdout, found.stderr)
+            )
+
+    def test_no_file(self):
+        with tempfile.TemporaryDirectory() as root:
+            pathlib.Path(root, 'cpu.max').touch()
+            found = self.check(root)
+        self.assertEqual(1, found.returncode)
+        self.assertIn('Two ways on', found.stderr)
+
+
 class WorldTest(unittest.TestCase):
     """Leftovers of a run, by a look before it and looks after it."""
 

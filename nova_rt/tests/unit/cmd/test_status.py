@@ -2,6 +2,7 @@
 """Tests of nova_rt.cmd.status."""
 
 from importlib import metadata
+import json
 import pathlib
 
 import fixtures
@@ -10,6 +11,7 @@ from oslo_config import cfg
 from oslo_config import fixture as config
 from oslotest import base
 
+from nova_rt import admission
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import nova_fit, status
 from nova_rt.tests.fixtures import kernel
@@ -29,10 +31,12 @@ class HostTestCase(base.BaseTestCase):
         self.kernel = self.useFixture(kernel.make(interface, **kwargs))
         return self._check_again(prepare)
 
-    def _check_again(self, prepare=False):
+    def _check_again(self, prepare=False, **options):
         self.out.seek(0)
         self.out.truncate()
-        code = status.check_host(self.conf, prepare, self.kernel.files)
+        code = status.check_host(
+            self.conf, prepare, self.kernel.files, **options
+        )
         self.out.seek(0)
         return code, self.out.read()
 
@@ -98,6 +102,31 @@ class HostCheckTest(HostTestCase):
         self.assertRegex(text, r'CPUs of node 0 +0-1\nCPUs of node 1 +2-3\n')
         _, text = self._check('v1-throttle', nodes=[range(4)])
         self.assertNotIn('node', text)
+
+    def test_json(self):
+        """The same facts, for a script."""
+        self.flags(group='nova_rt', cpu_set='1', reserved_ppm=50_000)
+        self._check('v1-throttle', nodes=[(0, 1), (2, 3)])
+        code, text = self._check_again(form='json')
+        self.assertEqual(0, code)
+        found = json.loads(text)
+        self.assertEqual(
+            {'interface': 'v1-throttle', 'cgroup': 'cgroup v1',
+             'enforcement': 'limit', 'ceiling_ppm': 950_000,
+             'reserved_ppm': 50_000, 'capacity_ppm': 900_000,
+             'cpus_online': [0, 1, 2, 3], 'cpus_offered': [1],
+             'prepared': False},
+            {name: value for name, value in found.items()
+             if name not in ('scope', 'nodes', 'other_groups_ppm',
+                             'partition')},
+        )  # fmt: skip
+        self.assertIn(found['scope'], list(admission.Scope))
+
+    def test_json_of_a_host_without_an_interface(self):
+        self.kernel = self.useFixture(kernel.make('none'))
+        code, text = self._check_again(form='json')
+        self.assertEqual(1, code)
+        self.assertIn('CONFIG_RT_GROUP_SCHED', json.loads(text)['error'])
 
     def test_no_cpusets(self):
         self.kernel = self.useFixture(kernel.make('v1-throttle'))
