@@ -104,11 +104,15 @@ def _read_listening(conf: cfg.ConfigOpts) -> Listening | None:
     """Read where metrics are served.
 
     :returns: None if they are not
-    :raises OSError: if a file of TLS or of tokens cannot be used
+    :raises OSError: if it cannot listen, or a file of TLS or of tokens cannot
+        be used
     """
     if not conf.nova_rt_conductor.metrics_port:
         return None
-    return listening.read(conf, conductor.GROUP.name, PROGRAM, 'metrics_')
+    found = listening.read(conf, conductor.GROUP.name, PROGRAM, 'metrics_')
+    # Its process would be started again and again.
+    found.check()
+    return found
 
 
 def _serve(conf: cfg.ConfigOpts, metrics: Listening | None) -> int:

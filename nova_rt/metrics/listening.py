@@ -48,6 +48,13 @@ class Listening:
                 f'cannot listen on {self.where}: {err.strerror or err}'
             ) from err
 
+    def check(self) -> None:
+        """Listen for a moment, for a program whose child will.
+
+        :raises OSError: if it cannot listen
+        """
+        self.open(server.Page(bytes, 0)).server_close()
+
 
 def read(
     options: cfg.ConfigOpts, group: str, program: str, prefix: str = ''

@@ -103,6 +103,16 @@ class ConductorTest(base.BaseTestCase):
             self.assertIn(word, done.stdout)
         self.assertNotIn('secret', done.stdout)
 
+    def test_port_of_metrics_in_use(self):
+        made = self.useFixture(database.Database())
+        with socket.socket() as other:
+            other.bind(('127.0.0.1', 0))
+            other.listen()
+            port = other.getsockname()[1]
+            process = self._start(made.url, metrics_port=port)
+            self.assertEqual(1, process.wait(60), self._log())
+        self.assertIn(f'metrics_port = {port}: Address', self._log())
+
     def test_files_of_metrics(self):
         made = self.useFixture(database.Database())
         (self.top / 'token').write_text('secret')
