@@ -410,8 +410,32 @@ class Drawing:
         )  # fmt: skip
 
 
+def draw(
+    source: Prometheus,
+    output: pathlib.Path,
+    given: Mapping[str, str],
+    start: float,
+    end: float,
+    step: float = 15,
+) -> None:
+    """Draw every dashboard.
+
+    :param output: the directory of the pictures
+    :param given: variables that are set
+    :param start: seconds since 1970, like ``end``
+    :param step: seconds
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    for path in sorted(DASHBOARDS.glob('*.json')):
+        dashboard = load(path.stem)
+        chosen = choose(dashboard, source, given, start, end)
+        picture = output / f'{path.stem}.png'
+        Drawing(dashboard, source, chosen, start, end, step).save(picture)
+        print(picture)
+
+
 def main() -> None:
-    """Draw every dashboard."""
+    """Draw what a Prometheus has."""
     parser = argparse.ArgumentParser(
         description=(__doc__ or '').split('\n')[0]
     )
@@ -423,18 +447,10 @@ def main() -> None:
     parser.add_argument('--set', action='append', default=[])
     options = parser.parse_args()
     given = dict(each.split('=', 1) for each in options.set)
-    source = Prometheus(options.prometheus)
-    end = options.end
-    start = end - options.minutes * 60
-    options.output.mkdir(parents=True, exist_ok=True)
-    for path in sorted(DASHBOARDS.glob('*.json')):
-        dashboard = load(path.stem)
-        chosen = choose(dashboard, source, given, start, end)
-        picture = options.output / f'{path.stem}.png'
-        Drawing(dashboard, source, chosen, start, end, options.step).save(
-            picture
-        )
-        print(picture)
+    draw(
+        Prometheus(options.prometheus), options.output, given,
+        options.end - options.minutes * 60, options.end, options.step,
+    )  # fmt: skip
 
 
 if __name__ == '__main__':
