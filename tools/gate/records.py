@@ -60,6 +60,13 @@ def _git(*words: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
+#: Tables of the manual that a part of the long form writes, as what git leaves
+#: out.
+_WRITTEN = tuple(
+    f':(exclude)doc/source/admin/faults.{kind}' for kind in ('json', 'rst')
+)
+
+
 def commit() -> str:
     """Return the commit that is checked out; '' without git."""
     try:
@@ -71,7 +78,9 @@ def commit() -> str:
 def tree() -> str:
     """Return git's name of the files as they are, untracked ones included.
 
-    The index and the objects of the checkout stay as they are.
+    Tables that a part writes count as they were committed: else, no run of
+    that part would be of one tree. The index and the objects of the checkout
+    stay as they are.
 
     :return: '' without git
     """
@@ -86,7 +95,7 @@ def tree() -> str:
                 'GIT_ALTERNATE_OBJECT_DIRECTORIES': objects,
             }
             _git('read-tree', 'HEAD', **environment)
-            _git('add', '--all', **environment)
+            _git('add', '--all', '--', '.', *_WRITTEN, **environment)
             return _git('write-tree', **environment)
         except (OSError, subprocess.CalledProcessError):
             return ''

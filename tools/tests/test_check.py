@@ -433,6 +433,13 @@ class TreeTest(unittest.TestCase):
             self.assertEqual('?? new', records._git('status', '--short'))
             (top / 'new').unlink()
             self.assertEqual(empty, records.tree())
+            # A part writes it while it runs.
+            written = top / 'doc/source/admin/faults.rst'
+            written.parent.mkdir(parents=True)
+            written.write_text('a table')
+            self.assertEqual(empty, records.tree())
+            written.with_name('other.rst').write_text('a page')
+            self.assertNotEqual(empty, records.tree())
 
     def test_every_input_exists(self):
         for form in (parts.GATE, parts.FULL):
