@@ -105,9 +105,18 @@ def _manage() -> str:
     return ' '.join([f'{paths.VENV}/bin/nova-rt-manage', *files])
 
 
+def _lab() -> str:
+    """Return the start of a line that runs a command of this lab."""
+    # The environment of Tempest does not name the lab's directory.
+    return (
+        f'cd {paths.CHECKOUT} && NOVA_RT_LAB={paths.WORK} '
+        f'{sys.executable} -m lab'
+    )
+
+
 def _restart(name: str) -> str:
     """Name a service and the command that restarts it on its host."""
-    command = f'cd {paths.CHECKOUT} && {sys.executable} -m lab restart {name}'
+    command = f'{_lab()} restart {name}'
     if not second.wanted():
         return f'{name}:{command}'
     # The lab's commands run on the first machine.
@@ -117,7 +126,7 @@ def _restart(name: str) -> str:
     line = (
         f'{name}:{number}ssh -F {accounts.OPERATOR_HOME}/.ssh/config '
         f'{accounts.OPERATOR}@{second.ADDRESSES[0]} '
-        f'"export NOVA_RT_LAB={paths.WORK}; {command}$number"'
+        f'"{command}$number"'
     )
     # To oslo.config, a name after a dollar is an option.
     return line.replace('$', '$$')
@@ -128,16 +137,11 @@ def _hosts() -> str:
     if not second.wanted():
         return 'host_access = local'
     key = f'{accounts.OPERATOR_HOME}/.ssh/id_ed25519'
-    # The environment of Tempest does not say which lab this is.
-    lab = (
-        f'cd {paths.CHECKOUT} && NOVA_RT_LAB={paths.WORK} '
-        f'{sys.executable} -m lab'
-    )
     return (
         'host_access = ssh\n'
         f'host_user = {accounts.OPERATOR}\n'
         f'host_key_file = {key}\n'
         f'mortal_host = {second.HOST}\n'
-        f'kill_command = {lab} kill\n'
-        f'revive_command = {lab} up'
+        f'kill_command = {_lab()} kill\n'
+        f'revive_command = {_lab()} up'
     )

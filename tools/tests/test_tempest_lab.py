@@ -115,6 +115,17 @@ class ConfigurationTest(unittest.TestCase):
         known = {name for name, *_ in catalog.RT_FLAVORS}
         self.assertLessEqual(set(tempest.RT_FLAVORS), known)
 
+    def test_restarts_happen_in_this_lab(self):
+        # A lab may lie elsewhere; the environment of Tempest does not say so.
+        for computes in (1, 2):
+            with self.subTest(computes=computes):
+                found = self.write(computes)['nova_rt']['restart_commands']
+                lines = found.split(',')
+                self.assertEqual(3, len(lines))
+                for line in lines:
+                    self.assertIn(f'NOVA_RT_LAB={paths.WORK} ', line)
+                    self.assertIn(' -m lab restart ', line)
+
     def test_one_host_never_dies(self):
         found = self.write(1)
         self.assertNotIn('mortal_host', found['nova_rt'])
