@@ -77,6 +77,15 @@ function need {
     done
 }
 
+# Install a Debian package of this machine, unless its program is there.
+function provide {
+    command -v "$1" >/dev/null && return
+    echo "container: installing $1"
+    apt-get -o DPkg::Lock::Timeout=600 -qq update
+    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -qq \
+        install --yes --no-install-recommends "$1" >/dev/null
+}
+
 # --- The tree ---------------------------------------------------------------
 
 # Repository, code name and label of all that this machine's apt reads.
@@ -163,7 +172,6 @@ ENVIRONMENT
 function make_root {
     local root=$1 suite=${2:-bookworm} kept log
     [ ! -e "$root" ] || die "$root exists"
-    need debootstrap
     shift $(($# > 1 ? 2 : 1))
     kept=$CACHE/root-$suite-$(tree_key "$suite" "$@").tar
     mkdir -p "$CACHE" "$root"
@@ -171,6 +179,7 @@ function make_root {
         # One at a time; the second takes what the first has made.
         flock 9
         [ ! -e "$kept" ] || exit 0
+        provide debootstrap
         log=$CACHE/debootstrap.log
         echo "container: making a tree of $suite, about two minutes: $log"
         made=$(mktemp -d "$CACHE/root-XXXXXX")
