@@ -36,9 +36,10 @@ import libvirt
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from nova_rt import counts, domain_record, record  # noqa: E402
+from nova_rt import record  # noqa: E402
 from nova_rt.cmd import exporter  # noqa: E402
 from nova_rt.exporter import domains, reading, snapshot  # noqa: E402
+from nova_rt.formats import counts, domain_record  # noqa: E402
 from nova_rt.host.files import Files  # noqa: E402
 from nova_rt.host.host import Host  # noqa: E402
 from nova_rt.host.options import Options  # noqa: E402

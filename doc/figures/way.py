@@ -145,11 +145,11 @@ CHECK = Box(
 )  # fmt: skip
 BUDGETED = Box(
     1, 474, 98, ('v1-throttle: each level of', 'the container holds the',
-                 'reservation'), ('host.budgeted',),
+                 'reservation'), ('host.v1_throttling',),
 )  # fmt: skip
 REPORTING = Box(
     2, 474, 98, ('v2-rt-max-cpu: one level', 'holds it, the kernel',
-                 'reports each CPU'), ('host.reporting  .supply',),
+                 'reports each CPU'), ('host.hcbs  .hcbs_files',),
 )  # fmt: skip
 HELPER = Box(
     1, 658, 54, ('Checks path and text, writes once, sets policies',),

@@ -8,8 +8,9 @@ import time
 
 from oslo_log import log as logging
 
-from nova_rt import counts, events
+from nova_rt import events
 from nova_rt.compute import state_files
+from nova_rt.formats import counts
 from nova_rt.host.options import Options
 
 LOG = logging.getLogger(__name__)

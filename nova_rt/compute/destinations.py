@@ -13,7 +13,7 @@ from typing import Any
 
 from nova import objects
 
-from nova_rt import node_stats
+from nova_rt.formats import node_stats
 from nova_rt.virt.libvirt import servers
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from nova.compute import vm_states
 
-from nova_rt import node_stats
 from nova_rt.compute import claim_tracker, slots
+from nova_rt.formats import node_stats
 from nova_rt.virt.libvirt.claims import Slots
 from nova_rt.virt.libvirt.reservations import Reservations
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import core
 
-from nova_rt import counts
 from nova_rt.admission import Capacity
 from nova_rt.exporter.reading import Counted, Kernel, Reading, Source, State
 from nova_rt.extra_specs import Enforcement
+from nova_rt.formats import counts
 from nova_rt.reservation import PPM
 
 _Row = tuple[tuple[str, ...], float]

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from nova_rt import exception
 from nova_rt.admission import Capacity, Claim
-from nova_rt.counts import Counts
 from nova_rt.exporter.domains import Domains, Server, Unreadable
 from nova_rt.exporter.snapshot import Snapshot
+from nova_rt.formats.counts import Counts
 from nova_rt.host.capability import Capability
 from nova_rt.host.host import Host
 from nova_rt.host.interface import Usage

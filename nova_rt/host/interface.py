@@ -2,7 +2,7 @@
 """The common part of all kernels that reserve CPU time for control groups.
 
 The names and formats of the files of one kernel are in its back end:
-:mod:`nova_rt.host.budgeted`, :mod:`nova_rt.host.reporting`.
+:mod:`nova_rt.host.v1_throttling`, :mod:`nova_rt.host.hcbs`.
 """
 
 from collections.abc import Mapping

@@ -5,14 +5,14 @@ import os
 
 from nova_rt import exception
 from nova_rt.host import capability
-from nova_rt.host.budgeted import Budgeted
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
+from nova_rt.host.hcbs import HCBS
 from nova_rt.host.protocol import Backend
-from nova_rt.host.reporting import Reporting
+from nova_rt.host.v1_throttling import V1Throttling
 
 #: Every kind of kernel that a test runs, the one that promises most first.
-BACKENDS: tuple[type[Backend], ...] = (Reporting, Budgeted)
+BACKENDS: tuple[type[Backend], ...] = (HCBS, V1Throttling)
 
 _HELP = (
     'boot a kernel with CONFIG_RT_GROUP_SCHED=y (and, from Linux 6.16 on, '

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from nova_rt.bounds import Bounds
-from nova_rt.cmd.manage import flavor
 from nova_rt.cmd.model import columns, options
 from nova_rt.extra_specs import RESERVATION, SPECS
+from nova_rt.manage import flavor
 from nova_rt.model import periods, services, sizing, units
 from nova_rt.model.limits import Limits
 from nova_rt.request import HintRule

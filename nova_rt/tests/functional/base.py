@@ -18,8 +18,9 @@ from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
 from testtools import content
 
-from nova_rt import events, extra_specs, node_stats, record, resources
+from nova_rt import events, extra_specs, record, resources
 from nova_rt.cmd import compute, hooks
+from nova_rt.formats import node_stats
 from nova_rt.host import owners
 from nova_rt.privsep import left
 from nova_rt.request import Request

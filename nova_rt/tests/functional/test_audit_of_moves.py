@@ -19,7 +19,7 @@ class AuditTestBase(moves.MovesTestBase):
         for name, value in (
             # The database fixture has configured it.
             ('nova.db.api.api.context_manager.configure', lambda **_: None),
-            ('nova_rt.cmd.manage.audit.reading._SETTLE_S', 0),
+            ('nova_rt.manage.audit.reading._SETTLE_S', 0),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
         nova_rt_conf.register_opts(nova_base.CONF)

@@ -64,7 +64,7 @@ class FaultAtCreateTest(base.RTServersTestBase):
         self.assert_held(self.create(flavor))
 
 
-class BudgetedFaultAtCreateTest(FaultAtCreateTest):
+class V1ThrottlingFaultAtCreateTest(FaultAtCreateTest):
     """The same where a group can only hold what its parents hold."""
 
     INTERFACE = 'v1-throttle'

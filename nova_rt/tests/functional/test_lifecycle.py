@@ -183,7 +183,7 @@ class LifecycleTest(base.RTServersTestBase):
         self._wait_for_assert(lambda: self.assert_held(server))
 
 
-class BudgetedLifecycleTest(LifecycleTest):
+class V1ThrottlingLifecycleTest(LifecycleTest):
     """The same with a kernel that only limits."""
 
     INTERFACE = 'v1-throttle'

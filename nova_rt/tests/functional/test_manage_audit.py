@@ -13,10 +13,10 @@ from nova.tests.functional.libvirt import base as nova_base
 from nova_rt import conf as nova_rt_conf
 from nova_rt import extra_specs, record
 from nova_rt.cmd import nova_db
-from nova_rt.cmd.manage.audit import local, repairs
 from nova_rt.db import api as db_api
 from nova_rt.db import models, session
 from nova_rt.db.objects import Held, HostCPU, ServerState, State
+from nova_rt.manage.audit import local, repairs
 from nova_rt.tests.fixtures import manage
 from nova_rt.tests.functional import base
 from nova_rt.virt.libvirt import metadata
@@ -36,7 +36,7 @@ class AuditTestBase(base.RTServersTestBase):
         self.patch_name(
             'nova.db.api.api.context_manager.configure', lambda **options: None
         )
-        self.patch_name('nova_rt.cmd.manage.audit.reading._SETTLE_S', 0)
+        self.patch_name('nova_rt.manage.audit.reading._SETTLE_S', 0)
         nova_rt_conf.register_opts(nova_base.CONF)
         self.start_compute()
         # Only what a test wants of this host is local.
@@ -51,7 +51,7 @@ class AuditTestBase(base.RTServersTestBase):
         self.flags(host=hostname)
         driver = self.computes[hostname].driver
         self.patch_name(
-            'nova_rt.cmd.manage.audit.local.Local.open',
+            'nova_rt.manage.audit.local.Local.open',
             classmethod(
                 lambda cls, conf: local.Local(
                     driver._rt_host, driver._host.get_connection()
@@ -323,7 +323,7 @@ class PlacementTest(AuditTestBase):
             original(auditor, repair)
 
         with fixtures.MonkeyPatch(
-            'nova_rt.cmd.manage.audit.repairs.mend', change_then_mend
+            'nova_rt.manage.audit.repairs.mend', change_then_mend
         ):
             result = self.audit('--repair')
         self.assertEqual(1, result.code)
@@ -344,7 +344,7 @@ class PlacementTest(AuditTestBase):
             original(auditor, repair)
 
         with fixtures.MonkeyPatch(
-            'nova_rt.cmd.manage.audit.repairs.mend', come_then_mend
+            'nova_rt.manage.audit.repairs.mend', come_then_mend
         ):
             result = self.audit('--repair')
         self.assertEqual(1, result.code)
@@ -530,7 +530,7 @@ class ContainerTest(AuditTestBase):
             raise nova_db.Unreadable('the kernel of this host: no files')
 
         self.patch_name(
-            'nova_rt.cmd.manage.audit.local.Local.open', staticmethod(fail)
+            'nova_rt.manage.audit.local.Local.open', staticmethod(fail)
         )
         result = self.audit()
         self.assertEqual((2, []), (result.code, result.data))

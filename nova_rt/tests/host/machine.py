@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslotest import base
 
 from nova_rt import conf, exception
-from nova_rt.host import budgeted, files, probe, protocol, reporting
+from nova_rt.host import files, hcbs, probe, protocol, v1_throttling
 import nova_rt.privsep
 
 #: Little: a lab with servers may run beside. Of 1 s, on cgroup v2 of each CPU.
@@ -158,10 +158,10 @@ class Machine(fixtures.Fixture):
         _remove_one(path)
 
 
-class BudgetedMachine(Machine):
+class V1ThrottlingMachine(Machine):
     """The mainline kernel, with cgroup v1."""
 
-    BACKEND = budgeted.Budgeted
+    BACKEND = v1_throttling.V1Throttling
     RUNTIME_FILE = 'cpu.rt_runtime_us'
 
     def _make_top(self):
@@ -215,10 +215,10 @@ class BudgetedMachine(Machine):
         return path
 
 
-class ReportingMachine(Machine):
+class HCBSMachine(Machine):
     """The kernel of this repository, with cgroup v2."""
 
-    BACKEND = reporting.Reporting
+    BACKEND = hcbs.HCBS
     RUNTIME_FILE = 'cpu.rt.max'
 
     def _make_top(self):
@@ -288,7 +288,7 @@ def _remove_one(path):
 class MachineTestCase(base.BaseTestCase):
     """Skipped where there is nothing to test on."""
 
-    MACHINE: type[Machine] = BudgetedMachine
+    MACHINE: type[Machine] = V1ThrottlingMachine
 
     def setUp(self):
         super().setUp()

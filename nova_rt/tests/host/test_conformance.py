@@ -313,7 +313,7 @@ class Player:
         self._machine.set_cpus(self._top / name, text)
 
 
-class BudgetedTest(machine.MachineTestCase):
+class V1ThrottlingTest(machine.MachineTestCase):
     def _play_on_fake(self):
         fake = self.useFixture(kernel.make(partition='top'))
         fake.add_task(fake.root, os.getpid())
@@ -334,8 +334,8 @@ class BudgetedTest(machine.MachineTestCase):
         )  # fmt: skip
 
 
-class ReportingTest(machine.MachineTestCase):
-    MACHINE = machine.ReportingMachine
+class HCBSTest(machine.MachineTestCase):
+    MACHINE = machine.HCBSMachine
 
     def _test(self, scenario, answers):
         real = Player(self.machine, self.machine.top).play(scenario)

@@ -17,7 +17,7 @@ import fixtures
 from nova_rt import exception
 from nova_rt.admission import Capacity
 from nova_rt.extra_specs import TaskPolicy
-from nova_rt.host import host, supply
+from nova_rt.host import hcbs_files, host
 from nova_rt.record import Record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
@@ -339,7 +339,7 @@ class EveryMachine:
         self.assertIn('the container has ended', text)
 
 
-class BudgetedTest(EveryMachine, HostTestCase):
+class V1ThrottlingTest(EveryMachine, HostTestCase):
     NUMBERS = 'the groups in it 30000 ppm'
 
     def test_every_cpuset_has_shrunk(self):
@@ -409,10 +409,10 @@ class BudgetedTest(EveryMachine, HostTestCase):
         self.assertEqual(300, self._read(group)[0])
 
 
-class ReportingTest(EveryMachine, HostTestCase):
+class HCBSTest(EveryMachine, HostTestCase):
     """The kernel of this repository, with cgroup v2."""
 
-    MACHINE = machine.ReportingMachine
+    MACHINE = machine.HCBSMachine
     NOTHING = None
     NUMBERS = 'CPU 0 has 40000 ppm'
 
@@ -421,7 +421,7 @@ class ReportingTest(EveryMachine, HostTestCase):
         return share.runtime_us, share.period_us
 
     def _reader(self):
-        return supply.Reader(self.machine.hierarchy)
+        return hcbs_files.Reader(self.machine.hierarchy)
 
     def _effective(self, group):
         return (group / 'cpu.rt.effective').read_text()

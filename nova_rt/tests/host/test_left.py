@@ -234,7 +234,7 @@ class EveryMachine:
         self.assertEqual(len(processes), removed)
 
 
-class BudgetedTest(EveryMachine, machine.MachineTestCase):
+class V1ThrottlingTest(EveryMachine, machine.MachineTestCase):
     def test_group_of_cpus_alone(self):
         """libvirt removes the groups one by one."""
         pid, groups = self.start()
@@ -254,5 +254,5 @@ class BudgetedTest(EveryMachine, machine.MachineTestCase):
         self.assertTrue(groups[0].is_dir())
 
 
-class ReportingTest(EveryMachine, machine.MachineTestCase):
-    MACHINE = machine.ReportingMachine
+class HCBSTest(EveryMachine, machine.MachineTestCase):
+    MACHINE = machine.HCBSMachine

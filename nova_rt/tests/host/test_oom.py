@@ -53,9 +53,9 @@ class EveryMachine(machine.MountHelperMixin):
             self.fails(errno.ENOENT, oom.keep, controller)
 
 
-class BudgetedTest(EveryMachine, machine.MachineTestCase):
+class V1ThrottlingTest(EveryMachine, machine.MachineTestCase):
     pass
 
 
-class ReportingTest(EveryMachine, machine.MachineTestCase):
-    MACHINE = machine.ReportingMachine
+class HCBSTest(EveryMachine, machine.MachineTestCase):
+    MACHINE = machine.HCBSMachine

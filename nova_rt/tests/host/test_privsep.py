@@ -221,9 +221,9 @@ class EveryMachine:
         self._fails(errno.EACCES, daemon.make_group, str(path))
 
 
-class BudgetedTest(EveryMachine, machine.MachineTestCase):
+class V1ThrottlingTest(EveryMachine, machine.MachineTestCase):
     pass
 
 
-class ReportingTest(EveryMachine, machine.MachineTestCase):
-    MACHINE = machine.ReportingMachine
+class HCBSTest(EveryMachine, machine.MachineTestCase):
+    MACHINE = machine.HCBSMachine

@@ -157,9 +157,9 @@ class EveryMachine:
         self.assertFalse(limited.exists())
 
 
-class BudgetedTest(EveryMachine, machine.MachineTestCase):
+class V1ThrottlingTest(EveryMachine, machine.MachineTestCase):
     pass
 
 
-class ReportingTest(EveryMachine, machine.MachineTestCase):
-    MACHINE = machine.ReportingMachine
+class HCBSTest(EveryMachine, machine.MachineTestCase):
+    MACHINE = machine.HCBSMachine

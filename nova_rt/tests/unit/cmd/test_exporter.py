@@ -16,7 +16,7 @@ from oslotest import base
 
 from nova_rt.cmd import exporter
 from nova_rt.conf import exporter as exporter_conf
-from nova_rt.counts import Counts
+from nova_rt.formats.counts import Counts
 from nova_rt.host.options import Options
 from nova_rt.tests.fixtures import exporter as exporter_fixture
 from nova_rt.tests.fixtures import kernel

@@ -12,7 +12,7 @@ from oslotest import base
 
 from nova_rt import events
 from nova_rt.compute import counters
-from nova_rt.counts import Counts
+from nova_rt.formats.counts import Counts
 from nova_rt.host.options import Options
 
 UUID = 'd9bb2d4e-8b5f-4a9c-93f3-0c7a7a0d9a11'

@@ -3,8 +3,8 @@
 
 from nova_rt.db import api
 from nova_rt.db.release import release
-from nova_rt.tests.unit.cmd.manage import database
-from nova_rt.tests.unit.cmd.manage.database import NOBODY, NOW, RECORD, A, B
+from nova_rt.tests.unit.manage import database
+from nova_rt.tests.unit.manage.database import NOBODY, NOW, RECORD, A, B
 
 
 class ReleaseTest(database.DatabaseTestCase):

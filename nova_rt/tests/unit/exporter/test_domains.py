@@ -6,8 +6,9 @@ import threading
 import libvirt
 from oslotest import base
 
-from nova_rt import domain_record, record
+from nova_rt import record
 from nova_rt.exporter import details, domains
+from nova_rt.formats import domain_record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import exporter

@@ -31,7 +31,7 @@ class TestImportDirection(base.BaseTestCase):
         ('virt/libvirt/driver.py', 'from nova_rt.host import host'),
         ('compute/manager.py', 'from nova.compute import manager'),
         ('exporter/reading.py', 'from nova_rt.host import host'),
-        ('exporter/domains.py', 'from nova_rt import domain_record'),
+        ('exporter/domains.py', 'from nova_rt.formats import domain_record'),
         ('model/schedule.py', 'import numpy.typing'),
         ('model/sizing.py', 'from nova_rt.reservation import Reservation'),
         ('cmd/model.py', 'from nova_rt.model import sizing'),
@@ -64,7 +64,7 @@ class TestImportDirection(base.BaseTestCase):
         ('exporter/reading.py', 'from nova_rt.virt.libvirt import metadata'),
         ('exporter/reading.py', 'from nova_rt.compute import counters'),
         ('host/host.py', 'from nova_rt.exporter import reading'),
-        ('domain_record.py', 'from lxml import etree'),
+        ('formats/domain_record.py', 'from lxml import etree'),
         ('model/sizing.py', 'from nova import objects'),
         ('model/sizing.py', 'from nova_rt.host import host'),
         ('model/sizing.py', 'from oslo_config import cfg'),
@@ -164,9 +164,9 @@ class TestIntegers(base.BaseTestCase):
 @ddt.ddt
 class TestKernelKinds(base.BaseTestCase):
     @ddt.data(
-        'from nova_rt.host import budgeted',
-        'from nova_rt.host.reporting import Reporting',
-        'import nova_rt.host.supply',
+        'from nova_rt.host import v1_throttling',
+        'from nova_rt.host.hcbs import HCBS',
+        'import nova_rt.host.hcbs_files',
         "x = 'cpu.rt.max'",
         "x = f'{group}/cpu.rt_runtime_us'",
         "x = {'v1-throttle': 1}",
@@ -188,7 +188,7 @@ class TestKernelKinds(base.BaseTestCase):
 
     def test_in_the_back_ends(self):
         source = "from nova_rt.host import supply\nx = 'cpu.rt.max'"
-        for module in ('host/reporting.py', 'host/probe.py', 'tests/x.py'):
+        for module in ('host/hcbs.py', 'host/probe.py', 'tests/x.py'):
             self.assertEqual([], found(source, module))
 
 

@@ -247,7 +247,7 @@ class EveryInterface:
         self._repair()
 
 
-class BudgetedTest(EveryInterface, DriftTestCase):
+class V1ThrottlingTest(EveryInterface, DriftTestCase):
     INTERFACE = 'v1-throttle'
     FILES = 'cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpuset.cpus'
 
@@ -290,7 +290,7 @@ class BudgetedTest(EveryInterface, DriftTestCase):
         self.assertIn(f'cpuset:/machine/{self.group.name}', path.read_text())
 
 
-class ReportingTest(EveryInterface, DriftTestCase):
+class HCBSTest(EveryInterface, DriftTestCase):
     INTERFACE = 'v2-rt-max-cpu'
     FILES = 'cpu.rt.max', 'cpu.rt.effective', 'cpuset.cpus'
 

@@ -295,7 +295,7 @@ class EveryInterface:
         self.assertEqual([], self.kernel.writes)
 
 
-class BudgetedTest(EveryInterface, HostTestCase):
+class V1ThrottlingTest(EveryInterface, HostTestCase):
     INTERFACE = 'v1-throttle'
 
     def test_capacity(self):
@@ -354,7 +354,7 @@ class BudgetedTest(EveryInterface, HostTestCase):
         self.assertIn('EINVAL', text)
 
 
-class ReportingTest(EveryInterface, HostTestCase):
+class HCBSTest(EveryInterface, HostTestCase):
     """The kernel that says what it has; see kernel/ in this repository."""
 
     INTERFACE = 'v2-rt-max-cpu'

@@ -178,7 +178,7 @@ class EveryKernel:
         self.assertEqual('it does not start', self.reclaim()[0][2])
 
 
-class BudgetedTest(EveryKernel, base.BaseTestCase):
+class V1ThrottlingTest(EveryKernel, base.BaseTestCase):
     KERNEL = 'v1-throttle'
 
     def test_group_of_cpus(self):
@@ -211,7 +211,7 @@ class BudgetedTest(EveryKernel, base.BaseTestCase):
         self.assertIsNotNone(kept)
 
 
-class ReportingTest(EveryKernel, base.BaseTestCase):
+class HCBSTest(EveryKernel, base.BaseTestCase):
     KERNEL = 'v2-rt-max-cpu'
 
     def test_free_for_the_next_claim(self):

@@ -7,7 +7,7 @@ from oslotest import base
 from nova_rt import exception
 from nova_rt.admission import Claim
 from nova_rt.extra_specs import Numa
-from nova_rt.host import cgroup, host, supply
+from nova_rt.host import cgroup, hcbs_files, host
 from nova_rt.record import Record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
@@ -56,14 +56,14 @@ class WaitingTest(base.BaseTestCase):
         self.host.apply(7, RECORD)
         self.clock = self.useFixture(Clock())
         self.reads = 0
-        read = supply.Reader.read_supply
+        read = hcbs_files.Reader.read_supply
 
         def count(reader, partition):
             self.reads += 1
             return read(reader, partition)
 
         self.useFixture(
-            fixtures.MockPatchObject(supply.Reader, 'read_supply', count)
+            fixtures.MockPatchObject(hcbs_files.Reader, 'read_supply', count)
         )
 
     def _leave_a_zombie(self):

@@ -4,7 +4,7 @@
 import fixtures
 
 from nova_rt import events, exception, record
-from nova_rt.host import supply
+from nova_rt.host import hcbs_files
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
 from nova_rt.tests.unit.virt.libvirt import base
@@ -31,14 +31,14 @@ class ClaimsTest(base.TestBase):
     def _reads(self):
         """From now on, each reading of the kernel's supply."""
         reads = []
-        read = supply.Reader.read_supply
+        read = hcbs_files.Reader.read_supply
 
         def count(reader, partition):
             reads.append(partition)
             return read(reader, partition)
 
         self.useFixture(
-            fixtures.MockPatchObject(supply.Reader, 'read_supply', count)
+            fixtures.MockPatchObject(hcbs_files.Reader, 'read_supply', count)
         )
         return reads
 

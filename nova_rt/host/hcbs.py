@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that say what they have and what they made of a wish, CPU by CPU.
+
+That is the kernel of this project, with hierarchical constant bandwidth
+servers, on cgroup v2 (kernel/patches, ``cpu.rt.max``). It guarantees, and
+sums on each CPU. A group reserves on the CPUs of its cpuset, and one without a
+reservation lives on that of the group above: so the partition needs nothing,
+and one level of a container holds the reservation.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import errno
+import pathlib
+from typing import Self
+
+from nova_rt import exception
+from nova_rt.admission import Capacity, Scope
+from nova_rt.extra_specs import Enforcement
+from nova_rt.host import capability, cgroup, cpusets, tasks
+from nova_rt.host.capability import Capability
+from nova_rt.host.cgroup import Container
+from nova_rt.host.files import Files
+from nova_rt.host.hcbs_files import (
+    EFFECTIVE_FILE,
+    MAX_FILE,
+    DeadlineServer,
+    Reader,
+    Supply,
+)  # fmt: skip
+from nova_rt.host.hierarchies import V2
+from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
+from nova_rt.reservation import PPM, Reservation
+
+INTERFACE = Interface(
+    'v2-rt-max-cpu',
+    'cgroup v2',
+    Enforcement.GUARANTEE,
+    Scope.CPU,
+    (MAX_FILE,),
+)
+
+#: The smallest share; its bandwidth is exact.
+_SMALLEST = Share(SMALLEST_US, PPM)
+
+
+class HCBS:
+    """See :class:`nova_rt.host.protocol.Backend`."""
+
+    interface = INTERFACE
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.hierarchy = V2(files)
+        self._reader = Reader(self.hierarchy)
+
+    @classmethod
+    def detect(cls, files: Files) -> Self | None:
+        """Look for the files in the host's own group, in words we know."""
+        found = cls(files)
+        root = found.hierarchy.root
+        try:
+            try:
+                files.read(root / MAX_FILE)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            found._reader.read_cpu_reports()
+        except FileNotFoundError as err:
+            raise exception.NoRTInterface(
+                f'{root} has {MAX_FILE} and no {EFFECTIVE_FILE}: the kernel '
+                f'has another HCBS series, on which nova_rt was never tested; '
+                f'boot the kernel of this project'
+            ) from err
+        except OSError as err:
+            if err.errno == errno.EIO:
+                raise exception.NoRTInterface(
+                    f'{root / EFFECTIVE_FILE} is not understood: '
+                    f'{err.strerror}'
+                ) from err
+            raise exception.NoRTInterface(
+                f'cannot read {err.filename or root}: {err.strerror}'
+            ) from err
+        return found
+
+    # The host
+
+    def look(self, partition: pathlib.Path) -> Capability:
+        """Read what the kernel reports."""
+        try:
+            now = self._reader.read_supply(partition)
+            prepared = partition.is_dir() and all(
+                map(self.hierarchy.enables_cpu, (partition.parent, partition))
+            )
+        except OSError as err:
+            raise capability.make_error(err) from err
+        found = _capability(partition, now, prepared)
+        if not found.ceiling.total_ppm:
+            raise exception.HostNotPrepared(
+                f'nothing is left for the partition {partition}: {now.source} '
+                f'has {max(now.total.values(), default=0)} ppm of a CPU, '
+                f'other groups hold {capability.render_others(found.others)}; '
+                f'look at {self.hierarchy.root / EFFECTIVE_FILE}'
+            )
+        return found
+
+    def prepare(self, found: Capability) -> Capability:
+        """Make the partition, and let groups in it have the files."""
+        try:
+            if not found.partition.is_dir():
+                self._files.make_group(found.partition)
+            self.hierarchy.enable_cpu(found.partition.parent)
+            self.hierarchy.enable_cpu(found.partition)
+        except OSError as err:
+            raise capability.make_error(err, found) from err
+        return dataclasses.replace(found, prepared=True)
+
+    def has_room(self, found: Capability) -> bool:
+        """Whether the kernel has the smallest share left on every CPU.
+
+        A group without a cpuset of its own reserves on all of them.
+        """
+        left = self._reader.read_supply(found.partition).left
+        cpus = self.hierarchy.read_cpus_in(found.partition)
+        return all(left.get(cpu, 0) >= _SMALLEST.cost_ppm for cpu in cpus)
+
+    def try_out(self, group: pathlib.Path) -> str | None:
+        """Write the smallest share, see what became of it, take it away."""
+        cpus = self.hierarchy.read_cpus_in(group)
+        self.hierarchy.write(group, _raise_to(_SMALLEST))
+        held = self._reader.read_share(group)
+        differs = self._find_missing(group, _SMALLEST, cpus)
+        nothing = Share(0, held.period_us)
+        self.hierarchy.write(group, _raise_to(nothing))
+        if differs is None and held != _SMALLEST:
+            return f'{_SMALLEST} became {held} in {group}'
+        return differs
+
+    def refresh(self, found: Capability) -> Capability:
+        """Read what the kernel reports now: others reserve bandwidth, too."""
+        now = self._reader.read_supply(found.partition)
+        return _capability(found.partition, now, found.prepared)
+
+    def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
+        """Describe what the kernel reports of these CPUs."""
+        now = self._reader.read_supply(found.partition)
+        return '; '.join(
+            f'CPU {cpu} has {now.total.get(cpu, 0)} ppm, groups in '
+            f'{found.partition} hold {now.inside.get(cpu, 0)}, others '
+            f'{now.sum_of_others(cpu)}'
+            for cpu in cpus
+        )
+
+    # Containers
+
+    def hold(
+        self,
+        found: Capability,
+        container: Container,
+        reservation: Reservation,
+        cpus: tuple[int, ...],
+    ) -> None:
+        """Make one level hold the share and all others none.
+
+        The kernel refuses to move real-time tasks from one reservation to
+        another, so such tasks are set aside for the moment: a program may
+        have made itself real-time before it had a reservation.
+        """
+        self.hierarchy.enable_cpu(found.partition.parent)
+        cpusets.repair(self.hierarchy, container, found.partition, cpus)
+        one = self._choose_level(container, cpus)
+        for level in container.levels:
+            self.hierarchy.enable_cpu(level.parent)
+        wish = Share.from_reservation(reservation)
+        held = {
+            level: self._reader.read_share(level) for level in container.levels
+        }
+        for level, share in held.items():
+            if level != one and not share.unbounded:
+                self._move(level, Share(None, share.period_us))
+        if held[one].unbounded:
+            self._move(one, wish)
+        elif held[one] != wish:
+            self.hierarchy.write(one, _raise_to(wish))
+
+    def _choose_level(
+        self, container: Container, cpus: tuple[int, ...]
+    ) -> pathlib.Path:
+        """Choose the group to reserve for; those in it live on it.
+
+        The outermost one that is confined to the server's CPUs, which are
+        then those of the reservation. Below systemd libvirt confines a group
+        in the scope, not the scope itself.
+
+        :raises ReservationNotApplied: if none is
+        """
+        for level in container.levels:
+            if self.hierarchy.read_cpus_in(level) == cpus:
+                return level
+        raise exception.ReservationNotApplied(
+            cgroup.describe_other_cpus(
+                container.group, cpus, self.hierarchy.read_cpus(container)
+            ),
+            verdict=True,
+        )
+
+    def _move(self, group: pathlib.Path, share: Share) -> None:
+        """Change a share, and with it what the tasks in the group live on."""
+
+        def put(path: pathlib.Path, text: str) -> None:
+            inside = self.hierarchy.read_tasks_inside(group)
+            if tasks.any_real_time(self._files, inside):
+                self._files.write_aside(path, text)
+            else:
+                self._files.write(path, text)
+
+        self.hierarchy.write(group, _raise_to(share), put)
+
+    def find_difference(
+        self,
+        container: Container,
+        reservation: Reservation,
+        cpus: tuple[int, ...],
+    ) -> str | None:
+        """Whether one level holds the share, and has it on the CPUs."""
+        wish = Share.from_reservation(reservation)
+        try:
+            one = self._choose_level(container, cpus)
+        except exception.ReservationNotApplied as err:
+            return str(err)
+        for level in container.levels:
+            held = self._reader.read_share(level)
+            if level == one and held != wish:
+                return f'{level}: expected {wish}, found {held}'
+            if level != one and not held.unbounded:
+                return f'{level}: expected nothing, found {held}'
+        return self._find_missing(one, wish, cpus)
+
+    def _find_missing(
+        self, group: pathlib.Path, wish: Share, cpus: tuple[int, ...]
+    ) -> str | None:
+        """Whether a group has a share on these CPUs and on no other.
+
+        What groups in the group have reserved of it counts: it is theirs to
+        divide.
+
+        :returns: None if so, else what differs, as a sentence
+        """
+        assert wish.runtime_us is not None
+        served = DeadlineServer(wish.runtime_us * 1000, wish.period_us * 1000)
+        found = self._reader.read_deadline_servers(group)
+        if found == dict.fromkeys(cpus, served):
+            return None
+        inside: dict[int, int] = {}
+        levels = 1
+        for path, held in self._reader.find_reservations(group):
+            levels += 1
+            for cpu in self.hierarchy.read_cpus_in(path):
+                inside[cpu] = inside.get(cpu, 0) + held.kernel_bw
+        for cpu in sorted({*cpus, *found}):
+            has = found.get(cpu)
+            if cpu not in cpus:
+                return f'{group} has {has} on CPU {cpu}, to have none there'
+            if has == served:
+                continue
+            own = has.kernel_bw if has else 0
+            # Each of them is rounded down.
+            if own + inside.get(cpu, 0) + levels < wish.kernel_bw:
+                return (
+                    f'{group}: expected {served} on CPU {cpu}, found '
+                    f'{has or "nothing"}'
+                )
+        return None
+
+    def read_share(self, container: Container) -> Share:
+        """Read the share of the tasks' group, which may be unbounded."""
+        return self._reader.read_share(container.group)
+
+    def read_tasks(self, container: Container) -> set[int]:
+        """The tasks of the group and of all groups in it, which live on it."""
+        return self.hierarchy.read_tasks_inside(container.group)
+
+    def set_policy(
+        self, container: Container, policy: int, priority: int
+    ) -> None:
+        """The same tasks."""
+        self._files.set_policy(
+            container.group, container.pid, policy, priority, True
+        )
+
+    # Usage
+
+    def read_usage(self, container: Container) -> Mapping[int, Usage]:
+        """Read what the level with the reservation did with it."""
+        for level in container.levels:
+            if not self._reader.read_share(level).unbounded:
+                return self._reader.read_usage(level)
+        return {}
+
+    def read_usages(
+        self, partition: pathlib.Path
+    ) -> list[tuple[str, Share, Mapping[int, Usage]]]:
+        """Read what each group with a reservation did with it."""
+        return [
+            (
+                str(group.relative_to(partition)),
+                held,
+                self._reader.read_usage(group),
+            )
+            for group, held in self._reader.find_reservations(partition)
+        ]
+
+
+def _raise_to(share: Share) -> list[tuple[str, str]]:
+    """The write that gives a group a share, both numbers at once."""
+    runtime = 'max' if share.unbounded else share.runtime_us
+    return [(MAX_FILE, f'{runtime} {share.period_us}')]
+
+
+def _capability(
+    partition: pathlib.Path, now: Supply, prepared: bool
+) -> Capability:
+    others = {name: max(held.values()) for name, held in now.others.items()}
+    return Capability(
+        INTERFACE,
+        Capacity(now.ceiling),
+        partition,
+        others,
+        prepared,
+        now.left,
+        now.unowned,
+    )

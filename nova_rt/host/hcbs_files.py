@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bandwidth of each CPU as the kernel reports it: who holds how much.
+
+For :mod:`nova_rt.host.hcbs`. Nothing is assumed and nothing remembered:
+other programs reserve, CPUs go off line, deadline tasks come and go.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+import dataclasses
+import errno
+import pathlib
+from typing import TypeVar
+
+from nova_rt.host import interface
+from nova_rt.host.hierarchies import V2
+from nova_rt.host.interface import Share, Usage
+
+_Row = TypeVar('_Row')
+
+# kernel/patches of this project, Documentation/scheduler/sched-rt-group.rst.
+MAX_FILE = 'cpu.rt.max'
+EFFECTIVE_FILE = 'cpu.rt.effective'
+STAT_FILE = 'cpu.rt.stat'
+
+#: Name for what the kernel has reserved for a group that is not there any
+#: more, or on CPUs that its cpuset has left.
+ELSEWHERE = '(no group)'
+
+
+@dataclasses.dataclass(frozen=True)
+class CPUReport:
+    """The kernel's report on a CPU.
+
+    :ivar ceiling_ppm: what groups can hold on it in all
+    :ivar reserved_ppm: what they hold now, whoever made them
+    """
+
+    ceiling_ppm: int
+    reserved_ppm: int
+
+
+@dataclasses.dataclass(frozen=True)
+class DeadlineServer:
+    """The server of a group's tasks on a CPU, as the kernel reports it."""
+
+    runtime_ns: int
+    period_ns: int
+
+    @property
+    def kernel_bw(self) -> int:
+        """Bandwidth as the kernel counts it."""
+        return interface.to_ratio(self.runtime_ns, self.period_ns)
+
+    def __str__(self) -> str:
+        return f'{self.runtime_ns}/{self.period_ns} ns'
+
+
+@dataclasses.dataclass(frozen=True)
+class Supply:
+    """Bandwidth of each CPU that is online, in ppm.
+
+    :ivar source: the group that it is taken from: the nearest one, from the
+        partition upwards, that has a reservation, else the host's own
+    :ivar total: CPU -> what groups below the source can hold in all
+    :ivar inside: CPU -> what groups in the partition hold
+    :ivar others: group below the source, not in the partition -> CPU -> what
+        it holds
+    """
+
+    source: pathlib.Path
+    total: Mapping[int, int]
+    inside: Mapping[int, int]
+    others: Mapping[str, Mapping[int, int]]
+
+    @property
+    def ceiling(self) -> dict[int, int]:
+        """CPU -> what groups in the partition can hold in all."""
+        return {
+            cpu: max(0, ppm - self.sum_of_others(cpu))
+            for cpu, ppm in self.total.items()
+        }
+
+    @property
+    def unowned(self) -> Mapping[int, int]:
+        """CPU -> what is reserved on it for no group that is there."""
+        return self.others.get(ELSEWHERE, {})
+
+    @property
+    def left(self) -> dict[int, int]:
+        """CPU -> what the kernel has left for them."""
+        return {
+            cpu: max(0, ppm - self.inside[cpu])
+            for cpu, ppm in self.ceiling.items()
+        }
+
+    def sum_of_others(self, cpu: int) -> int:
+        """Add up what groups that are not in the partition hold on a CPU.
+
+        :returns: ppm
+        """
+        return sum(held.get(cpu, 0) for held in self.others.values())
+
+
+class Reader:
+    """Reads the files of the interface.
+
+    Every method raises OSError with the kernel's errno; EIO for a text that
+    is not of this interface.
+    """
+
+    def __init__(self, hierarchy: V2) -> None:
+        self._hierarchy = hierarchy
+
+    # One group
+
+    def read_share(self, group: pathlib.Path) -> Share:
+        """Read what a group holds.
+
+        :returns: the share; the reservation is on the CPUs of the group
+        """
+        return self._parse(group / MAX_FILE, _parse_share)
+
+    def read_cpu_reports(self) -> dict[int, CPUReport]:
+        """Read what the kernel has for reservations.
+
+        :returns: CPU -> report
+        """
+        path = self._hierarchy.root / EFFECTIVE_FILE
+        return self._parse(path, parse_cpu_reports)
+
+    def read_deadline_servers(
+        self, group: pathlib.Path
+    ) -> dict[int, DeadlineServer]:
+        """Read what the kernel gives the tasks of a group.
+
+        :returns: CPU -> its deadline server there, without what groups in the
+            group have reserved of it
+        """
+        return self._parse(group / EFFECTIVE_FILE, parse_deadline_servers)
+
+    def read_usage(self, group: pathlib.Path) -> dict[int, Usage]:
+        """Read what a group did with its reservation.
+
+        :returns: CPU -> usage
+        """
+        return self._parse(group / STAT_FILE, parse_usage)
+
+    def _parse(self, path: pathlib.Path, parse: Callable[[str], _Row]) -> _Row:
+        text = self._hierarchy.read(path)
+        try:
+            return parse(text)
+        except ValueError as err:
+            raise OSError(errno.EIO, f'{path} reads {text!r}') from err
+
+    # All groups
+
+    def find_reservations(
+        self, group: pathlib.Path, but: pathlib.Path | None = None
+    ) -> Iterator[tuple[pathlib.Path, Share]]:
+        """Find the groups below a group that reserve.
+
+        Groups without a reservation are looked through; what is in one with a
+        reservation is part of it. A group without the files is being removed,
+        or nothing in it can have them.
+
+        :param but: leave out this one and what is in it
+        :returns: each group, and what it holds
+        """
+        groups = [group]
+        while groups:
+            inside = self._hierarchy.read_inside(groups.pop(), self.read_share)
+            for path, held in inside.items():
+                if path == but:
+                    continue
+                if held.unbounded:
+                    # Not by recursion: a container may nest groups as deep
+                    # as it likes.
+                    groups.append(path)
+                elif held.cost_ppm:
+                    yield path, held
+
+    def read_supply(self, partition: pathlib.Path) -> Supply:
+        """Read who holds what, once, as it is now.
+
+        A group that was removed may hold its bandwidth still: for a moment,
+        or as long as a zombie is in it. Such bandwidth counts as another's,
+        by the name ``ELSEWHERE``.
+
+        :returns: the bandwidth of each CPU
+        """
+        host = self.read_cpu_reports()
+        source = self._find_source(partition)
+        inside = self._add_up(self.find_reservations(partition))
+        if source != self._hierarchy.root:
+            # What is in the source was admitted against it, on its CPUs.
+            held = self.read_share(source)
+            cpus = self._hierarchy.read_cpus_in(source)
+            total = {cpu: held.ppm if cpu in cpus else 0 for cpu in host}
+            others = self._read_others(source, partition)
+        else:
+            total = {cpu: each.ceiling_ppm for cpu, each in host.items()}
+            reserved = {cpu: each.reserved_ppm for cpu, each in host.items()}
+            others = {}
+            if any(
+                reserved[cpu] > interface.to_ppm(inside.get(cpu, 0))
+                for cpu in host
+            ):
+                others = self._read_others(source, partition)
+                known = [inside, *others.values()]
+                others[ELSEWHERE] = _find_rest(reserved, known)
+        return Supply(
+            source,
+            total,
+            {cpu: interface.to_cost_ppm(inside.get(cpu, 0)) for cpu in host},
+            {
+                name: {
+                    cpu: interface.to_cost_ppm(bw) for cpu, bw in sums.items()
+                }
+                for name, sums in others.items()
+                if sums
+            },
+        )
+
+    def _find_source(self, partition: pathlib.Path) -> pathlib.Path:
+        """The nearest group with a reservation, the host's own at last."""
+        root = self._hierarchy.root
+        for group in (partition, *partition.parents):
+            if group == root:
+                break
+            try:
+                held = self.read_share(group)
+            except FileNotFoundError:
+                continue  # Not made yet, or without the files.
+            if not held.unbounded:
+                return group
+        return root
+
+    def _read_others(
+        self, source: pathlib.Path, partition: pathlib.Path
+    ) -> dict[str, dict[int, int]]:
+        if source == partition:
+            return {}
+        return {
+            str(group.relative_to(source)): self._add_up([(group, held)])
+            for group, held in self.find_reservations(source, but=partition)
+        }
+
+    def _add_up(
+        self, reservations: Iterable[tuple[pathlib.Path, Share]]
+    ) -> dict[int, int]:
+        """CPU -> sum of reservations on it, as the kernel counts it."""
+        sums: dict[int, int] = {}
+        for group, held in reservations:
+            try:
+                cpus = self._hierarchy.read_cpus_in(group)
+            except FileNotFoundError:
+                continue  # Removed since it was read.
+            for cpu in cpus:
+                sums[cpu] = sums.get(cpu, 0) + held.kernel_bw
+        return sums
+
+
+def _find_rest(
+    reserved: Mapping[int, int], found: Iterable[Mapping[int, int]]
+) -> dict[int, int]:
+    """CPU -> what is reserved on it and was not found, rounded up."""
+    found = list(found)
+    rest = {}
+    for cpu, ppm in reserved.items():
+        known = sum(sums.get(cpu, 0) for sums in found)
+        if ppm > interface.to_ppm(known):
+            rest[cpu] = interface.to_kernel_bw(ppm + 1) - known
+    return rest
+
+
+# The texts of the files
+
+
+def _parse_share(text: str) -> Share:
+    runtime, period = text.split()
+    return Share.parse(runtime, period)
+
+
+def parse_cpu_reports(text: str) -> dict[int, CPUReport]:
+    """Read the effective file of the host's own group.
+
+    :returns: CPU -> report
+    :raises ValueError: if it is anything else
+    """
+    rows = _parse_rows(text, 'ceiling_ppm', 'reserved_ppm')
+    if not rows:
+        raise ValueError('no CPU')
+    return {cpu: CPUReport(*numbers) for cpu, numbers in rows.items()}
+
+
+def parse_deadline_servers(text: str) -> dict[int, DeadlineServer]:
+    """Read the effective file of any other group.
+
+    :returns: CPU -> deadline server
+    :raises ValueError: if it is anything else
+    """
+    rows = _parse_rows(text, 'runtime_ns', 'period_ns')
+    return {cpu: DeadlineServer(*numbers) for cpu, numbers in rows.items()}
+
+
+def parse_usage(text: str) -> dict[int, Usage]:
+    """Read the statistics of a group.
+
+    :returns: CPU -> usage
+    :raises ValueError: if it is anything else
+    """
+    rows = _parse_rows(text, 'periods', 'throttled', 'used_usec')
+    return {cpu: Usage(*numbers) for cpu, numbers in rows.items()}
+
+
+def _parse_rows(text: str, *keys: str) -> dict[int, list[int]]:
+    """Read the numbers of lines ``<cpu> <key>=<number> ...``.
+
+    A kernel may say more some day; what is asked for must be there.
+
+    :raises ValueError: if it is not
+    """
+    rows = {}
+    for line in text.splitlines():
+        cpu, *pairs = line.split()
+        numbers = dict(pair.split('=', 1) for pair in pairs)
+        if not numbers.keys() >= set(keys):
+            raise ValueError(f'no {", ".join(keys)} in {line!r}')
+        rows[int(cpu)] = [int(numbers[key]) for key in keys]
+    return rows

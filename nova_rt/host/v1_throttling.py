@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that keep one number for a group: its runtime in every period.
+
+That is the mainline kernel with ``CONFIG_RT_GROUP_SCHED`` and the cpu
+controller on cgroup v1. It limits, and sums over the whole host, whatever the
+CPUs of a group (kernel/sched/rt.c, tg_rt_schedulable()). A group can only hold
+what the groups above it hold, so the partition is given all that the host can
+promise, and every level of a container its reservation.
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import errno
+import itertools
+import logging
+import pathlib
+from typing import Self
+
+from nova_rt import exception
+from nova_rt.admission import Capacity, Scope
+from nova_rt.extra_specs import Enforcement
+from nova_rt.host import capability, cgroup, cpusets
+from nova_rt.host import cpus as host_cpus
+from nova_rt.host.capability import Capability
+from nova_rt.host.cgroup import Container
+from nova_rt.host.files import Files
+from nova_rt.host.hierarchies import V1
+from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
+from nova_rt.reservation import MAX_PERIOD_US, PPM, Reservation
+
+LOG = logging.getLogger(__name__)
+
+# Linux kernel/sched/core.c, cpu_legacy_files[].
+_RUNTIME = 'cpu.rt_runtime_us'
+_PERIOD = 'cpu.rt_period_us'
+
+INTERFACE = Interface(
+    'v1-throttle',
+    'cgroup v1',
+    Enforcement.LIMIT,
+    Scope.HOST,
+    (_RUNTIME, _PERIOD),
+)
+
+#: Period of the partition's share, microseconds: the bandwidth is exact then.
+_PERIOD_US = PPM
+
+
+class V1Throttling:
+    """See :class:`nova_rt.host.protocol.Backend`."""
+
+    interface = INTERFACE
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.hierarchy = V1(files)
+
+    @classmethod
+    def detect(cls, files: Files) -> Self | None:
+        """Look for the files in the host's own group."""
+        found = cls(files)
+        try:
+            for name in INTERFACE.files:
+                files.read(found.hierarchy.root / name)
+        except OSError as err:
+            if err.errno in (errno.ENOENT, errno.ENOTDIR):
+                return None
+            raise exception.NoRTInterface(
+                f'cannot read {err.filename}: {err.strerror}'
+            ) from err
+        return found
+
+    # The host
+
+    def look(self, partition: pathlib.Path) -> Capability:
+        """Read what is left for the partition in the group above."""
+        try:
+            self.hierarchy.check_cpusets()
+            online = host_cpus.read_online(self._files)
+            above = self._read(partition.parent)
+            others = self._read_inside(partition.parent)
+            limit = host_cpus.read_limit(self._files)
+        except OSError as err:
+            raise capability.make_error(err) from err
+        if limit is None:
+            raise exception.HostNotPrepared(
+                'kernel.sched_rt_runtime_us is -1: this kernel enforces no '
+                'reservation; set it to 950000'
+            )
+        held = others.pop(partition.name, None)
+        taken = {
+            name: other.cost_ppm
+            for name, other in others.items()
+            if other.cost_ppm
+        }
+        free = min(limit, above.ppm) - sum(taken.values())
+        if free <= 0:
+            raise exception.HostNotPrepared(
+                f'nothing is left for the partition {partition}: the group '
+                f'above holds {above}, the kernel\'s limit is {limit} ppm '
+                f'of a CPU, other groups hold '
+                f'{capability.render_others(taken)}: give the group above '
+                f'bandwidth by {partition.parent / _RUNTIME} and '
+                f'{partition.parent / _PERIOD}, or take it from the others'
+            )
+        found = Capability(
+            INTERFACE, _capacity(online, free), partition, taken, False
+        )
+        if held is None or held != _share_of(found, held):
+            return found
+        return _as_held(found, held)
+
+    def prepare(self, found: Capability) -> Capability:
+        """Give the partition all that can be promised."""
+        partition = found.partition
+        try:
+            if not partition.is_dir():
+                self._files.make_group(partition)
+            held = self._read(partition)
+            wish = _share_of(found, held)
+            if held != wish:
+                found, wish = self._give(found, held, wish)
+                held = self._read(partition)
+        except OSError as err:
+            raise capability.make_error(err, found) from err
+        if held != wish:
+            raise exception.HostNotPrepared(
+                f'{partition}: expected {wish}, found {held}: '
+                'something else writes to it'
+            )
+        return _as_held(found, held)
+
+    def _give(
+        self, found: Capability, held: Share, wish: Share
+    ) -> tuple[Capability, Share]:
+        """Write the partition's share.
+
+        There may be deadline servers behind these files: with the kernel of
+        this project on cgroup v1, and nothing says so, except that the
+        kernel takes the fair server into account. Such a host is reported
+        as one that limits, which understates it.
+
+        :returns: what could be given, and the share that was written
+        """
+        try:
+            self._raise_to(found.partition, wish)
+        except OSError as err:
+            if err.errno != errno.EBUSY:
+                raise
+            fair = max(
+                host_cpus.read_fair_server(self._files, cpu)
+                for cpu in found.ceiling.cpus
+            )
+            ceiling = _capacity(
+                found.ceiling.cpus, found.ceiling.total_ppm - fair
+            )
+            found = dataclasses.replace(found, ceiling=ceiling)
+            wish = _share_of(found, held)
+            self._raise_to(found.partition, wish)
+        return found, wish
+
+    def has_room(self, found: Capability) -> bool:
+        """Whether what is in the partition leaves the smallest share."""
+        inside = self._read_inside(found.partition).values()
+        used = sum(held.cost_ppm for held in inside)
+        smallest = Share(SMALLEST_US, _PERIOD_US)
+        return used + smallest.cost_ppm <= found.ceiling.total_ppm
+
+    def try_out(self, group: pathlib.Path) -> str | None:
+        """Write the smallest share, read it back and take it away."""
+        wish = Share(SMALLEST_US, _PERIOD_US)
+        self._raise_to(group, wish)
+        held = self._read(group)
+        self.hierarchy.write(group, [(_RUNTIME, '0')])
+        return None if held == wish else f'{wish} became {held} in {group}'
+
+    def refresh(self, found: Capability) -> Capability:
+        """The same share of the partition, on the CPUs that are online."""
+        online = host_cpus.read_online(self._files)
+        ceiling = _capacity(online, found.ceiling.total_ppm)
+        return dataclasses.replace(found, ceiling=ceiling)
+
+    def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
+        """Describe what the partition and the groups in it hold."""
+        held = self._read(found.partition)
+        inside = self._read_inside(found.partition).values()
+        used = sum(each.cost_ppm for each in inside)
+        return f'{found.partition} holds {held}, the groups in it {used} ppm'
+
+    # Containers
+
+    def hold(
+        self,
+        found: Capability,
+        container: Container,
+        reservation: Reservation,
+        cpus: tuple[int, ...],
+    ) -> None:
+        """Make every level hold the same share."""
+        self._keep_prepared(found)
+        cpusets.repair(self.hierarchy, container, found.partition, cpus)
+        self.share_out(container.levels, Share.from_reservation(reservation))
+
+    def _keep_prepared(self, found: Capability) -> None:
+        """Give the partition its bandwidth again, should it have lost it."""
+        held = self._read(found.partition)
+        if held.ppm == found.ceiling.total_ppm:
+            return
+        LOG.warning(
+            'Partition %s holds %s, which is not the %s ppm it was given; '
+            'giving it again. Something else writes to it.',
+            found.partition, held, found.ceiling.total_ppm,
+        )  # fmt: skip
+        try:
+            self.prepare(found)
+        except exception.HostError as err:
+            raise exception.ReservationNotApplied(
+                f'the partition lost its bandwidth: {err}'
+            ) from err
+
+    def share_out(self, groups: Iterable[pathlib.Path], wish: Share) -> None:
+        """Make nested groups hold the same share.
+
+        Bandwidth goes back from the innermost group outwards and is taken
+        from the outermost inwards, as the sums in the kernel need it. If all
+        hold the share already, nothing is written.
+
+        :param groups: each in the one before it
+        :raises OSError: with the errno of the write that was refused
+        """
+        groups = list(groups)
+        held = [self._read(group) for group in groups]
+        same = list(itertools.takewhile(lambda each: each == wish, held))
+        change = list(zip(groups, held, strict=True))[len(same) :]
+        for group, old in reversed(change):
+            self._lower(group, old)
+        for group, _ in change:
+            self._raise_to(group, wish)
+
+    def find_difference(
+        self,
+        container: Container,
+        reservation: Reservation,
+        cpus: tuple[int, ...],
+    ) -> str | None:
+        """Whether every level holds the share, on the right CPUs."""
+        wish = Share.from_reservation(reservation)
+        for level in container.levels:
+            held = self._read(level)
+            if held != wish:
+                return f'{level}: expected {wish}, found {held}'
+        may_use = self.hierarchy.read_cpus(container)
+        if may_use != cpus:
+            return cgroup.describe_other_cpus(container.group, cpus, may_use)
+        return None
+
+    def read_share(self, container: Container) -> Share:
+        """Read the share of the tasks' group, which is that of every level."""
+        return self._read(container.group)
+
+    def read_tasks(self, container: Container) -> set[int]:
+        """The tasks of the group itself: groups in it have their own."""
+        return self.hierarchy.read_tasks(container.group)
+
+    def set_policy(
+        self, container: Container, policy: int, priority: int
+    ) -> None:
+        """The same tasks."""
+        self._files.set_policy(
+            container.group, container.pid, policy, priority, False
+        )
+
+    # Usage
+
+    def read_usage(self, container: Container) -> Mapping[int, Usage] | None:
+        """See :meth:`V1.read_usage`."""
+        return self.hierarchy.read_usage(container)
+
+    def read_usages(self, partition: pathlib.Path) -> None:
+        """None: this kernel does not count it."""
+
+    # Shares
+
+    def _read(self, group: pathlib.Path) -> Share:
+        """Read what a group holds.
+
+        :raises OSError: with the kernel's errno; EIO for what is no share
+        """
+        texts = {
+            name: self.hierarchy.read(group / name) for name in INTERFACE.files
+        }
+        try:
+            return Share.parse(texts[_RUNTIME], texts[_PERIOD])
+        except ValueError as err:
+            raise OSError(errno.EIO, f'{group} reads {texts}') from err
+
+    def _read_inside(self, group: pathlib.Path) -> dict[str, Share]:
+        """Read what the groups in a group hold, by name."""
+        inside = self.hierarchy.read_inside(group, self._read)
+        return {path.name: held for path, held in inside.items()}
+
+    def _lower(self, group: pathlib.Path, held: Share) -> None:
+        """Leave a group as little as one with real-time tasks may have.
+
+        Not 0, which the kernel refuses then (kernel/sched/rt.c,
+        tg_rt_schedulable(): EBUSY). With the longest period it is less than
+        any share of a group around, whose period can then be changed by
+        itself. A group without a share is left as it is.
+        """
+        if held.runtime_us:
+            self.hierarchy.write(
+                group,
+                [(_RUNTIME, str(SMALLEST_US)), (_PERIOD, str(MAX_PERIOD_US))],
+            )
+
+    def _raise_to(self, group: pathlib.Path, wish: Share) -> None:
+        """Give a group its share.
+
+        The period first: while the runtime is small it can be anything, and
+        the runtime can be anything then that is not above it.
+        """
+        self.hierarchy.write(
+            group,
+            [(_PERIOD, str(wish.period_us)), (_RUNTIME, str(wish.runtime_us))],
+        )
+
+
+def _capacity(online: Iterable[int], ppm: int) -> Capacity:
+    """The same on each CPU, and in all."""
+    ppm = max(0, ppm)
+    return Capacity(dict.fromkeys(online, ppm), ppm)
+
+
+def _as_held(found: Capability, held: Share) -> Capability:
+    """The capability once the partition holds its share."""
+    ceiling = _capacity(found.ceiling.cpus, held.ppm)
+    return dataclasses.replace(found, ceiling=ceiling, prepared=True)
+
+
+def _share_of(found: Capability, held: Share) -> Share:
+    """The ceiling as a share, in the period that the partition has.
+
+    The period of a group in use cannot be changed alone without a moment in
+    which its bandwidth is too small or too large.
+    """
+    period = _PERIOD_US
+    if held.runtime_us and held.period_us:
+        period = held.period_us
+    return Share(found.ceiling.total_ppm * period // PPM, period)

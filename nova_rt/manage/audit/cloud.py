@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reservations of a host according to Nova and Placement.
+
+Read from Nova's databases, cell by cell, as ``nova-manage`` does.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import dataclasses
+from typing import Any
+
+from keystoneauth1 import exceptions as ks_exc
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects, rpc
+from nova.scheduler.client import report
+
+from nova_rt import extra_specs
+from nova_rt.admission import Capacity
+from nova_rt.cmd import nova_db
+from nova_rt.cmd.nova_db import Unreadable
+from nova_rt.manage.audit import instances
+from nova_rt.manage.audit.picture import Holder, Move, Server
+from nova_rt.virt.libvirt import servers
+
+_RC = extra_specs.RESOURCE_CLASS
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A compute node.
+
+    :ivar cell: its nova.objects.CellMapping
+    """
+
+    host: str
+    name: str
+    uuid: str
+    cell: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The servers, moves and free bandwidth of a node in Nova's database.
+
+    :ivar servers: real-time servers, by UUID
+    :ivar plain: UUIDs of its other servers
+    :ivar moving: UUIDs of moves, and of servers that are being moved
+    :ivar lost: UUIDs of moves that nobody will finish
+    :ivar moves: those that wait to be confirmed or reverted; see
+        :class:`.picture.Picture`
+    :ivar free: see :class:`.picture.Picture`
+    """
+
+    servers: Mapping[str, Server]
+    plain: frozenset[str]
+    moving: frozenset[str]
+    lost: frozenset[str]
+    moves: Mapping[str, Move]
+    free: Capacity | str | None
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    """Turn errors of Nova's databases into one of ours."""
+    try:
+        yield
+    except Unreadable:
+        raise
+    except Exception as err:
+        raise nova_db.hide(err) from err
+
+
+@contextlib.contextmanager
+def placement_errors() -> Iterator[None]:
+    """Turn errors of Placement into one of ours.
+
+    :returns: nothing, once
+    :raises Unreadable: instead
+    """
+    try:
+        yield
+    except (ks_exc.ClientException, nova_exception.NovaException) as err:
+        raise Unreadable(
+            f'Placement does not answer ({type(err).__name__})'
+        ) from err
+
+
+class Cloud:
+    """Nova's databases and Placement.
+
+    :ivar context: of an administrator
+    :ivar client: nova.scheduler.client.report.SchedulerReportClient
+    """
+
+    def __init__(self) -> None:
+        """Connect.
+
+        :raises Unreadable: if something does not answer or is not configured
+        """
+        with _errors():
+            self.context = nova_db.connect()
+            # Makes the option known that the URLs of cells may refer to.
+            rpc.get_transport_url()
+            self._cells = [
+                cell
+                for cell in objects.CellMappingList.get_all(self.context)
+                if not cell.is_cell0()
+            ]
+        with placement_errors():
+            self.client = report.report_client_singleton()
+
+    # Nova
+
+    def list_nodes(self) -> list[Node]:
+        """List all compute nodes.
+
+        :returns: by name of the host
+        :raises Unreadable: if a cell does not answer
+        """
+        nodes = []
+        for cell in self._cells:
+            with _errors(), nova_context.target_cell(self.context, cell) as c:
+                nodes += [
+                    Node(node.host, node.hypervisor_hostname, node.uuid, cell)
+                    for node in objects.ComputeNodeList.get_all(c)
+                ]
+        return sorted(nodes, key=lambda node: node.host)
+
+    def read_node(self, node: Node) -> Found:
+        """Read what Nova knows of a node.
+
+        :returns: its servers and what it publishes
+        :raises Unreadable: if its cell does not answer
+        """
+        with (
+            _errors(),
+            nova_context.target_cell(self.context, node.cell) as cell,
+        ):
+            stats = objects.ComputeNode.get_by_uuid(cell, node.uuid).stats
+            found = list(
+                objects.InstanceList.get_by_host(
+                    cell,
+                    node.host,
+                    expected_attrs=['flavor', 'system_metadata'],
+                )
+            )
+            moves = objects.MigrationList.get_in_progress_by_host_and_node(
+                cell, node.host, node.name
+            )
+            lost = [move for move in moves if instances.is_lost(move)]
+            moves = [move for move in moves if move not in lost]
+            waiting = [move for move in moves if instances.is_waiting(move)]
+            under_way = [move for move in moves if move not in waiting]
+            moving = {move.uuid for move in under_way}
+            moving |= {move.instance_uuid for move in under_way}
+            left = {
+                move.uuid: instances.read_move(move)
+                for move in waiting
+                if move.source_compute == node.host
+            }
+            ours = [each for each in found if servers.is_rt(each)]
+            hints = self._read_hints([each.uuid for each in ours])
+        return Found(
+            {
+                each.uuid: instances.make_server(
+                    each, hints.get(each.uuid), each.uuid in moving
+                )
+                for each in ours
+            },
+            frozenset({each.uuid for each in found})
+            - {each.uuid for each in ours},
+            frozenset(moving),
+            frozenset(move.uuid for move in lost),
+            {uuid: move for uuid, move in left.items() if move is not None},
+            instances.parse_free(stats or {}),
+        )
+
+    def _read_hints(self, uuids: list[str]) -> dict[str, Mapping[str, Any]]:
+        specs = objects.RequestSpec.get_by_instance_uuids(self.context, uuids)
+        return {
+            spec.instance_uuid: spec.scheduler_hints or {} for spec in specs
+        }
+
+    def classify(
+        self, uuids: Iterable[str], node: Node | None, found: Found | None
+    ) -> dict[str, Holder]:
+        """Find out what holds something on a host and is no server of it.
+
+        :param uuids: what are no real-time servers of the host
+        :param node: the host; None if Nova does not have it
+        :returns: what each is
+        :raises Unreadable: if a database does not answer
+        """
+        return {uuid: self._classify(uuid, node, found) for uuid in uuids}
+
+    def _classify(
+        self, uuid: str, node: Node | None, found: Found | None
+    ) -> Holder:
+        if found is not None:
+            if uuid in found.moving:
+                return Holder.BUSY
+            if uuid in found.plain:
+                return Holder.PLAIN
+            if uuid in found.lost:
+                return Holder.LOST
+        instance = self.find(uuid)
+        if instance is None:
+            return Holder.GONE
+        if instance is PENDING or instances.is_busy(instance):
+            return Holder.BUSY
+        if instance.host is None:
+            return Holder.UNPLACED
+        if node is not None and instance.host == node.host:
+            # It has come since the host was read.
+            return Holder.BUSY
+        if node is not None and self._is_lost_to(node, uuid):
+            return Holder.LOST
+        return Holder.ELSEWHERE
+
+    def _is_lost_to(self, node: Node, uuid: str) -> bool:
+        """Whether a host waits for a server that will not come."""
+        with (
+            _errors(),
+            nova_context.target_cell(self.context, node.cell) as cell,
+        ):
+            return instances.is_lost_to(
+                node.host,
+                objects.MigrationList.get_by_filters(
+                    cell, {'instance_uuid': uuid}
+                ),
+            )
+
+    def find(self, uuid: str) -> Any:
+        """Look for a server, wherever it is.
+
+        :returns: nova.objects.Instance with its flavor; None if there is
+            none; PENDING if it is in no cell yet
+        :raises Unreadable: if a database does not answer
+        """
+        with _errors():
+            try:
+                mapping = objects.InstanceMapping.get_by_instance_uuid(
+                    self.context, uuid
+                )
+                if mapping.cell_mapping is None:
+                    return PENDING
+                with nova_context.target_cell(
+                    self.context, mapping.cell_mapping
+                ) as cell:
+                    return objects.Instance.get_by_uuid(
+                        cell, uuid, expected_attrs=['flavor']
+                    )
+            except (
+                nova_exception.InstanceMappingNotFound,
+                nova_exception.InstanceNotFound,
+            ):
+                return None
+
+    # Placement
+
+    def read_allocations(self, provider: str) -> dict[str, int]:
+        """Read which bandwidth Placement holds on a host.
+
+        :param provider: UUID of the compute node
+        :returns: in ppm, by UUID of what holds it; nothing for a host that
+            Placement does not have
+        :raises Unreadable: if Placement does not answer
+        """
+        url = f'/resource_providers/{provider}/allocations'
+        found = self._get(url).get('allocations', {})
+        return {
+            uuid: each['resources'][_RC]
+            for uuid, each in found.items()
+            if _RC in each['resources']
+        }
+
+    def read_inventory_ppm(self, provider: str) -> int | None:
+        """Read how much bandwidth Placement can allocate on a host.
+
+        :param provider: UUID of the compute node
+        :returns: in ppm; None if it has no such inventory
+        :raises Unreadable: if Placement does not answer
+        """
+        url = f'/resource_providers/{provider}/inventories'
+        inventory = self._get(url).get('inventories', {}).get(_RC)
+        if inventory is None:
+            return None
+        ppm: int = inventory['total'] - inventory['reserved']
+        return ppm
+
+    def _get(self, url: str) -> dict[str, Any]:
+        with placement_errors():
+            answer = self.client.get(
+                url, global_request_id=self.context.global_id
+            )
+        if answer.status_code == 404:
+            return {}
+        if answer.status_code != 200:
+            raise Unreadable(f'Placement answers {answer.status_code}')
+        body: dict[str, Any] = answer.json()
+        return body
+
+
+#: A server that is being created and is in no cell yet.
+PENDING = object()

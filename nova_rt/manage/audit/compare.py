@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds what differs in a picture of a host, and what would mend it.
+
+A server's record is the truth about it. Placement's allocations and rows of
+the database can be mended from outside; what a container has is the business
+of nova-rt-compute alone, which verifies it against the record.
+"""
+
+from collections.abc import Iterator
+
+from nova_rt import cpulist
+from nova_rt.manage.audit import published
+from nova_rt.manage.audit.picture import (
+    Container,
+    Finding,
+    Holder,
+    Picture,
+    ReleaseRow,
+    RemoveAllocation,
+    Repair,
+    Server,
+    SetAllocation,
+    Source,
+)
+from nova_rt.record import Record
+from nova_rt.request import Request
+
+_BY_THE_CHECK = (
+    'nova-rt-compute corrects it at its next check ([nova_rt] '
+    'verify_interval); nothing else may'
+)
+_BY_THE_REPORT = (
+    'nova-rt-compute reports all that it has every minute, with [nova_rt] '
+    'report and while a nova-rt-conductor runs'
+)
+_RECREATE = (
+    'the server does not start without a readable record: delete it and '
+    'create it again'
+)
+
+
+def compare(picture: Picture) -> list[Finding]:
+    """Find what differs on a host.
+
+    Servers to which something is being done are left out.
+
+    :returns: findings, by source and server
+    """
+    return [
+        *_compare_records(picture),
+        # What is removed makes room for what is set.
+        *_compare_holders(picture),
+        *_compare_allocations(picture),
+        *_compare_moves(picture),
+        *published.compare(picture),
+        *_compare_containers(picture),
+        *_compare_rows(picture),
+    ]
+
+
+# Record
+
+
+def _compare_records(picture: Picture) -> Iterator[Finding]:
+    for uuid, server in picture.list_settled():
+        if server.lost:
+            yield Finding(
+                picture.host, uuid, Source.RECORD,
+                'its move to this host was not finished',
+                'start it by a hard reboot, which ends the move',
+            )  # fmt: skip
+        elif isinstance(server.record, str):
+            yield Finding(
+                picture.host, uuid, Source.RECORD, server.record, _RECREATE
+            )
+        elif isinstance(server.asked, str):
+            yield Finding(
+                picture.host, uuid, Source.RECORD,
+                f'its flavor and hint cannot be read: {server.asked}',
+                'the server goes on by its record; create it again from a '
+                'flavor that can be read',
+            )  # fmt: skip
+        elif server.asked not in (None, server.record.request):
+            yield Finding(
+                picture.host, uuid, Source.RECORD,
+                f'its record {server.record.encode()} is not what its flavor '
+                f'and hint ask for: {_describe(server.asked)}',
+                'nobody but an administrator can say which is right: correct '
+                'the record in instance_system_metadata, or create the '
+                'server again',
+            )  # fmt: skip
+
+
+def _describe(request: Request) -> str:
+    return (
+        f'{request.reservation} us on {request.vcpus} CPU(s), '
+        f'{request.enforcement}, {request.policy} {request.priority}'
+    )
+
+
+# Placement
+
+
+def _agreed(server: Server) -> Request | None:
+    """Return the request of a server, if all who can say it agree."""
+    asked = server.asked if isinstance(server.asked, Request) else None
+    if isinstance(server.record, str):
+        return asked
+    if server.lost:
+        # Its flavor is still that of its old host.
+        return server.record.request
+    if asked is None or asked == server.record.request:
+        return server.record.request
+    return None
+
+
+def _compare_allocations(picture: Picture) -> Iterator[Finding]:
+    for uuid, server in picture.list_settled():
+        held = picture.allocations.get(uuid, 0)
+        agreed = _agreed(server)
+        if agreed is not None:
+            wanted = agreed.total_ppm
+            repair = SetAllocation(uuid, picture.provider, held, wanted)
+            remedy = f'--repair sets the allocation to {wanted} ppm'
+        elif isinstance(server.record, Record):
+            wanted = server.record.request.total_ppm
+            repair = None
+            remedy = (
+                'settle first whether the record or the flavor is right: the '
+                'allocation follows'
+            )
+        else:
+            continue
+        if held != wanted:
+            yield Finding(
+                picture.host, uuid, Source.PLACEMENT,
+                f'Placement holds {held} ppm for it, it reserves {wanted}',
+                remedy, repair,
+            )  # fmt: skip
+
+
+def _compare_moves(picture: Picture) -> Iterator[Finding]:
+    for uuid, move in sorted(picture.moves.items()):
+        if isinstance(move.record, str):
+            yield Finding(
+                picture.host, move.server, Source.RECORD,
+                'its record for the case that its resize is reverted: '
+                f'{move.record}',
+                'confirm the resize: reverted, the server would not start',
+            )  # fmt: skip
+            continue
+        held = picture.allocations.get(uuid, 0)
+        wanted = move.record.request.total_ppm
+        if held != wanted:
+            yield Finding(
+                picture.host, move.server, Source.PLACEMENT,
+                f'Placement holds {held} ppm for its migration {uuid}, it '
+                f'reserves {wanted} in case its resize is reverted',
+                'confirm or revert the resize, and audit again',
+            )  # fmt: skip
+
+
+def _compare_holders(picture: Picture) -> Iterator[Finding]:
+    for uuid, holder in sorted(picture.holders.items()):
+        held = picture.allocations.get(uuid, 0)
+        if not held or holder is Holder.BUSY:
+            continue
+        repair: Repair | None = None
+        if holder in REMOVABLE:
+            repair = RemoveAllocation(uuid, picture.provider, held)
+        what, remedy = _HOLDERS[holder]
+        yield Finding(
+            picture.host, uuid, Source.PLACEMENT,
+            f'Placement holds {held} ppm for {what}', remedy, repair,
+        )  # fmt: skip
+
+
+#: Holders of bandwidth that is for nobody.
+REMOVABLE = frozenset({Holder.GONE, Holder.LOST, Holder.UNPLACED})
+_HOLDERS = {
+    Holder.GONE: (
+        'a server that is gone',
+        '--repair removes all that it holds on this host',
+    ),
+    Holder.UNPLACED: (
+        'a server that is on no host',
+        '--repair removes all that it holds on this host',
+    ),
+    Holder.LOST: (
+        'a move that was not finished',
+        '--repair removes all that it holds on this host',
+    ),
+    Holder.ELSEWHERE: (
+        'a server of another host',
+        'the compute service of this host removes it when it starts; if it '
+        'never will, delete the service and its resource provider',
+    ),
+    Holder.PLAIN: (
+        'a server whose flavor is not real-time',
+        'remove resources:CUSTOM_RT_BANDWIDTH from the flavor, and create '
+        'the server again',
+    ),
+}
+
+
+# Domain and kernel
+
+
+def _compare_containers(picture: Picture) -> Iterator[Finding]:
+    for uuid, found in sorted((picture.containers or {}).items()):
+        server = picture.servers.get(uuid)
+        if server is None:
+            # One that has left waits there for its return.
+            if found.carried is not None and uuid not in picture.left:
+                yield Finding(
+                    picture.host, uuid, Source.DOMAIN,
+                    'its domain carries a reservation, and it is no '
+                    'real-time server of this host',
+                    'Nova removes it ([DEFAULT] '
+                    'running_deleted_instance_action); if it does not, '
+                    'undefine the domain',
+                )  # fmt: skip
+        elif not server.busy and isinstance(server.record, Record):
+            yield from _compare_container(
+                picture.host, uuid, found, server.record
+            )
+
+
+def _compare_container(
+    host: str, uuid: str, found: Container, rec: Record
+) -> Iterator[Finding]:
+    if found.carried != rec:
+        carried = found.carried
+        text = carried.encode() if isinstance(carried, Record) else carried
+        yield Finding(
+            host, uuid, Source.DOMAIN,
+            f'its domain carries {text or "no record"} instead of '
+            f'{rec.encode()}',
+            _BY_THE_CHECK,
+        )  # fmt: skip
+    if found.difference is not None:
+        yield Finding(
+            host, uuid, Source.KERNEL, found.difference, _BY_THE_CHECK
+        )
+
+
+# Database
+
+
+def _compare_rows(picture: Picture) -> Iterator[Finding]:
+    if picture.rows is None:
+        return
+    left = [
+        (uuid, rec)
+        for uuid, rec in sorted(picture.left.items())
+        if isinstance(rec, Record)
+    ]
+    for uuid, rec in [*picture.list_records(), *left]:
+        row = picture.rows.get(uuid)
+        if row is None:
+            difference = 'the database does not have it on this host'
+        elif (row.reservation, row.cpus) != (
+            rec.request.reservation,
+            rec.cpus,
+        ):
+            difference = (
+                f'the database has {row.reservation} us on CPUs '
+                f'{cpulist.render(row.cpus)}, its record '
+                f'{rec.request.reservation} us on CPUs '
+                f'{cpulist.render(rec.cpus)}'
+            )
+        else:
+            continue
+        yield Finding(
+            picture.host, uuid, Source.DATABASE, difference, _BY_THE_REPORT
+        )
+    for uuid in sorted(
+        picture.rows.keys() - picture.servers.keys() - picture.left.keys()
+    ):
+        if picture.holders.get(uuid) is Holder.BUSY:
+            continue
+        yield Finding(
+            picture.host, uuid, Source.DATABASE,
+            'the database has a reservation of it, and it is no real-time '
+            'server of this host',
+            '--repair marks it as released',
+            ReleaseRow(uuid, picture.host),
+        )  # fmt: skip

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reservations of servers and moves according to Nova's objects."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from nova import exception as nova_exception
+from nova.compute import vm_states
+from nova.objects import fields
+
+from nova_rt import exception
+from nova_rt.admission import Capacity
+from nova_rt.formats import node_stats
+from nova_rt.manage.audit.picture import Move, Server
+from nova_rt.record import Record
+from nova_rt.request import HintRule, Request, choose_hints
+from nova_rt.virt.libvirt import servers
+
+#: States of a resize or cold migration that is on its way.
+_UNDER_WAY = ('pre-migrating', 'migrating', 'post-migrating', 'finished')
+
+
+def is_busy(instance: Any) -> bool:
+    """Look whether something is being done to a server.
+
+    :returns: whether it is, so that sources may differ for a moment
+    """
+    return (
+        instance.task_state is not None
+        or instance.vm_state == vm_states.BUILDING
+    )
+
+
+def is_lost(migration: Any) -> bool:
+    """Look whether a move is one that nobody will finish.
+
+    Its service was killed, or a request of it was lost, and Nova or an
+    operator has set the server's state back since.
+
+    :param migration: nova.objects.Migration that is not over for Nova
+    :returns: whether it is; not for a resize that waits for its end
+    """
+    try:
+        instance = migration.instance
+    except nova_exception.InstanceNotFound:
+        return True
+    if is_busy(instance):
+        return False
+    if instance.vm_state != vm_states.RESIZED:
+        return True
+    moving = instance.migration_context
+    return moving is None or moving.migration_id != migration.id
+
+
+def is_lost_to(host: str, migrations: Iterable[Any]) -> bool:
+    """Look whether a move was to bring a server to a host, and was lost.
+
+    :param host: another one than the server's
+    :param migrations: nova.objects.Migration, all of the server
+    :returns: whether it was; not for a host from which it was evacuated, and
+        which has its container still
+    """
+    lost = False
+    for move in migrations:
+        evacuated = move.migration_type == fields.MigrationType.EVACUATION
+        if evacuated and move.source_compute == host:
+            return False
+        lost = lost or (
+            move.status in _UNDER_WAY
+            # Not set before the destination makes its claim.
+            and move.dest_compute in (None, host)
+            and is_lost(move)
+        )
+    return lost
+
+
+def is_waiting(migration: Any) -> bool:
+    """Look whether a resize waits to be confirmed or reverted.
+
+    :param migration: nova.objects.Migration
+    :returns: whether it does, so that all sources must agree
+    """
+    if migration.status != 'finished':
+        return False
+    try:
+        instance = migration.instance
+    except nova_exception.InstanceNotFound:
+        return False
+    return (
+        instance.vm_state == vm_states.RESIZED and instance.task_state is None
+    )
+
+
+def read_move(migration: Any) -> Move | None:
+    """Read what a server holds on the host that it was resized from.
+
+    :returns: None for one that was plain
+    """
+    rec: Record | str | None
+    try:
+        rec = servers.read_source(migration.instance)
+    except exception.InvalidRecord as err:
+        rec = str(err)
+    return None if rec is None else Move(migration.instance_uuid, rec)
+
+
+def make_server(
+    instance: Any, hints: Mapping[str, Any] | None, moving: bool
+) -> Server:
+    """Read what a real-time server asks for and what its record says.
+
+    :param instance: nova.objects.Instance
+    :param hints: of its RequestSpec; None if that is gone
+    :param moving: whether it is being moved
+    :returns: what was read, or why it could not be
+    """
+    rec: Record | str
+    try:
+        found = servers.read_claimed(instance)
+        assert found is not None  # it is real-time
+        rec = found
+    except exception.InvalidRecord as err:
+        rec = str(err)
+    asked: Request | str | None = None
+    if hints is not None:
+        try:
+            # Not by the bounds of today: those of its creation counted.
+            asked = Request.from_flavor(
+                instance.flavor.extra_specs, instance.flavor.vcpus,
+                choose_hints(hints, instance.flavor.flavorid), HintRule.ANY,
+            )  # fmt: skip
+        except exception.InvalidRequest as err:
+            asked = str(err)
+    return Server(
+        asked, rec, moving or is_busy(instance), servers.has_left(instance)
+    )
+
+
+def parse_free(stats: Mapping[str, str | None]) -> Capacity | str | None:
+    """Read what a compute node publishes.
+
+    :returns: None if nothing; a sentence if it cannot be read
+    """
+    try:
+        return node_stats.parse(stats)
+    except ValueError as err:
+        return str(err)

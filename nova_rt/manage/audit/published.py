@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares what a compute node publishes as free with what servers leave."""
+
+from collections.abc import Iterator
+
+from nova_rt import cpulist
+from nova_rt.admission import Capacity, Claim
+from nova_rt.manage.audit.picture import (
+    Finding,
+    Holder,
+    Picture,
+    Source,
+)
+from nova_rt.record import Record
+
+_BY_THE_UPDATE = (
+    'nova-rt-compute counts anew at its next update of resources ([DEFAULT] '
+    'update_resources_interval), or when it is restarted'
+)
+
+
+def compare(picture: Picture) -> Iterator[Finding]:
+    """Find what differs in what a compute node publishes.
+
+    :returns: findings, about the host or a server
+    """
+    if not picture.provider:
+        return
+    if picture.free is None:
+        if picture.servers or picture.inventory_ppm:
+            yield _of_tracker(
+                picture,
+                'the compute node publishes no free bandwidth',
+                'start nova-rt-compute there, instead of nova-compute',
+            )
+        return
+    if isinstance(picture.free, str):
+        yield _of_tracker(
+            picture,
+            f'what the compute node publishes cannot be read: {picture.free}',
+            _BY_THE_UPDATE,
+        )
+        return
+    yield from _compare_cpus(picture, picture.free)
+    # A record that cannot be read counts until nova-rt-compute reads it.
+    if any(
+        server.busy or isinstance(server.record, str)
+        for server in picture.servers.values()
+    ) or any(isinstance(move.record, str) for move in picture.moves.values()):
+        return
+    if Holder.BUSY in picture.holders.values():
+        return
+    claims = [rec.claim for _, rec in picture.list_records()]
+    claims += [
+        move.record.claim
+        for move in picture.moves.values()
+        if isinstance(move.record, Record)
+    ]
+    yield from _compare_free(picture, picture.free, claims)
+
+
+def _of_tracker(picture: Picture, difference: str, remedy: str) -> Finding:
+    return Finding(picture.host, '', Source.TRACKER, difference, remedy)
+
+
+def _compare_cpus(picture: Picture, free: Capacity) -> Iterator[Finding]:
+    for uuid, rec in picture.list_records():
+        missing = set(rec.cpus) - free.cpus.keys()
+        if missing:
+            yield Finding(
+                picture.host, uuid, Source.TRACKER,
+                f'it reserves on CPUs {cpulist.render(missing)}, which the '
+                'host does not offer any more',
+                'offer them again ([nova_rt] cpu_set, smt), or create the '
+                'server again',
+            )  # fmt: skip
+
+
+def _compare_free(
+    picture: Picture, free: Capacity, claims: list[Claim]
+) -> Iterator[Finding]:
+    if picture.capacity is not None:
+        expected = picture.capacity.free(claims)
+        differing = [
+            f'CPU {cpu}: {free.cpus.get(cpu, 0)} instead of {ppm}'
+            for cpu, ppm in sorted(expected.cpus.items())
+            if free.cpus.get(cpu, 0) != ppm
+        ]
+        if free.host_ppm != expected.host_ppm:
+            differing.append(
+                f'host: {free.host_ppm} instead of {expected.host_ppm}'
+            )
+        if differing:
+            yield _of_tracker(
+                picture,
+                f'free ppm published are not what servers leave: '
+                f'{", ".join(differing)}',
+                _BY_THE_UPDATE,
+            )
+        return
+    if picture.inventory_ppm is None:
+        yield _of_tracker(
+            picture,
+            'the host publishes free bandwidth, and Placement has no '
+            'inventory of it',
+            _BY_THE_UPDATE,
+        )
+        return
+    if free.host_ppm is None:
+        published = sum(free.cpus.values())
+        held = sum(
+            claim.ppm
+            for claim in claims
+            for cpu in claim.cpus
+            if cpu in free.cpus
+        )
+    else:
+        published = free.host_ppm
+        held = sum(claim.total_ppm for claim in claims)
+    left = max(0, picture.inventory_ppm - held)
+    if published > left:
+        yield _of_tracker(
+            picture,
+            f'{published} ppm are published as free; of '
+            f'{picture.inventory_ppm} in all, servers leave {left}',
+            _BY_THE_UPDATE,
+        )
+    elif published < left:
+        yield _of_tracker(
+            picture,
+            f'{published} ppm are published as free; of '
+            f'{picture.inventory_ppm} in all, servers leave {left}: '
+            'something else holds the rest',
+            f'{_BY_THE_UPDATE}; if that does not help, "nova-rt-status host '
+            'usage" on the host lists who holds bandwidth there',
+        )

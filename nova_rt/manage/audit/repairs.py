@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mends what may be mended from outside the compute service.
+
+Each repair looks again at what it changes, and changes nothing if that is not
+what was found: Placement's consumer generation sees to it that nothing comes
+in between.
+"""
+
+from typing import Any
+
+from keystoneauth1 import exceptions as ks_exc
+from nova import exception as nova_exception
+from nova.scheduler import utils as scheduler_utils
+
+from nova_rt import exception, extra_specs, resources
+from nova_rt.cmd.nova_db import Unreadable
+from nova_rt.manage.audit import cloud, instances
+from nova_rt.manage.audit.compare import REMOVABLE
+from nova_rt.manage.audit.picture import (
+    ReleaseRow,
+    RemoveAllocation,
+    Repair,
+    SetAllocation,
+)
+from nova_rt.manage.audit.reading import Auditor
+from nova_rt.request import Request
+
+_RC = extra_specs.RESOURCE_CLASS
+_CHANGED = 'it has changed meanwhile: audit again'
+
+
+class NotMended(Exception):
+    """A repair did not succeed; its text says why."""
+
+
+def describe(repair: Repair) -> str:
+    """Say what a repair does.
+
+    :returns: a sentence without a full stop
+    """
+    if isinstance(repair, SetAllocation):
+        return (
+            f'would set the allocation from {repair.held_ppm} to '
+            f'{repair.ppm} ppm'
+        )
+    if isinstance(repair, RemoveAllocation):
+        return f'would remove the allocation of {repair.held_ppm} ppm'
+    return 'would mark it as released in the database'
+
+
+def mend(auditor: Auditor, repair: Repair) -> None:
+    """Carry out a repair.
+
+    :raises NotMended: if it did not succeed; nothing is changed then
+    """
+    try:
+        if isinstance(repair, SetAllocation):
+            _set(auditor.cloud, repair)
+        elif isinstance(repair, RemoveAllocation):
+            _remove(auditor, repair)
+        else:
+            _release(auditor, repair)
+    except (Unreadable, nova_exception.NovaException) as err:
+        raise NotMended(str(err)) from err
+    except ks_exc.ClientException as err:
+        raise NotMended(
+            f'Placement does not answer ({type(err).__name__})'
+        ) from err
+
+
+def _read(source: cloud.Cloud, uuid: str, provider: str, held: int) -> Any:
+    """All that a consumer holds, if it still holds that on the provider."""
+    payload = source.client.get_allocs_for_consumer(source.context, uuid)
+    there = payload['allocations'].get(provider, {}).get('resources', {})
+    if there.get(_RC, 0) != held:
+        raise NotMended(_CHANGED)
+    # Of the provider's, not wanted in an answer.
+    for each in payload['allocations'].values():
+        each.pop('generation', None)
+    return payload
+
+
+def _put(source: cloud.Cloud, uuid: str, payload: Any) -> None:
+    if not source.client.put_allocations(source.context, uuid, payload):
+        raise NotMended('Placement refuses: the host has less left than that')
+
+
+def _set(source: cloud.Cloud, repair: SetAllocation) -> None:
+    payload = _read(source, repair.uuid, repair.provider, repair.held_ppm)
+    instance = source.find(repair.uuid)
+    if instance in (None, cloud.PENDING) or instances.is_busy(instance):
+        raise NotMended(_CHANGED)
+    if not payload['allocations']:
+        # As nova-manage placement heal_allocations.
+        payload = {
+            'allocations': {repair.provider: {'resources': _ask(instance)}},
+            'project_id': instance.project_id,
+            'user_id': instance.user_id,
+            'consumer_generation': None,
+        }
+    there = payload['allocations'].setdefault(
+        repair.provider, {'resources': {}}
+    )
+    there['resources'][_RC] = repair.ppm
+    _put(source, repair.uuid, payload)
+
+
+def _ask(instance: Any) -> dict[str, int]:
+    """All that a real-time server asks of Placement by its flavor."""
+    flavor = instance.flavor.obj_clone()
+    try:
+        request = Request.from_flavor(flavor.extra_specs, flavor.vcpus)
+    except exception.InvalidRequest as err:
+        raise NotMended(str(err)) from err
+    assert request is not None  # the server is real-time
+    # As the scheduler's request filter asks, whatever else the flavor says.
+    flavor.extra_specs = resources.replace(flavor.extra_specs, request)
+    asked: dict[str, int] = scheduler_utils.resources_from_flavor(
+        instance, flavor
+    )
+    return asked
+
+
+def _remove(auditor: Auditor, repair: RemoveAllocation) -> None:
+    source = auditor.cloud
+    payload = _read(source, repair.uuid, repair.provider, repair.held_ppm)
+    node = auditor.find_node(repair.provider)
+    found = source.read_node(node) if node is not None else None
+    (holder,) = source.classify([repair.uuid], node, found).values()
+    if holder not in REMOVABLE:
+        raise NotMended(_CHANGED)
+    del payload['allocations'][repair.provider]
+    _put(source, repair.uuid, payload)
+
+
+def _release(auditor: Auditor, repair: ReleaseRow) -> None:
+    if auditor.database is None or not auditor.database.release(
+        repair.uuid, repair.host
+    ):
+        raise NotMended(_CHANGED)

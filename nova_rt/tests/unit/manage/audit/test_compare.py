@@ -1,0 +1,477 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.manage.audit.compare."""
+
+import dataclasses
+import itertools
+
+from oslotest import base
+
+from nova_rt.admission import Capacity
+from nova_rt.manage.audit import compare, picture
+from nova_rt.manage.audit.picture import (
+    Container,
+    Holder,
+    Move,
+    Row,
+    Server,
+)
+from nova_rt.record import Record
+from nova_rt.request import Request
+from nova_rt.reservation import Reservation
+
+REQUEST = Request(Reservation(600, 1000), 2)
+RECORD = Record(REQUEST, (0, 2))
+SMALLER = Record(Request(Reservation(300, 1000), 2), (0, 2))
+A, B = 'server-a', 'server-b'
+
+GOOD = picture.Picture(
+    host='host1',
+    provider='node1',
+    servers={A: Server(REQUEST, RECORD)},
+    allocations={A: 1_200_000},
+    inventory_ppm=3_800_000,
+    free=Capacity({0: 350_000, 1: 950_000, 2: 350_000, 3: 950_000}),
+    capacity=Capacity(dict.fromkeys(range(4), 950_000)),
+    containers={A: Container(RECORD)},
+    rows={A: Row(REQUEST.reservation, (0, 2))},
+)
+
+
+def change(**fields):
+    return dataclasses.replace(GOOD, **fields)
+
+
+class CompareTestBase(base.BaseTestCase):
+    def assert_clean(self, what):
+        self.assertEqual([], compare.compare(what))
+
+    def find(self, what):
+        """The one finding."""
+        found = compare.compare(what)
+        self.assertEqual(1, len(found), found)
+        self.assertEqual('host1', found[0].host)
+        # It goes into a table, and a sentence of another may follow.
+        for text in (found[0].difference, found[0].remedy):
+            self.assertFalse(text.endswith('.'))
+            self.assertTrue(text)
+        return found[0]
+
+    def assert_found(self, source, uuid, text, what, repair=None):
+        finding = self.find(what)
+        self.assertEqual((source, uuid), (finding.source, finding.uuid))
+        self.assertIn(text, finding.difference)
+        self.assertEqual(repair, finding.repair)
+        if repair is not None:
+            self.assertIn('--repair', finding.remedy)
+        else:
+            self.assertNotIn('--repair', finding.remedy)
+
+
+class CleanTest(CompareTestBase):
+    def test_all_the_same(self):
+        self.assert_clean(GOOD)
+
+    def test_sources_that_are_not_there(self):
+        """Sources that cannot be read from here differ from nothing."""
+        for fields in itertools.product(
+            ({}, {'containers': None}),
+            ({}, {'rows': None}),
+            ({}, {'capacity': None}),
+        ):
+            merged = {k: v for each in fields for k, v in each.items()}
+            self.assert_clean(change(**merged))
+
+    def test_plain_host(self):
+        self.assert_clean(picture.Picture('host1', 'node2', rows={}))
+
+    def test_busy_server(self):
+        """Whatever its sources say."""
+        for busy in (
+            Server('x', 'y', busy=True),
+            Server(None, SMALLER, busy=True),
+        ):
+            self.assert_clean(
+                change(
+                    servers={A: busy},
+                    allocations={},
+                    containers={A: Container(SMALLER, 'differs')},
+                    rows={A: Row(Reservation(1000, 2000), (1,))},
+                )
+            )
+
+    def test_move_that_was_not_finished(self):
+        """Its flavor is the old one; what it holds is not."""
+        lost = Server(SMALLER.request, RECORD, lost=True)
+        self.assert_found(
+            'record', A, 'was not finished', change(servers={A: lost})
+        )
+        holding = change(
+            allocations={A: 1_200_000, B: 600_000}, holders={B: Holder.LOST}
+        )
+        self.assert_found(
+            'placement', B, 'not finished', holding,
+            picture.RemoveAllocation(B, 'node1', 600_000),
+        )  # fmt: skip
+
+    def test_all_that_differs_is_found(self):
+        """One finding of each source, and no source hides another."""
+        found = compare.compare(
+            change(
+                servers={
+                    A: Server(REQUEST, RECORD),
+                    B: Server(REQUEST, 'broken'),
+                },
+                allocations={A: 1, B: 1_200_000},
+                free=None,
+                containers={A: Container(SMALLER, 'differs')},
+                rows={A: Row(Reservation(600, 1000), (1,)),
+                      B: Row(Reservation(600, 1000), (1,))},
+            )
+        )  # fmt: skip
+        self.assertEqual(
+            ['record', 'placement', 'tracker', 'domain', 'kernel', 'database'],
+            [finding.source for finding in found],
+        )
+
+
+class RecordTest(CompareTestBase):
+    def test_cannot_be_read(self):
+        self.assert_found(
+            'record', A, 'no record',
+            change(servers={A: Server(REQUEST, 'no record')}, free=Capacity(
+                dict.fromkeys(range(4), 950_000))),
+        )  # fmt: skip
+
+    def test_flavor_cannot_be_read(self):
+        self.assert_found(
+            'record', A, 'no flavor',
+            change(servers={A: Server('no flavor', RECORD)}),
+        )  # fmt: skip
+
+    def test_hints_are_gone(self):
+        self.assert_clean(change(servers={A: Server(None, RECORD)}))
+
+    def test_not_what_was_asked_for(self):
+        other = dataclasses.replace(REQUEST, priority=2)
+        self.assert_found(
+            'record', A, 'rr 2', change(servers={A: Server(other, RECORD)})
+        )
+
+
+class AllocationTest(CompareTestBase):
+    def test_differs(self):
+        for held in (0, 1, 1_199_999, 1_200_001):
+            self.assert_found(
+                'placement', A, f'{held} ppm', change(allocations={A: held}),
+                picture.SetAllocation(A, 'node1', held, 1_200_000),
+            )  # fmt: skip
+
+    def test_missing(self):
+        self.assert_found(
+            'placement', A, ' 0 ppm', change(allocations={}),
+            picture.SetAllocation(A, 'node1', 0, 1_200_000),
+        )  # fmt: skip
+
+    def test_hints_are_gone(self):
+        """The record says it, too."""
+        self.assert_found(
+            'placement', A, '1 ppm',
+            change(servers={A: Server(None, RECORD)}, allocations={A: 1}),
+            picture.SetAllocation(A, 'node1', 1, 1_200_000),
+        )  # fmt: skip
+
+    def test_record_is_broken(self):
+        """The flavor says it, too."""
+        found = compare.compare(
+            change(
+                servers={A: Server(REQUEST, 'broken')},
+                allocations={A: 1},
+                free=Capacity(dict.fromkeys(range(4), 950_000)),
+            )
+        )
+        self.assertEqual(
+            [None, picture.SetAllocation(A, 'node1', 1, 1_200_000)],
+            [finding.repair for finding in found],
+        )
+
+    def test_record_and_flavor_disagree(self):
+        """Then nobody knows what to repair it to."""
+        for held in (0, 7, 1_200_000):
+            found = compare.compare(
+                change(
+                    servers={A: Server(REQUEST, SMALLER)},
+                    allocations={A: held},
+                    capacity=None, free=None, inventory_ppm=None,
+                    containers=None, rows=None,
+                )
+            )  # fmt: skip
+            self.assertEqual(
+                ['record', 'placement', 'tracker'],
+                [finding.source for finding in found],
+            )
+            self.assertEqual({None}, {finding.repair for finding in found})
+
+    def test_nothing_can_be_read(self):
+        found = compare.compare(
+            change(
+                servers={A: Server('bad', 'broken')},
+                allocations={A: 5},
+                free=Capacity(dict.fromkeys(range(4), 950_000)),
+            )
+        )
+        self.assertEqual(['record'], [finding.source for finding in found])
+
+
+class HolderTest(CompareTestBase):
+    def look(self, holder, held=7):
+        return change(
+            allocations={**GOOD.allocations, B: held}, holders={B: holder}
+        )
+
+    def test_leaked(self):
+        for holder in (Holder.GONE, Holder.UNPLACED):
+            self.assert_found(
+                'placement', B, '7 ppm', self.look(holder),
+                picture.RemoveAllocation(B, 'node1', 7),
+            )  # fmt: skip
+
+    def test_not_ours_to_repair(self):
+        for holder in (Holder.ELSEWHERE, Holder.PLAIN):
+            self.assert_found('placement', B, '7 ppm', self.look(holder))
+
+    def test_busy(self):
+        self.assert_clean(self.look(Holder.BUSY))
+
+    def test_every_kind_is_known(self):
+        for holder in Holder:
+            compare.compare(self.look(holder))
+
+    def test_holds_nothing(self):
+        """It is known from the database."""
+        for holder in Holder:
+            self.assert_clean(change(holders={B: holder}))
+
+
+class TrackerTest(CompareTestBase):
+    def assert_tracker(self, text, what):
+        self.assert_found('tracker', '', text, what)
+
+    def test_publishes_nothing(self):
+        self.assert_tracker('no free', change(free=None))
+        self.assert_tracker(
+            'no free',
+            picture.Picture('host1', 'node1', inventory_ppm=1),
+        )
+
+    def test_garbage(self):
+        self.assert_tracker('not JSON', change(free='not JSON'))
+
+    def test_each_cpu(self):
+        for ppm, cpu in ((349_999, 0), (350_001, 2), (0, 1)):
+            free = Capacity({**GOOD.free.cpus, cpu: ppm})
+            self.assert_tracker(f'CPU {cpu}: {ppm} ', change(free=free))
+
+    def test_cpu_that_offers_nothing_and_is_not_published(self):
+        """As good as if it were."""
+        self.assert_clean(
+            change(capacity=Capacity({**GOOD.capacity.cpus, 4: 0}))
+        )
+
+    def test_sum(self):
+        for ppm, text in ((950_001, 'in all, servers leave'),
+                          (949_999, 'something else')):  # fmt: skip
+            free = Capacity({**GOOD.free.cpus, 1: ppm})
+            self.assert_tracker(text, change(free=free, capacity=None))
+
+    def test_no_inventory(self):
+        self.assert_tracker(
+            'no inventory', change(capacity=None, inventory_ppm=None)
+        )
+
+    def test_busy_server(self):
+        """It is counted by some and not yet by others."""
+        free = Capacity({**GOOD.free.cpus, 1: 1})
+        for fields in (
+            {'servers': {**GOOD.servers,
+                         B: Server(REQUEST, 'none yet', busy=True)}},
+            {'allocations': {**GOOD.allocations, B: 7},
+             'holders': {B: Holder.BUSY}},
+        ):  # fmt: skip
+            self.assert_clean(change(free=free, **fields))
+
+    def test_sum_of_the_host(self):
+        """Of a kernel that sums over the host, whatever the CPUs."""
+        good = {
+            'allocations': {A: 600_000},
+            'servers': {A: Server(None, SMALLER)},
+            'containers': None,
+            'rows': None,
+            'inventory_ppm': 950_000,
+        }
+        for capacity in (
+            None, Capacity(dict.fromkeys(range(4), 950_000), 950_000),
+        ):  # fmt: skip
+            free = dict.fromkeys(range(4), 950_000)
+            free[0] = free[2] = 650_000
+            self.assert_clean(
+                change(free=Capacity(free, 350_000), capacity=capacity, **good)
+            )
+            for ppm in (349_999, 350_001, 0):
+                self.assert_tracker(
+                    str(ppm),
+                    change(
+                        free=Capacity(free, ppm), capacity=capacity, **good
+                    ),
+                )
+
+    def test_holds_more_than_all(self):
+        """A capacity that shrank; nothing below 0 is published."""
+        self.assert_clean(
+            change(
+                inventory_ppm=1_000_000,
+                capacity=Capacity(dict.fromkeys(range(4), 250_000)),
+                free=Capacity({0: 0, 1: 250_000, 2: 0, 3: 250_000}),
+            )
+        )
+
+    def test_cpu_is_not_offered(self):
+        free = Capacity({0: 350_000, 1: 950_000, 3: 950_000})
+        for capacity in (
+            None, Capacity(dict.fromkeys((0, 1, 3), 950_000)),
+        ):  # fmt: skip
+            self.assert_found(
+                'tracker', A, 'CPUs 2',
+                change(free=free, capacity=capacity, inventory_ppm=2_850_000),
+            )  # fmt: skip
+
+
+class ContainerTest(CompareTestBase):
+    def test_copy_differs(self):
+        for carried, text in (
+            (SMALLER, 'q=300'),
+            (None, 'no record'),
+            ('broken: 7', 'broken: 7'),
+        ):
+            self.assert_found(
+                'domain', A, text, change(containers={A: Container(carried)})
+            )
+
+    def test_kernel_differs(self):
+        self.assert_found(
+            'kernel', A, 'expected',
+            change(containers={A: Container(RECORD, 'expected 600')}),
+        )  # fmt: skip
+
+    def test_nobody_else_repairs_it(self):
+        finding = self.find(change(containers={A: Container(RECORD, 'x')}))
+        self.assertIn('nova-rt-compute', finding.remedy)
+        self.assertIn('verify_interval', finding.remedy)
+
+    def test_container_of_nobody(self):
+        for carried in (RECORD, 'broken'):
+            self.assert_found(
+                'domain', B, 'no real-time server',
+                change(containers={**GOOD.containers, B: Container(carried)}),
+            )  # fmt: skip
+
+    def test_plain_container(self):
+        self.assert_clean(
+            change(containers={**GOOD.containers, B: Container(None)})
+        )
+
+    def test_no_container(self):
+        """Nova knows that by itself."""
+        self.assert_clean(change(containers={}))
+
+
+class RowTest(CompareTestBase):
+    def test_missing(self):
+        self.assert_found('database', A, 'does not have', change(rows={}))
+
+    def test_differs(self):
+        for row in (
+            Row(Reservation(1200, 2000), (0, 2)),
+            Row(Reservation(600, 1000), (0, 3)),
+            Row(Reservation(600, 1000), ()),
+        ):
+            self.assert_found('database', A, '600/1000', change(rows={A: row}))
+
+    def test_stale(self):
+        for holder in (Holder.GONE, Holder.ELSEWHERE, Holder.PLAIN,
+                       Holder.UNPLACED):  # fmt: skip
+            self.assert_found(
+                'database', B, 'no real-time server',
+                change(rows={**GOOD.rows, B: GOOD.rows[A]},
+                       holders={B: holder}),
+                picture.ReleaseRow(B, 'host1'),
+            )  # fmt: skip
+
+    def test_of_a_server_that_comes_or_goes(self):
+        self.assert_clean(
+            change(
+                rows={**GOOD.rows, B: GOOD.rows[A]}, holders={B: Holder.BUSY}
+            )
+        )
+
+    def test_host_that_nova_does_not_have(self):
+        self.assert_found(
+            'database', B, 'no real-time server',
+            picture.Picture(
+                'host1', rows={B: GOOD.rows[A]}, holders={B: Holder.GONE}
+            ),
+            picture.ReleaseRow(B, 'host1'),
+        )  # fmt: skip
+
+
+class MoveTest(CompareTestBase):
+    """A server that waits for the confirmation of a resize."""
+
+    #: Of one whose old reservation is on this host, and whose new is not.
+    GONE = change(
+        servers={},
+        moves={'migration': Move(A, RECORD)},
+        allocations={'migration': 1_200_000},
+    )
+
+    def test_it_has_left(self):
+        self.assert_clean(self.GONE)
+
+    def test_it_is_here(self):
+        """The two slots of a resize on one host."""
+        self.assert_clean(
+            change(
+                moves={'migration': Move(A, SMALLER)},
+                allocations={A: 1_200_000, 'migration': 600_000},
+                free=Capacity({0: 50_000, 1: 950_000, 2: 50_000, 3: 950_000}),
+            )
+        )
+
+    def test_migration_without_its_allocation(self):
+        self.assert_found(
+            picture.Source.PLACEMENT, A, 'holds 0 ppm for its migration',
+            dataclasses.replace(self.GONE, allocations={}),
+        )  # fmt: skip
+
+    def test_claim_that_is_not_held(self):
+        self.assert_found(
+            picture.Source.TRACKER, '', 'CPU 0: 950000 instead of 350000',
+            dataclasses.replace(
+                self.GONE, free=Capacity(dict.fromkeys(range(4), 950_000))
+            ),
+        )  # fmt: skip
+
+    def test_broken_record(self):
+        self.assert_found(
+            picture.Source.RECORD, A, 'broken',
+            dataclasses.replace(
+                self.GONE, moves={'migration': Move(A, 'broken')}
+            ),
+        )  # fmt: skip
+
+    def test_row_of_one_that_has_left(self):
+        self.assert_found(
+            picture.Source.DATABASE, A, 'the database has 300/1000',
+            dataclasses.replace(
+                self.GONE, rows={A: Row(Reservation(300, 1000), (0, 2))}
+            ),
+        )  # fmt: skip

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.manage.audit.instances."""
+
+from unittest import mock
+
+from nova import exception as nova_exception
+from nova.compute import task_states, vm_states
+from nova.objects import fields
+from oslotest import base
+
+from nova_rt.manage.audit import instances
+
+
+def server(vm_state=vm_states.ACTIVE, task_state=None, last=1):
+    """A server whose last move has this number."""
+    context = mock.Mock(migration_id=last)
+    return mock.Mock(
+        vm_state=vm_state, task_state=task_state, migration_context=context
+    )
+
+
+def move(of, **values):
+    found = mock.Mock(
+        spec_set=('id', 'instance', 'status', 'migration_type',
+                  'source_compute', 'dest_compute'),
+        id=1, instance=of, status='post-migrating',
+        migration_type=fields.MigrationType.RESIZE,
+        source_compute='a', dest_compute='b',
+    )  # fmt: skip
+    for name, value in values.items():
+        setattr(found, name, value)
+    return found
+
+
+class LostTest(base.BaseTestCase):
+    def test_each_state(self):
+        for lost, instance in (
+            (True, server()),
+            (True, server(vm_states.STOPPED)),
+            (True, server(vm_states.ERROR)),
+            (False, server(vm_states.BUILDING)),
+            (False, server(task_state=task_states.RESIZE_MIGRATED)),
+            (False, server(vm_states.RESIZED)),
+            (True, server(vm_states.RESIZED, last=2)),
+        ):
+            self.assertIs(lost, instances.is_lost(move(instance)))
+
+    def test_server_is_gone(self):
+        class Gone(mock.Mock):
+            @property
+            def instance(self):
+                raise nova_exception.InstanceNotFound(instance_id='x')
+
+        self.assertIs(True, instances.is_lost(Gone()))
+
+    def test_to_whom(self):
+        lost = move(server())
+        self.assertTrue(instances.is_lost_to('b', [lost]))
+        self.assertFalse(instances.is_lost_to('c', [lost]))
+        for values in (
+            {'status': 'confirmed'},
+            {'status': 'error'},
+            {'instance': server(task_state=task_states.RESIZE_PREP)},
+        ):
+            self.assertFalse(
+                instances.is_lost_to('b', [move(server(), **values)])
+            )
+        unclaimed = move(server(), dest_compute=None, status='pre-migrating')
+        self.assertTrue(instances.is_lost_to('b', [unclaimed]))
+
+    def test_dead_host(self):
+        """A server evacuated from there still runs there, for all we know."""
+        evacuated = move(
+            server(), migration_type=fields.MigrationType.EVACUATION,
+            source_compute='b', dest_compute='a', status='done',
+        )  # fmt: skip
+        self.assertFalse(
+            instances.is_lost_to('b', [move(server()), evacuated])
+        )

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.manage.audit.picture."""
+
+from oslotest import base
+
+from nova_rt.manage.audit import picture
+
+
+class ExtentTest(base.BaseTestCase):
+    def describe(self, *pictures):
+        extent = picture.Extent()
+        for each in pictures:
+            extent.add(each)
+        return extent.describe()
+
+    def test_nothing(self):
+        self.assertEqual(
+            'Compared 0 server(s) on 0 host(s), sources: none',
+            self.describe(),
+        )
+
+    def test_servers(self):
+        settled = picture.Server(None, 'broken')
+        busy = picture.Server(None, 'broken', busy=True)
+        self.assertEqual(
+            'Compared 3 server(s) (1 more left out: busy) on 2 host(s), '
+            'sources: placement, tracker, record',
+            self.describe(
+                picture.Picture('one', 'p', {'a': settled, 'b': busy}),
+                picture.Picture('two', 'q', {'c': settled, 'd': settled}),
+            ),
+        )
+
+    def test_sources(self):
+        self.assertEqual(
+            'Compared 0 server(s) on 3 host(s), sources: placement, tracker, '
+            'record, domain, kernel, database',
+            self.describe(
+                picture.Picture('one', 'p', containers={}),
+                picture.Picture('two', 'q'),
+                picture.Picture('gone', rows={}),
+            ),
+        )
+        # A host that only the database has.
+        self.assertIn(
+            'sources: database', self.describe(picture.Picture('x', rows={}))
+        )
