@@ -77,7 +77,7 @@ class Host:
 
     def __init__(self, number: int, servers: int) -> None:
         self.name = f'bench{number:05}'
-        self.seam = events.Seam()
+        self.dispatcher = events.Dispatcher()
         self._periods = 0
         self._records = {
             make_uuid(number * 1000 + index + 1): Record.decode(
@@ -110,8 +110,8 @@ class Host:
         uuid, record = random.choice(  # noqa: S311
             list(self._records.items())
         )
-        self.seam.emit(events.Drifted(uuid, record, 'a benchmark'))
-        self.seam.emit(events.Repaired(uuid, record, 'a benchmark'))
+        self.dispatcher.emit(events.Drifted(uuid, record, 'a benchmark'))
+        self.dispatcher.emit(events.Repaired(uuid, record, 'a benchmark'))
 
 
 class Timed(rpcapi.ConductorAPI):
@@ -192,7 +192,7 @@ def _make_reporter(
 ) -> tuple[Host, reports.Reporter]:
     host = Host(number, args.servers)
     backlog = Backlog()
-    host.seam.subscribe(backlog)
+    host.dispatcher.subscribe(backlog)
     path = pathlib.Path(args.directory) / host.name
     return host, reports.Reporter(
         Timed(transport, host.name, spans_s=spans_s),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Typed events of reservations, to which others can listen.
 
-Every event goes through the one :class:`Seam` of a compute service. A new
-consumer (a metric, a report, a notification) subscribes there; the code that
-emits does not change.
+Every event goes through the one :class:`Dispatcher` of a compute service. A
+new consumer (a metric, a report, a notification) subscribes there; the code
+that emits does not change.
 """
 
 import collections
@@ -254,7 +254,7 @@ TYPES = (
 Listener = Callable[[Event], None]
 
 
-class Seam:
+class Dispatcher:
     """Hands every event to every listener.
 
     Listeners run in the thread that emits, in the order in which they

@@ -90,11 +90,11 @@ class RTComputeManager(move_manager.MoveManager):
                 'nova-rt-compute needs [DEFAULT] compute_driver = '
                 f'{driver.COMPUTE_DRIVER}'
             )
-        seam = self.driver.reservations.seam
-        seam.subscribe(aside.Aside(stopped.StopReporter(self.host)))
-        seam.subscribe(aside.Aside(self.driver.running.note_slots))
-        notifications.subscribe(seam, self.host)
-        seam.subscribe(self._rt_counters)
+        dispatcher = self.driver.reservations.dispatcher
+        dispatcher.subscribe(aside.Aside(stopped.StopReporter(self.host)))
+        dispatcher.subscribe(aside.Aside(self.driver.running.note_slots))
+        notifications.subscribe(dispatcher, self.host)
+        dispatcher.subscribe(self._rt_counters)
         self._rt_counters.start()
         if CONF.nova_rt.report:
             self._rt_reporter = self._rt_make_reporter()
@@ -129,7 +129,7 @@ class RTComputeManager(move_manager.MoveManager):
     def _rt_make_reporter(self) -> reports.Reporter:
         """Listen from now on; what is sent waits until servers are known."""
         backlog = Backlog()
-        self.driver.reservations.seam.subscribe(backlog)
+        self.driver.reservations.dispatcher.subscribe(backlog)
         meter = Meter(
             self.driver.reservations,
             self.driver.running,
@@ -137,7 +137,7 @@ class RTComputeManager(move_manager.MoveManager):
             Clock(),
         )
         if CONF.nova_rt.usage_interval:
-            self.driver.reservations.seam.subscribe(meter)
+            self.driver.reservations.dispatcher.subscribe(meter)
             self.driver.running.watch_ends(meter.read_last)
         return reports.Reporter(
             rpcapi.ConductorAPI(rpc.TRANSPORT, self.host),

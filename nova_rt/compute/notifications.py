@@ -83,12 +83,12 @@ class Notifier:
 
 
 @rpc.if_notifications_enabled
-def subscribe(seam: events.Seam, host: str) -> None:
+def subscribe(dispatcher: events.Dispatcher, host: str) -> None:
     """Send notifications from now on, if Nova sends versioned ones.
 
     :param host: name of this host
     """
-    seam.subscribe(aside.Aside(Notifier(host)))
+    dispatcher.subscribe(aside.Aside(Notifier(host)))
 
 
 def _describe(rec: record.Record | None) -> dict[str, Any]:

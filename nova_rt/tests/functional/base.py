@@ -334,7 +334,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
     def listen(self, hostname='compute1'):
         """From now on, collect the events of a host."""
         seen = []
-        self.reservations(hostname).seam.subscribe(seen.append)
+        self.reservations(hostname).dispatcher.subscribe(seen.append)
         return seen
 
     def repairs(self, hostname='compute1'):

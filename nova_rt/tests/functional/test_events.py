@@ -246,12 +246,12 @@ class EventsTest(base.RTServersTestBase):
         def broken(event):
             raise RuntimeError('listener is broken')
 
-        seam = self.reservations().seam
-        seam.subscribe(broken)
+        dispatcher = self.reservations().dispatcher
+        dispatcher.subscribe(broken)
         server = self.create(self.rt_flavor())
         self.assert_held(server)
         self._delete_server(server)
-        self.assertEqual(3, seam.failures)
+        self.assertEqual(3, dispatcher.failures)
         self.assertIn('listener is broken', self.stdlog.logger.output)
 
 
@@ -308,7 +308,7 @@ class OneTruthTest(base.RTServersTestBase):
     def test_at_start_up(self):
         self.change(self.smaller())
         seen = []
-        # The service that is started has a seam of its own.
+        # The service that is started has a dispatcher of its own.
         with fixtures.MonkeyPatch(
             'nova_rt.events.Counter.__call__',
             lambda counter, event: seen.append(event),

@@ -61,70 +61,70 @@ class SeamTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.seam = events.Seam()
+        self.dispatcher = events.Dispatcher()
         self.seen = []
 
     def broken(self, event):
         raise RuntimeError('listener is broken')
 
     def test_nobody_listens(self):
-        self.seam.emit(STOPPED)
-        self.assertEqual(0, self.seam.failures)
+        self.dispatcher.emit(STOPPED)
+        self.assertEqual(0, self.dispatcher.failures)
 
     def test_in_order(self):
         for name in 'abc':
-            self.seam.subscribe(
+            self.dispatcher.subscribe(
                 lambda event, name=name: self.seen.append((name, event))
             )
         other = events.Stopped('b', 'no reason')
-        self.seam.emit(STOPPED)
-        self.seam.emit(other)
+        self.dispatcher.emit(STOPPED)
+        self.dispatcher.emit(other)
         self.assertEqual(
             [(name, event) for event in (STOPPED, other) for name in 'abc'],
             self.seen,
         )
 
     def test_one_that_raises_breaks_nobody(self):
-        self.seam.subscribe(self.broken)
-        self.seam.subscribe(self.seen.append)
-        self.seam.emit(STOPPED)
-        self.seam.emit(STOPPED)
+        self.dispatcher.subscribe(self.broken)
+        self.dispatcher.subscribe(self.seen.append)
+        self.dispatcher.emit(STOPPED)
+        self.dispatcher.emit(STOPPED)
         self.assertEqual([STOPPED, STOPPED], self.seen)
-        self.assertEqual(2, self.seam.failures)
+        self.assertEqual(2, self.dispatcher.failures)
         self.assertIn('listener is broken', self.log.output)
         self.assertIn('Stopped(uuid=', self.log.output)
 
     def test_subscribed_while_an_event_is_told(self):
         def subscribe(event):
-            self.seam.subscribe(self.seen.append)
+            self.dispatcher.subscribe(self.seen.append)
 
-        self.seam.subscribe(subscribe)
-        self.seam.emit(STOPPED)
+        self.dispatcher.subscribe(subscribe)
+        self.dispatcher.emit(STOPPED)
         self.assertEqual([], self.seen)
-        self.seam.emit(STOPPED)
+        self.dispatcher.emit(STOPPED)
         self.assertEqual([STOPPED], self.seen)
 
     def test_listener_that_emits(self):
         def repeat(event):
             if event is STOPPED:
-                self.seam.emit(events.Stopped('b', 'after a'))
+                self.dispatcher.emit(events.Stopped('b', 'after a'))
 
-        self.seam.subscribe(repeat)
-        self.seam.subscribe(self.seen.append)
-        self.seam.emit(STOPPED)
+        self.dispatcher.subscribe(repeat)
+        self.dispatcher.subscribe(self.seen.append)
+        self.dispatcher.emit(STOPPED)
         self.assertEqual(['b', 'a'], [event.uuid for event in self.seen])
 
     def test_many_threads(self):
         counter = events.Counter()
-        self.seam.subscribe(counter)
-        self.seam.subscribe(self.broken)
+        self.dispatcher.subscribe(counter)
+        self.dispatcher.subscribe(self.broken)
         start = threading.Barrier(8)
 
         def run():
             start.wait()
             for _ in range(200):
-                self.seam.emit(STOPPED)
-                self.seam.subscribe(lambda event: None)
+                self.dispatcher.emit(STOPPED)
+                self.dispatcher.subscribe(lambda event: None)
 
         threads = [threading.Thread(target=run) for _ in range(8)]
         with fixtures.MonkeyPatch('nova_rt.events.LOG.exception', _ignore):
@@ -133,8 +133,8 @@ class SeamTest(base.BaseTestCase):
             for thread in threads:
                 thread.join()
         self.assertEqual(1600, counter.get(events.Stopped))
-        self.assertEqual(1600, self.seam.failures)
-        self.assertEqual(1602, len(self.seam._listeners))
+        self.assertEqual(1600, self.dispatcher.failures)
+        self.assertEqual(1602, len(self.dispatcher._listeners))
 
 
 def _ignore(*args):

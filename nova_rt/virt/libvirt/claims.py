@@ -74,11 +74,11 @@ class Claims:
     Methods that change something are called by one thread at a time, all
     others by any.
 
-    :param seam: has an event for each claim that comes or goes
+    :param dispatcher: has an event for each claim that comes or goes
     """
 
-    def __init__(self, seam: events.Seam) -> None:
-        self._seam = seam
+    def __init__(self, dispatcher: events.Dispatcher) -> None:
+        self._dispatcher = dispatcher
         # Replaced, never changed in place: readers have no lock.
         self._slots: Mapping[str, Slots] = {}
 
@@ -126,9 +126,8 @@ class Claims:
         self._tell_gone(uuid, before, after)
         for rec in _subtract(after, before):
             first = not before.records
-            self._seam.emit((events.Claimed if first else events.Added)(
-                uuid, rec
-            ))  # fmt: skip
+            kind = events.Claimed if first else events.Added
+            self._dispatcher.emit(kind(uuid, rec))
 
     def replace(self, slots: Mapping[str, Slots]) -> None:
         """Take what an audit has found for all that is held.
@@ -147,9 +146,8 @@ class Claims:
     ) -> None:
         last = not after.records
         for rec in _subtract(before, after)[:most]:
-            self._seam.emit((events.Released if last else events.Dropped)(
-                uuid, rec
-            ))  # fmt: skip
+            kind = events.Released if last else events.Dropped
+            self._dispatcher.emit(kind(uuid, rec))
 
 
 def _subtract(some: Slots, others: Slots) -> list[record.Record]:

@@ -19,12 +19,14 @@ LOG = logging.getLogger(__name__)
 class Policies:
     """Containers that have their policy. Any thread may call any method.
 
-    :param seam: where it is emitted that one was given it late
+    :param dispatcher: where it is emitted that one was given it late
     """
 
-    def __init__(self, host: rt_host.Host, seam: events.Seam) -> None:
+    def __init__(
+        self, host: rt_host.Host, dispatcher: events.Dispatcher
+    ) -> None:
         self._host = host
-        self._seam = seam
+        self._dispatcher = dispatcher
         self._lock = threading.Lock()
         #: By UUID: process of the container.
         self._given: dict[str, int] = {}
@@ -59,7 +61,7 @@ class Policies:
                 'None of its tasks was real-time: gave them the policy %s %d',
                 rec.request.policy, rec.request.priority, instance_uuid=uuid,
             )  # fmt: skip
-            self._seam.emit(events.Promoted(uuid))
+            self._dispatcher.emit(events.Promoted(uuid))
         self.note(uuid, pid)
 
     def forget_all_but(self, uuids: Collection[str]) -> None:

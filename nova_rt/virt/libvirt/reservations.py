@@ -35,7 +35,7 @@ class Reservations:
     Methods that change claims are called at start-up or under Nova's
     COMPUTE_RESOURCE_SEMAPHORE, by one thread at a time; all others by any.
 
-    :ivar seam: has every event; listeners subscribe here
+    :ivar dispatcher: has every event; listeners subscribe here
     :ivar counter: counts them since this process started
     :ivar in_user_namespaces: whether containers run in such, which
         init_host() says
@@ -43,11 +43,11 @@ class Reservations:
 
     def __init__(self, host: rt_host.Host):
         self._host = host
-        self.seam = events.Seam()
+        self.dispatcher = events.Dispatcher()
         self.counter = events.Counter()
-        self.seam.subscribe(self.counter)
-        self.seam.subscribe(event_log.EventLog(self.counter))
-        self._claims = Claims(self.seam)
+        self.dispatcher.subscribe(self.counter)
+        self.dispatcher.subscribe(event_log.EventLog(self.counter))
+        self._claims = Claims(self.dispatcher)
         self._adopted = False
         self.in_user_namespaces = False
         # Before the first audit of the resource tracker, what is claimed is
@@ -284,5 +284,5 @@ class Reservations:
                 event, asked_ppm=reason.asked_ppm, cpus=reason.cpus,
                 free_ppm=reason.free_ppm,
             )  # fmt: skip
-        self.seam.emit(event)
+        self.dispatcher.emit(event)
         return text

@@ -53,13 +53,13 @@ class RunningContainers:
         self._verdicts = verdicts
         self._host = host
         self._reservations = reservations
-        self._seam = reservations.seam
+        self._dispatcher = reservations.dispatcher
         self._watchers: list[Callable[[str], None]] = []
         #: Containers by UUID, as libvirt has them.
         self.domains = domains.Domains(hypervisor)
         #: The protection of the host and of others from their roots.
         self.protection = protection.Protection(host, self.domains, verdicts)
-        self._policies = policies.Policies(host, self._seam)
+        self._policies = policies.Policies(host, self._dispatcher)
         #: The groups that belong to no running container any more.
         self.left = left.LeftGroups(host, hypervisor)
 
@@ -140,7 +140,7 @@ class RunningContainers:
             self._stop(guest.uuid, str(err), stop, at_start=True)
             raise
         self._policies.note(guest.uuid, pid)
-        self._seam.emit(events.Applied(guest.uuid, rec))
+        self._dispatcher.emit(events.Applied(guest.uuid, rec))
 
     def find_outside(self) -> dict[str, str]:
         """Look which running containers are not in the partition.
@@ -258,7 +258,7 @@ class RunningContainers:
                 'Could not verify the reservation', exc_info=err,
                 instance_uuid=uuid,
             )  # fmt: skip
-        self._seam.emit(events.Unverified(uuid, reason, again=not news))
+        self._dispatcher.emit(events.Unverified(uuid, reason, again=not news))
 
     def _repair(
         self,
@@ -270,7 +270,9 @@ class RunningContainers:
         """Whether it is well again; if not, it is to be stopped."""
         uuid = guest.uuid
         news = self._verdicts.is_news(uuid, 'drifted', difference)
-        self._seam.emit(events.Drifted(uuid, rec, difference, again=not news))
+        self._dispatcher.emit(
+            events.Drifted(uuid, rec, difference, again=not news)
+        )
         self._policies.forget(uuid)
         try:
             self.left.make_room(lambda: self._host.apply(pid, rec))
@@ -281,7 +283,7 @@ class RunningContainers:
             return False
         self._policies.note(uuid, pid)
         self._correct_copy(guest, rec)
-        self._seam.emit(events.Repaired(uuid, rec, difference))
+        self._dispatcher.emit(events.Repaired(uuid, rec, difference))
         return True
 
     def _correct_copy(
@@ -327,4 +329,4 @@ class RunningContainers:
                 'reservation (%s): %s', reason, err, instance_uuid=uuid,
             )  # fmt: skip
             raise
-        self._seam.emit(events.Stopped(uuid, reason, at_start))
+        self._dispatcher.emit(events.Stopped(uuid, reason, at_start))

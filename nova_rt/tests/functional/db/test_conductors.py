@@ -83,7 +83,7 @@ class ConductorsTest(base.DatabaseTest):
         self.useFixture(conffixture.ConfFixture(conf)).transport_url = self.bus
         self.source = Source()
         backlog = Backlog()
-        self.source.seam.subscribe(backlog)
+        self.source.dispatcher.subscribe(backlog)
         top = self.useFixture(fixtures.TempDir()).path
         # Else its connections go on asking for a broker that is gone.
         transport = oslo_messaging.get_rpc_transport(conf)

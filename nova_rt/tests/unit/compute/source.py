@@ -30,7 +30,7 @@ class Source:
         self.usages = {}
         self.host_ppm = None
         self.container = 1
-        self.seam = events.Seam()
+        self.dispatcher = events.Dispatcher()
 
     def capacity(self):
         cpus = {3: 950_000, 4: 950_000}
@@ -56,16 +56,16 @@ class Source:
 
     def claim(self, uuid=UUID, rec=RECORD):
         self.records[uuid] = rec
-        self.seam.emit(events.Claimed(uuid, rec))
+        self.dispatcher.emit(events.Claimed(uuid, rec))
 
     def run(self, uuid=UUID):
         self.running.add(uuid)
         self.usages[uuid] = None
-        self.seam.emit(events.Applied(uuid, self.records[uuid]))
+        self.dispatcher.emit(events.Applied(uuid, self.records[uuid]))
 
     def release(self, uuid=UUID):
         self.running.discard(uuid)
-        self.seam.emit(events.Released(uuid, self.records.pop(uuid)))
+        self.dispatcher.emit(events.Released(uuid, self.records.pop(uuid)))
 
 
 def make_meter(source, top, clock=None):

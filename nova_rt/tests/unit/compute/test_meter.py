@@ -61,9 +61,9 @@ class MeterTest(base.BaseTestCase):
 
     def start(self):
         """Start the compute service."""
-        self.source.seam = events.Seam()
+        self.source.dispatcher = events.Dispatcher()
         self.meter = Meter(self.source, self.source, self.file, self.clock)
-        self.source.seam.subscribe(self.meter)
+        self.source.dispatcher.subscribe(self.meter)
 
     def run_one(self, used_us=0):
         self.source.claim()
@@ -173,9 +173,9 @@ class MeterTest(base.BaseTestCase):
     def test_claims_between_two_readings(self):
         self.source.claim()
         self.clock.pass_us(1_000_000)
-        self.source.seam.emit(events.Added(UUID, SMALL))
+        self.source.dispatcher.emit(events.Added(UUID, SMALL))
         self.clock.pass_us(1_000_000)
-        self.source.seam.emit(events.Dropped(UUID, SMALL))
+        self.source.dispatcher.emit(events.Dropped(UUID, SMALL))
         self.clock.pass_us(1_000_000)
         self.source.release()
         self.clock.pass_us(MINUTE_US)
@@ -338,7 +338,7 @@ class MeterTest(base.BaseTestCase):
                 reading.start()
                 self.assertTrue(begun.wait(60))
                 other = threading.Thread(
-                    target=self.source.seam.emit,
+                    target=self.source.dispatcher.emit,
                     args=(events.Claimed(OTHER, SMALL),),
                 )
                 other.start()

@@ -55,7 +55,7 @@ class ReporterTest(test_base.BaseTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.source = Source()
         self.backlog = Backlog()
-        self.source.seam.subscribe(self.backlog)
+        self.source.dispatcher.subscribe(self.backlog)
         self.conductor = Silence()
         top = self.useFixture(fixtures.TempDir()).path
         self.epoch = Epoch(epoch_path(top, 'one'))
@@ -120,7 +120,7 @@ class ReporterTest(test_base.BaseTestCase):
     def test_many_events_in_parts(self):
         self.reporter.report()
         for _ in range(1201):
-            self.source.seam.emit(events.Stopped(UUID, 'x'))
+            self.source.dispatcher.emit(events.Stopped(UUID, 'x'))
         self.reporter.report_news()
         sizes = [
             len(message['events'])
@@ -160,11 +160,11 @@ class ReporterTest(test_base.BaseTestCase):
         self.assertEqual({UUID: ServerState.CLAIMED}, self._states())
         self.source.run()
         self.assertEqual({UUID: ServerState.APPLIED}, self._states())
-        self.source.seam.emit(events.Drifted(UUID, RECORD, 'x'))
+        self.source.dispatcher.emit(events.Drifted(UUID, RECORD, 'x'))
         self.assertEqual({UUID: ServerState.DRIFTED}, self._states())
-        self.source.seam.emit(events.Repaired(UUID, RECORD, 'x'))
+        self.source.dispatcher.emit(events.Repaired(UUID, RECORD, 'x'))
         self.assertEqual({UUID: ServerState.APPLIED}, self._states())
-        self.source.seam.emit(events.Stopped(UUID, 'x'))
+        self.source.dispatcher.emit(events.Stopped(UUID, 'x'))
         self.source.running.clear()
         self.assertEqual({UUID: ServerState.STOPPED}, self._states())
         self.source.run()
@@ -209,9 +209,9 @@ class ReporterTest(test_base.BaseTestCase):
         self.assertTrue(begun.wait(60))
         before = time.monotonic()
         for _ in range(1000):
-            self.source.seam.emit(events.Stopped(UUID, 'x'))
+            self.source.dispatcher.emit(events.Stopped(UUID, 'x'))
         self.assertLess(time.monotonic() - before, 1)
-        self.assertEqual(0, self.source.seam.failures)
+        self.assertEqual(0, self.source.dispatcher.failures)
 
     def test_conductor_of_the_version_before(self):
         """Usage is kept, and nothing else is held up."""
@@ -240,8 +240,8 @@ class BusTest(base.DatabaseTest):
     def _start(self):
         """Start the compute service."""
         backlog = Backlog()
-        self.source.seam = events.Seam()
-        self.source.seam.subscribe(backlog)
+        self.source.dispatcher = events.Dispatcher()
+        self.source.dispatcher.subscribe(backlog)
         self.reporter = reports.Reporter(
             rpcapi.ConductorAPI(self.bus.transport, 'one', timeout_s=1),
             self.source,
@@ -335,7 +335,7 @@ class BusTest(base.DatabaseTest):
         self.reporter._keep_news()
         for _ in range(2):
             self._start()
-            self.source.seam.emit(events.Stopped(UUID, 'x'))
+            self.source.dispatcher.emit(events.Stopped(UUID, 'x'))
             # As the service ends.
             self.reporter.stop()
         self._start()
@@ -359,7 +359,7 @@ class BusTest(base.DatabaseTest):
             )
         for _ in range(4):
             for _ in range(25):
-                self.source.seam.emit(events.Refused(UUID, 'claim', 'x'))
+                self.source.dispatcher.emit(events.Refused(UUID, 'claim', 'x'))
                 self.reporter._keep_news()
             lines = spool_path(self.top, 'one').read_text().splitlines()
             self.assertLessEqual(len(lines), 2 * 10 + 10 + 1)

@@ -88,11 +88,11 @@ class UsageStoryTest(base.DatabaseTest):
         self.bus.start()
 
     def start_compute(self):
-        self.host.seam = events.Seam()
+        self.host.dispatcher = events.Dispatcher()
         self.meter = make_meter(self.host, self.top, self.clock)
         backlog = Backlog()
-        self.host.seam.subscribe(self.meter)
-        self.host.seam.subscribe(backlog)
+        self.host.dispatcher.subscribe(self.meter)
+        self.host.dispatcher.subscribe(backlog)
         self.reporter = reports.Reporter(
             rpcapi.ConductorAPI(self.bus.transport, 'one', timeout_s=1),
             self.host,
@@ -121,7 +121,7 @@ class UsageStoryTest(base.DatabaseTest):
         self.report()
         for uuid in SERVERS:
             self.host.records[uuid] = RECORD
-            self.host.seam.emit(events.Claimed(uuid, RECORD))
+            self.host.dispatcher.emit(events.Claimed(uuid, RECORD))
             self.host.begin(uuid)
         happens = {
             10: self.start_compute, 11: self.start_compute,

@@ -31,7 +31,7 @@ class TestBase(base.BaseTestCase):
         self.host.start()
         self.reservations = reservations.Reservations(self.host)
         self.events = []
-        self.reservations.seam.subscribe(self.events.append)
+        self.reservations.dispatcher.subscribe(self.events.append)
         self.servers = {}
 
     def server(self, uuid, rec=RECORD):

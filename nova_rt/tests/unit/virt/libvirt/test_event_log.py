@@ -25,15 +25,15 @@ class EventLogTest(base.BaseTestCase):
             )
         )
         counter = events.Counter()
-        self.seam = events.Seam()
-        self.seam.subscribe(counter)
-        self.seam.subscribe(event_log.EventLog(counter))
+        self.dispatcher = events.Dispatcher()
+        self.dispatcher.subscribe(counter)
+        self.dispatcher.subscribe(event_log.EventLog(counter))
 
     def assert_logged(self, expected, event):
         before = len(self.log.output)
-        self.seam.emit(event)
+        self.dispatcher.emit(event)
         self.assertEqual(expected, self.log.output[before:].rstrip('\n'))
-        self.assertEqual(0, self.seam.failures)
+        self.assertEqual(0, self.dispatcher.failures)
 
     def test_claimed(self):
         self.assert_logged(

@@ -77,7 +77,7 @@ class ClaimsTest(base.TestBase):
         self.server('here', rec)
         fresh = reservations.Reservations(self.host)
         refused = []
-        fresh.seam.subscribe(refused.append)
+        fresh.dispatcher.subscribe(refused.append)
         fresh.adopt(self.servers.values())
         refusal = self.assertRaises(
             exception.ClaimsUnknown, fresh.claim, 'a', self.asked
