@@ -78,6 +78,7 @@ class Host:
     def __init__(self, number: int, servers: int) -> None:
         self.name = f'bench{number:05}'
         self.dispatcher = events.Dispatcher()
+        self.held = self
         self._periods = 0
         self._records = {
             make_uuid(number * 1000 + index + 1): Record.decode(

@@ -12,7 +12,9 @@ import dataclasses
 import enum
 import logging
 import threading
+from typing import Self
 
+from nova_rt import exception
 from nova_rt.record import Record
 
 LOG = logging.getLogger(__name__)
@@ -239,6 +241,18 @@ class Refused(Event):
     cpus: int = 0
     free_ppm: tuple[int, ...] = ()
 
+    @classmethod
+    def because(cls, uuid: str, action: Action, why: str | Exception) -> Self:
+        """Make the event of an error, with its numbers, or of a sentence.
+
+        :returns: the event
+        """
+        if isinstance(why, exception.InsufficientBandwidth):
+            return cls(
+                uuid, action, str(why), why.asked_ppm, why.cpus, why.free_ppm
+            )
+        return cls(uuid, action, str(why))
+
     @property
     def details(self) -> str:
         """The reason for the refusal."""
@@ -271,7 +285,7 @@ class Dispatcher:
         self.failures = 0
 
     def subscribe(self, listener: Listener) -> None:
-        """Let a listener have every event from now on.
+        """Add a listener for every event from now on.
 
         :param listener: called with the event; may look at its type
         """
@@ -279,7 +293,7 @@ class Dispatcher:
             self._listeners += (listener,)
 
     def emit(self, event: Event) -> None:
-        """Tell all listeners; what they raise does not reach the caller."""
+        """Call all listeners; what they raise does not reach the caller."""
         for listener in self._listeners:
             try:
                 listener(event)
@@ -302,7 +316,7 @@ class Counter:
             self._counts[type(event)] += 1
 
     def get(self, kind: type[Event]) -> int:
-        """Say how often a type of event was emitted.
+        """Return how often a type of event was emitted.
 
         :param kind: one of the classes of this module
         :returns: the number since the counter subscribed

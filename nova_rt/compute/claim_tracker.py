@@ -244,7 +244,7 @@ class ClaimTracker(resource_tracker.ResourceTracker):
         if self._reservations is not None:
             current = None
             if instance.host == self.host:
-                current = self._reservations.get_slots(instance.uuid).current
+                current = self._reservations.held.get(instance.uuid).current
             self._reservations.hold(instance.uuid, current)
 
     def _drop_move_claim(
@@ -262,7 +262,7 @@ class ClaimTracker(resource_tracker.ResourceTracker):
             elif servers.has_switched(instance):
                 # Reverted, seen from the destination. The source says what
                 # the server runs with, when it has it.
-                held = self._reservations.get_slots(instance.uuid)
+                held = self._reservations.held.get(instance.uuid)
                 self._reservations.hold(instance.uuid, held.beside)
             else:
                 self._rt_drop_claim(instance)

@@ -131,7 +131,7 @@ class RTComputeManager(move_manager.MoveManager):
         backlog = Backlog()
         self.driver.reservations.dispatcher.subscribe(backlog)
         meter = Meter(
-            self.driver.reservations,
+            self.driver.reservations.held,
             self.driver.running,
             MeterFile(meter_path(CONF.state_path, self.host)),
             Clock(),

@@ -34,8 +34,8 @@ from nova_rt.host.interface import Counted, Usage
 LOG = logging.getLogger(__name__)
 
 
-class Source(Protocol):
-    """The members of :mod:`nova_rt.virt.libvirt.reservations` used here."""
+class Records(Protocol):
+    """The members of :class:`nova_rt.virt.libvirt.claims.Held` used here."""
 
     def list_records(self) -> Mapping[str, record.Record]: ...
 
@@ -53,7 +53,7 @@ class Meter:
 
     Any thread may call any method.
 
-    :param source: the reservations of this host
+    :param records: those of this host's servers
     :param running: its running containers
     :param file: keeps what was read
     :param clock: of this host
@@ -61,12 +61,12 @@ class Meter:
 
     def __init__(
         self,
-        source: Source,
+        records: Records,
         running: Running,
         file: MeterFile,
         clock: Clock,
     ) -> None:
-        self._source = source
+        self._records = records
         self._running = running
         self._file = file
         self._clock = clock
@@ -124,7 +124,7 @@ class Meter:
         with self._reading:
             with self._lock:
                 known = set(self._servers)
-            records = self._source.list_records()
+            records = self._records.list_records()
             running = self._list_running()
             if running is None:
                 return

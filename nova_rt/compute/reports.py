@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from nova_rt import admission, record
 from nova_rt.compute.backlog import BACKLOG, Backlog
 from nova_rt.compute.epoch import Epoch
-from nova_rt.compute.meter import Meter
+from nova_rt.compute.meter import Meter, Records
 from nova_rt.compute.spool import Spool
 from nova_rt.conductor import messages
 from nova_rt.db.objects import (
@@ -67,10 +67,9 @@ class Source(Protocol):
 
     adopted: bool
     capability: Capability
+    held: Records
 
     def capacity(self) -> admission.Capacity: ...
-
-    def list_records(self) -> Mapping[str, record.Record]: ...
 
 
 class Running(Protocol):
@@ -286,7 +285,7 @@ class Reporter:
         event_seq = self._backlog.seq
         changes = self._backlog.find_changes()
         running = self._running.list_running()
-        records = self._source.list_records()
+        records = self._source.held.list_records()
         capacity = self._source.capacity()
         capability = self._source.capability
         reserved = reserved_ppm(records)

@@ -39,7 +39,7 @@ class RTResourceTracker(claim_tracker.ClaimTracker):
     ) -> None:
         if self._reservations is None or self.disabled(nodename):
             return
-        held = self._reservations.get_slots(instance.uuid)
+        held = self._reservations.held.get(instance.uuid)
         if held != Slots() and _is_removed(instance):
             self._reservations.release(instance.uuid)
             self._update(context.elevated(), self.compute_nodes[nodename])

@@ -15,8 +15,7 @@ from nova.objects import fields
 from oslo_log import log as logging
 
 from nova_rt.virt.libvirt import servers
-from nova_rt.virt.libvirt.claims import Slots
-from nova_rt.virt.libvirt.reservations import Reservations
+from nova_rt.virt.libvirt.claims import Slots, read_slot
 
 LOG = logging.getLogger(__name__)
 
@@ -24,7 +23,6 @@ _MOVING = (
     *task_states.resizing_states,
     *task_states.rebuild_states,
 )
-_read = Reservations.read_or_tell
 
 
 def find(
@@ -50,9 +48,9 @@ def find(
         if migration is not None:
             found[uuid] = _of_moving(host, instance, migration)
         elif uuid in returning:
-            found[uuid] = Slots(_read(servers.read_source, instance))
+            found[uuid] = Slots(read_slot(servers.read_source, instance))
         elif not _has_left(instance):
-            found[uuid] = Slots(_read(servers.read_claimed, instance))
+            found[uuid] = Slots(read_slot(servers.read_claimed, instance))
     for uuid, (migration, instance) in moves.items():
         found[uuid] = _of_absent(host, instance, migration)
     for uuid in returning.keys() - here.keys():
@@ -106,13 +104,13 @@ def _of_moving(host: str, instance: Any, migration: Any) -> Slots:
     """Return the slots of a server on its host while it is being moved."""
     is_source = migration.source_compute == host
     if migration.dest_compute != host:
-        return Slots(_read(servers.read_claimed, instance))
+        return Slots(read_slot(servers.read_claimed, instance))
     if is_source:
         return Slots(
-            _read(servers.read_claimed, instance),
+            read_slot(servers.read_claimed, instance),
             _beside(servers.read_beside, instance).beside,
         )
-    return Slots(_read(servers.read_destination, instance))
+    return Slots(read_slot(servers.read_destination, instance))
 
 
 def _of_absent(host: str, instance: Any, migration: Any) -> Slots:
@@ -121,14 +119,14 @@ def _of_absent(host: str, instance: Any, migration: Any) -> Slots:
     if migration.dest_compute == host:
         if evacuated:
             # It runs here before Nova says that it is here.
-            return Slots(_read(servers.read_destination, instance))
+            return Slots(read_slot(servers.read_destination, instance))
         return _beside(servers.read_destination, instance)
     # A dead host gets nothing back.
     return Slots() if evacuated else _beside(servers.read_source, instance)
 
 
 def _beside(read: Any, instance: Any) -> Slots:
-    known = _read(read, instance)
+    known = read_slot(read, instance)
     # One that cannot be read runs nowhere here: nothing is to be stopped.
     return Slots(None, None if isinstance(known, Exception) else known)
 

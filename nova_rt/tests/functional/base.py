@@ -343,13 +343,11 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
 
     def claims(self, hostname='compute1'):
         """Return what servers must have while they run: UUID -> claim."""
-        held = self.reservations(hostname)
+        held = self.reservations(hostname).held
         return {
             uuid: slots.current.claim
-            for uuid in held.list_servers()
-            if isinstance(
-                (slots := held.get_slots(uuid)).current, record.Record
-            )
+            for uuid in held.list_all()
+            if isinstance((slots := held.get(uuid)).current, record.Record)
         }
 
     def stats(self, hostname='compute1'):

@@ -162,7 +162,7 @@ class MovesTestBase(base.RTServersTestBase):
 
     def slots(self, server, host):
         """Bandwidth of the current slot and of the other, or None."""
-        slots = self.reservations(host).get_slots(server['id'])
+        slots = self.reservations(host).held.get(server['id'])
         return tuple(
             each.claim if isinstance(each, record.Record) else None
             for each in (slots.current, slots.beside)
@@ -179,7 +179,7 @@ class MovesTestBase(base.RTServersTestBase):
         }
 
     def all_claims(self, host):
-        held = self.reservations(host).claims().values()
+        held = self.reservations(host).held.claims().values()
         return [claim for claims in held for claim in claims]
 
     def migration(self, server):

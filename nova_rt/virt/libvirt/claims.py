@@ -9,10 +9,15 @@ and a server that is on its way or has left holds the second alone.
 """
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
+from typing import Any
+
+from oslo_log import log as logging
 
 from nova_rt import admission, events, exception, record
+
+LOG = logging.getLogger(__name__)
 
 #: A server's record, or why it cannot be read.
 Known = record.Record | exception.InvalidRecord
@@ -68,17 +73,10 @@ class Slots:
 _NOTHING = Slots()
 
 
-class Claims:
-    """The claims of one host.
+class Held:
+    """What the servers of one host hold, for any thread to read."""
 
-    Methods that change something are called by one thread at a time, all
-    others by any.
-
-    :param dispatcher: has an event for each claim that comes or goes
-    """
-
-    def __init__(self, dispatcher: events.Dispatcher) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self) -> None:
         # Replaced, never changed in place: readers have no lock.
         self._slots: Mapping[str, Slots] = {}
 
@@ -87,8 +85,16 @@ class Claims:
         return self._slots.get(uuid, _NOTHING)
 
     def list_all(self) -> Mapping[str, Slots]:
-        """List what every server holds, by UUID."""
+        """List what every server holds, by UUID, readable or not."""
         return self._slots
+
+    def list_records(self) -> dict[str, record.Record]:
+        """List the records that can be read.
+
+        :returns: UUID -> record, with a second slot as its ``other``
+        """
+        merged = {uuid: slots.merge() for uuid, slots in self._slots.items()}
+        return {uuid: rec for uuid, rec in merged.items() if rec is not None}
 
     def list_claims(self, without: str | None = None) -> list[admission.Claim]:
         """List the bandwidth that is held, both slots of each server.
@@ -104,16 +110,60 @@ class Claims:
             ).claims
         ]
 
+    def claims(self) -> dict[str, tuple[admission.Claim, ...]]:
+        """List the bandwidth that is held by server.
+
+        :returns: the UUID of each server that holds some -> the claims of its
+            slots
+        """
+        return {
+            uuid: slots.claims
+            for uuid, slots in self._slots.items()
+            if slots.claims
+        }
+
+    def get_record(self, uuid: str) -> record.Record | None:
+        """Look up what a server must have while it runs.
+
+        :returns: None if this host has no such real-time server
+        :raises InvalidRecord: if the server's record cannot be read
+        """
+        known = self.get(uuid).current
+        if isinstance(known, exception.InvalidRecord):
+            # Not the same error: each raise adds to its traceback.
+            raise exception.InvalidRecord(str(known))
+        return known
+
+    def add_beside(self, uuid: str, rec: record.Record) -> record.Record:
+        """Add to what a server must have what it holds beside that.
+
+        :param rec: what it must have while it runs here
+        :returns: the record that its domain is to carry, for those who add up
+            what is held without asking this service
+        """
+        beside = self.get(uuid).beside
+        return Slots(rec.in_force, beside).merge() or rec
+
+
+class Claims(Held):
+    """The same, to be changed by one thread at a time.
+
+    :param dispatcher: has an event for each claim that comes or goes
+    """
+
+    def __init__(self, dispatcher: events.Dispatcher) -> None:
+        super().__init__()
+        self._dispatcher = dispatcher
+
     def put(
         self,
         uuid: str,
         current: Known | None = None,
         beside: record.Record | None = None,
     ) -> None:
-        """Say what a server holds from now on, and tell what has changed.
+        """Replace what a server holds, with an event for each change.
 
-        Nothing is told of bandwidth that only goes from one slot to the
-        other.
+        Bandwidth that only goes from one slot to the other is no change.
         """
         before = self.get(uuid)
         after = Slots(current, beside)
@@ -123,31 +173,46 @@ class Claims:
         else:
             slots[uuid] = after
         self._slots = slots
-        self._tell_gone(uuid, before, after)
+        self._emit_gone(uuid, before, after)
         for rec in _subtract(after, before):
             first = not before.records
             kind = events.Claimed if first else events.Added
             self._dispatcher.emit(kind(uuid, rec))
 
     def replace(self, slots: Mapping[str, Slots]) -> None:
-        """Take what an audit has found for all that is held.
+        """Replace what all servers hold by what an audit has found.
 
-        What it found and was not known has been told of before, by an earlier
-        run of this service.
+        There is no event for what it found and was not known: an earlier run
+        of this service has emitted it.
         """
         before, self._slots = self._slots, dict(slots)
         for uuid, known in before.items():
-            # A record that has only changed is told of by verification.
+            # Verification reports a record that has only changed.
             fewer = len(known.records) - len(self.get(uuid).records)
-            self._tell_gone(uuid, known, self.get(uuid), max(0, fewer))
+            self._emit_gone(uuid, known, self.get(uuid), max(0, fewer))
 
-    def _tell_gone(
+    def _emit_gone(
         self, uuid: str, before: Slots, after: Slots, most: int = 2
     ) -> None:
         last = not after.records
         for rec in _subtract(before, after)[:most]:
             kind = events.Released if last else events.Dropped
             self._dispatcher.emit(kind(uuid, rec))
+
+
+def read_slot(
+    read: Callable[[Any], record.Record | None], instance: Any
+) -> Known | None:
+    """Read a slot of a server, with a line in the log if that fails.
+
+    :param read: a function of :mod:`.servers`
+    :returns: the record, why it cannot be read, or None if there is none
+    """
+    try:
+        return read(instance)
+    except exception.InvalidRecord as err:
+        LOG.error('Holds no bandwidth: %s', err, instance=instance)
+        return err.with_traceback(None)
 
 
 def _subtract(some: Slots, others: Slots) -> list[record.Record]:

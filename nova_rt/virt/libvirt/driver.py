@@ -89,7 +89,6 @@ class RTLibvirtDriver(containers.ContainerDriver):
         except exception.HostError as err:
             raise nova_exception.InvalidConfiguration(str(err)) from err
         in_namespaces = self._rt_ids is not None
-        self.reservations.in_user_namespaces = in_namespaces
         self.running.protection.limits = in_namespaces
         self.running.protection.max_tasks = CONF.nova_rt.max_tasks
         self._rt_name = host
@@ -183,7 +182,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             guest.cpuset = set(rec.cpus)
             guest.metadata.append(
                 metadata.LibvirtConfigGuestMetaReservation(
-                    self.reservations.add_beside(instance.uuid, rec)
+                    self.reservations.held.add_beside(instance.uuid, rec)
                 )
             )
         return guest

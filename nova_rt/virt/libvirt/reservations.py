@@ -13,18 +13,22 @@ what the kernel is asked to hold there cannot differ. Nothing of that waits for
 the database.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-import dataclasses
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from oslo_log import log as logging
 
-from nova_rt import admission, events, exception, extra_specs, record
+from nova_rt import admission, events, exception, record
 from nova_rt.host import host as rt_host
 from nova_rt.host.capability import Capability
-from nova_rt.request import Request
 from nova_rt.virt.libvirt import event_log, servers
-from nova_rt.virt.libvirt.claims import Claims, Known, Slots
+from nova_rt.virt.libvirt.claims import (
+    Claims,
+    Held,
+    Known,
+    Slots,
+    read_slot,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -37,8 +41,7 @@ class Reservations:
 
     :ivar dispatcher: has every event; listeners subscribe here
     :ivar counter: counts them since this process started
-    :ivar in_user_namespaces: whether containers run in such, which
-        init_host() says
+    :ivar held: what servers hold, for everyone to read
     """
 
     def __init__(self, host: rt_host.Host):
@@ -48,8 +51,8 @@ class Reservations:
         self.dispatcher.subscribe(self.counter)
         self.dispatcher.subscribe(event_log.EventLog(self.counter))
         self._claims = Claims(self.dispatcher)
+        self.held: Held = self._claims
         self._adopted = False
-        self.in_user_namespaces = False
         # Before the first audit of the resource tracker, what is claimed is
         # not zero but unknown.
         self._audited = False
@@ -86,77 +89,6 @@ class Reservations:
     def adopted(self) -> bool:
         """Whether the servers of this host are known."""
         return self._adopted
-
-    def list_servers(self) -> Iterable[str]:
-        """List the UUIDs of servers that hold something, readable or not."""
-        return self._claims.list_all()
-
-    def list_records(self) -> dict[str, record.Record]:
-        """List what servers hold.
-
-        :returns: the UUID of each server whose record can be read -> its
-            record, with a second slot as its ``other``
-        """
-        merged = {
-            uuid: slots.merge()
-            for uuid, slots in self._claims.list_all().items()
-        }
-        return {uuid: rec for uuid, rec in merged.items() if rec is not None}
-
-    def claims(self) -> dict[str, tuple[admission.Claim, ...]]:
-        """List the bandwidth that servers hold.
-
-        :returns: the UUID of each server that holds some -> the claims of its
-            slots
-        """
-        return {
-            uuid: slots.claims
-            for uuid, slots in self._claims.list_all().items()
-            if slots.claims
-        }
-
-    def add_beside(self, uuid: str, rec: record.Record) -> record.Record:
-        """Add to what a server must have what it holds beside that.
-
-        :param rec: what it must have while it runs here
-        :returns: the record that its domain is to carry, for those who add up
-            what is held without asking this service
-        """
-        beside = self._claims.get(uuid).beside
-        return Slots(rec.in_force, beside).merge() or rec
-
-    def get_slots(self, uuid: str) -> Slots:
-        """Look up what a server holds on this host, possibly nothing."""
-        return self._claims.get(uuid)
-
-    def get_record(self, uuid: str) -> record.Record | None:
-        """Look up what a server must have while it runs.
-
-        :returns: None if this host has no such real-time server
-        :raises InvalidRecord: if the server's record cannot be read
-        """
-        known = self._claims.get(uuid).current
-        if isinstance(known, exception.InvalidRecord):
-            # Not the same error: each raise adds to its traceback.
-            raise exception.InvalidRecord(str(known))
-        return known
-
-    def check_request(self, request: Request) -> None:
-        """See that a container of this host could make use of a reservation.
-
-        :raises InvalidRequest: if its tasks could never become real-time
-        """
-        if (
-            self.in_user_namespaces
-            and request.policy is extra_specs.TaskPolicy.OTHER
-        ):
-            # kernel/sched/syscalls.c, user_check_sched_setscheduler():
-            # CAP_SYS_NICE counts in the first user namespace alone.
-            raise exception.InvalidRequest(
-                f'{extra_specs.POLICY}={request.policy}: in a user namespace '
-                'no program may become real-time by itself, so the '
-                'reservation would be of no use; take rr or fifo'
-            )
 
     def claim(self, uuid: str, rec: record.Record) -> record.Record:
         """Choose CPUs for a server and hold its bandwidth on them.
@@ -234,7 +166,7 @@ class Reservations:
         """
         self.count({
             instance.uuid: Slots(
-                self.read_or_tell(servers.read_claimed, instance)
+                read_slot(servers.read_claimed, instance)
             )
             for instance in instances
         }, audited)  # fmt: skip
@@ -254,21 +186,6 @@ class Reservations:
         })  # fmt: skip
         self._adopted = True
 
-    @staticmethod
-    def read_or_tell(
-        read: Callable[[Any], record.Record | None], instance: Any
-    ) -> Known | None:
-        """Read a slot of a server; log it if it cannot be read.
-
-        :param read: a function of :mod:`.servers`
-        :returns: the record, why it cannot be read, or None if there is none
-        """
-        try:
-            return read(instance)
-        except exception.InvalidRecord as err:
-            LOG.error('Holds no bandwidth: %s', err, instance=instance)
-            return err.with_traceback(None)
-
     def refuse(
         self, uuid: str, action: events.Action, reason: str | Exception
     ) -> str:
@@ -277,12 +194,6 @@ class Reservations:
         :param reason: the error behind it, with its numbers, or a sentence
         :returns: the reason as text, for the error that the caller raises
         """
-        text = str(reason)
-        event = events.Refused(uuid, action, text)
-        if isinstance(reason, exception.InsufficientBandwidth):
-            event = dataclasses.replace(
-                event, asked_ppm=reason.asked_ppm, cpus=reason.cpus,
-                free_ppm=reason.free_ppm,
-            )  # fmt: skip
+        event = events.Refused.because(uuid, action, reason)
         self.dispatcher.emit(event)
-        return text
+        return event.reason

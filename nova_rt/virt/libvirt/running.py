@@ -150,7 +150,7 @@ class RunningContainers:
         :returns: the UUID of each such server -> the group that it is in
         """
         outside = {}
-        for uuid in self._reservations.list_servers():
+        for uuid in self._reservations.held.list_all():
             try:
                 guest = self.domains.find_running(uuid)
                 if guest is None:
@@ -207,7 +207,7 @@ class RunningContainers:
             return
         with lockutils.lock(f'nova_rt-container-{event.uuid}'):
             guest = self.domains.find(event.uuid)
-            rec = self._reservations.get_record(event.uuid)
+            rec = self._reservations.held.get_record(event.uuid)
             # A domain that carries no record, or another, gets the right one
             # when its container is started, or verified.
             if (
@@ -224,7 +224,7 @@ class RunningContainers:
             self.protection.forget(uuid)
             return
         pid = guest.id
-        rec = self._reservations.get_record(uuid)
+        rec = self._reservations.held.get_record(uuid)
         if rec is None:
             self.protection.protect_again(uuid, pid)
             # Unless this service is starting, and verifies all that run.
@@ -289,7 +289,7 @@ class RunningContainers:
     def _correct_copy(
         self, guest: libvirt_guest.Guest, rec: record.Record
     ) -> None:
-        rec = self._reservations.add_beside(guest.uuid, rec)
+        rec = self._reservations.held.add_beside(guest.uuid, rec)
         try:
             if not metadata.carries(guest, rec):
                 metadata.write_record(guest, rec)

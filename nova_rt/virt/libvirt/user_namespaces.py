@@ -21,7 +21,7 @@ from nova.virt.libvirt import driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_utils import excutils, fileutils
 
-from nova_rt import exception
+from nova_rt import exception, extra_specs, request
 from nova_rt.host import idmaps
 from nova_rt.virt.libvirt import disk_owners, disks, faults, id_ranges
 
@@ -37,9 +37,26 @@ class UserNamespaceDriver(driver.LibvirtDriver):
         #: None if containers have no user namespaces.
         self._rt_ids: id_ranges.IDRanges | None = None
 
+    def rt_check_request(self, asked: request.Request) -> None:
+        """See that a container of this host could make use of a reservation.
+
+        :raises InvalidRequest: if its tasks could never become real-time
+        """
+        if (
+            self._rt_ids is not None
+            and asked.policy is extra_specs.TaskPolicy.OTHER
+        ):
+            # kernel/sched/syscalls.c, user_check_sched_setscheduler():
+            # CAP_SYS_NICE counts in the first user namespace alone.
+            raise exception.InvalidRequest(
+                f'{extra_specs.POLICY}={asked.policy}: in a user namespace '
+                'no program may become real-time by itself, so the '
+                'reservation would be of no use; take rr or fifo'
+            )
+
     @contextlib.contextmanager
     def _rt_id_range(self, instance: Any) -> Iterator[int | None]:
-        """Let a server that is being started have a range of IDs.
+        """Give a server that is being started a range of IDs.
 
         :returns: its first ID; None if containers have no user namespaces
         :raises ReservationNotHeld: if it can have none

@@ -283,7 +283,9 @@ class Cloud(base.RTServersTestBase):
             names.get(uuid, uuid): sorted(
                 (claim.ppm, claim.cpus) for claim in rec.claims
             )
-            for uuid, rec in self.reservations(host).list_records().items()
+            for uuid, rec in self.reservations(host)
+            .held.list_records()
+            .items()
         }
         expected = {
             name: sorted((hold.ppm, hold.cpus) for hold in holds)

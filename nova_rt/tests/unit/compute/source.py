@@ -31,6 +31,7 @@ class Source:
         self.host_ppm = None
         self.container = 1
         self.dispatcher = events.Dispatcher()
+        self.held = self
 
     def capacity(self):
         cpus = {3: 950_000, 4: 950_000}

@@ -65,7 +65,7 @@ class ClaimsTest(base.TestBase):
                 exception.InvalidRecord, self.reservations.claim, 'a', asked
             )
         self.assertIn('too scattered for a record', str(refusal))
-        self.assertEqual({}, self.reservations.claims())
+        self.assertEqual({}, self.reservations.held.claims())
         self.assertEqual(
             [events.Refused('a', events.Action.CLAIM, str(refusal))],
             self.events,
@@ -85,23 +85,23 @@ class ClaimsTest(base.TestBase):
         self.assertEqual(
             [events.Refused('a', events.Action.CLAIM, str(refusal))], refused
         )
-        self.assertEqual({'here': (rec.claim,)}, fresh.claims())
+        self.assertEqual({'here': (rec.claim,)}, fresh.held.claims())
         fresh.adopt(self.servers.values(), audited=True)
         fresh.claim('a', self.asked)
-        self.assertEqual({'a', 'here'}, fresh.claims().keys())
+        self.assertEqual({'a', 'here'}, fresh.held.claims().keys())
 
     def test_claim_and_release(self):
         rec = self.reservations.claim('a', self.asked)
         self.assertEqual(self.asked.claimed_on(rec.cpus), rec)
-        self.assertEqual(rec, self.reservations.get_record('a'))
-        self.assertEqual({'a': (rec.claim,)}, self.reservations.claims())
+        self.assertEqual(rec, self.reservations.held.get_record('a'))
+        self.assertEqual({'a': (rec.claim,)}, self.reservations.held.claims())
         (cpu,) = rec.cpus
         self.assertEqual(
             self.before.cpus[cpu] - 600_000, self.reservations.free().cpus[cpu]
         )
         self.reservations.release('a')
         self.reservations.release('a')
-        self.assertIsNone(self.reservations.get_record('a'))
+        self.assertIsNone(self.reservations.held.get_record('a'))
         self.assertEqual(self.before, self.reservations.free())
         self.assertEqual(
             [events.Claimed('a', rec), events.Released('a', rec)], self.events
@@ -113,7 +113,7 @@ class ClaimsTest(base.TestBase):
             self.reservations.claim(f'a{number}', self.asked)
         self.events.clear()
         refusal = self.refusal_of(self.reservations.claim, 'b', self.asked)
-        self.assertIsNone(self.reservations.get_record('b'))
+        self.assertIsNone(self.reservations.held.get_record('b'))
         self.assertEqual(
             [
                 events.Refused(
@@ -132,17 +132,17 @@ class ClaimsTest(base.TestBase):
         old = self.reservations.claim('a', self.asked)
         new = self.reservations.claim_beside('a', self.asked)
         self.assertNotEqual(old.cpus, new.cpus)
-        self.assertEqual(old, self.reservations.get_record('a'))
+        self.assertEqual(old, self.reservations.held.get_record('a'))
         self.assertEqual(
-            {'a': (old.claim, new.claim)}, self.reservations.claims()
+            {'a': (old.claim, new.claim)}, self.reservations.held.claims()
         )
         self.assertEqual(
             (old.claim, new.claim),
-            self.reservations.add_beside('a', old).claims,
+            self.reservations.held.add_beside('a', old).claims,
         )
         self.assertEqual(
             (old.claim, new.claim),
-            self.reservations.list_records()['a'].claims,
+            self.reservations.held.list_records()['a'].claims,
         )
         for cpu in (*old.cpus, *new.cpus):
             self.assertEqual(
@@ -150,7 +150,7 @@ class ClaimsTest(base.TestBase):
                 self.reservations.free().cpus[cpu],
             )
         self.reservations.hold('a', new, old)
-        self.assertEqual(new, self.reservations.get_record('a'))
+        self.assertEqual(new, self.reservations.held.get_record('a'))
         self.reservations.hold('a', new)
         self.reservations.release('a')
         self.assertEqual(self.before, self.reservations.free())
@@ -179,9 +179,9 @@ class ClaimsTest(base.TestBase):
     def test_server_that_comes(self):
         """The record held for it is not what a container must have here."""
         rec = self.reservations.claim_beside('a', self.asked)
-        self.assertIsNone(self.reservations.get_record('a'))
-        self.assertEqual({'a': (rec.claim,)}, self.reservations.claims())
-        self.assertEqual({'a': rec}, self.reservations.list_records())
+        self.assertIsNone(self.reservations.held.get_record('a'))
+        self.assertEqual({'a': (rec.claim,)}, self.reservations.held.claims())
+        self.assertEqual({'a': rec}, self.reservations.held.list_records())
         # Once more, after an attempt of which nothing is left.
         again = self.reservations.claim_beside('a', self.asked)
         self.assertEqual(rec, again)
@@ -194,7 +194,7 @@ class ClaimsTest(base.TestBase):
         for number in range(len(self.before.cpus) - 1):
             self.reservations.claim(f'b{number}', self.asked)
         rec = self.reservations.claim('a', self.asked)
-        self.assertEqual((rec.claim,), self.reservations.claims()['a'])
+        self.assertEqual((rec.claim,), self.reservations.held.claims()['a'])
         self.assertEqual(
             min(self.before.cpus.values()) - 600_000,
             min(self.reservations.free().cpus.values()),
@@ -220,12 +220,13 @@ class ClaimsTest(base.TestBase):
         self.server('a', RECORD.claimed_on((3,)))
         self.server('b', 'v=9')
         self.assertEqual(
-            {'a': (RECORD.claimed_on((3,)).claim,)}, self.reservations.claims()
+            {'a': (RECORD.claimed_on((3,)).claim,)},
+            self.reservations.held.claims(),
         )
         self.assertIn('Holds no bandwidth', self.log.output)
         for _ in range(2):
             refusal = self.assertRaises(
-                exception.InvalidRecord, self.reservations.get_record, 'b'
+                exception.InvalidRecord, self.reservations.held.get_record, 'b'
             )
             self.assertIn('v=9', str(refusal))
         self.assertEqual(
@@ -236,7 +237,7 @@ class ClaimsTest(base.TestBase):
     def test_claim_of_a_server_that_had_a_broken_record(self):
         self.server('a', 'v=9')
         rec = self.reservations.claim('a', self.asked)
-        self.assertEqual(rec, self.reservations.get_record('a'))
+        self.assertEqual(rec, self.reservations.held.get_record('a'))
 
     def test_refuse(self):
         text = self.reservations.refuse('a', events.Action.MOVE, 'never')
