@@ -14,8 +14,8 @@ from oslo_context import context
 from oslo_log import log as logging
 
 from nova_rt import cpulist, events
-from nova_rt.conductor import messages
-from nova_rt.db.objects import NewEvent, Origin, ServerState
+from nova_rt.formats import messages
+from nova_rt.formats.reports import NewEvent, Origin, ServerState
 
 LOG = logging.getLogger(__name__)
 

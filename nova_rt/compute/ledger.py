@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 import dataclasses
 from typing import Any
 
-from nova_rt.db.objects import ServerHour
+from nova_rt.formats.reports import ServerHour
 
 HOUR_US = 3_600_000_000
 #: Hours that are kept while no conductor takes them: a week of 500 servers.

@@ -28,7 +28,7 @@ from nova_rt.compute.meter_file import (
     MeterFile,
     Moment,
 )
-from nova_rt.db.objects import ServerHour
+from nova_rt.formats.reports import ServerHour
 from nova_rt.host.interface import Counted, Usage
 
 LOG = logging.getLogger(__name__)

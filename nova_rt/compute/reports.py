@@ -21,14 +21,14 @@ from nova_rt.compute.backlog import BACKLOG, Backlog
 from nova_rt.compute.epoch import Epoch
 from nova_rt.compute.meter import Meter, Records
 from nova_rt.compute.spool import Spool
-from nova_rt.conductor import messages
-from nova_rt.db.objects import (
-    Held,
+from nova_rt.formats import messages
+from nova_rt.formats.reports import (
+    HeldReservation,
     HostCPU,
+    HostState,
     NewEvent,
     Position,
     ServerState,
-    State,
 )
 from nova_rt.host.capability import Capability
 
@@ -276,7 +276,7 @@ class Reporter:
                 return
             self._meter.settle(part)
 
-    def make_state(self) -> State:
+    def make_state(self) -> HostState:
         """Draw the whole picture of this host.
 
         :returns: the state
@@ -292,7 +292,7 @@ class Reporter:
         whole = None
         if capacity.host_ppm is not None:
             whole = HostCPU(capacity.host_ppm, sum(reserved.values()))
-        return State(
+        return HostState(
             epoch=self._epoch.number,
             seq=self._state_seq,
             event_seq=event_seq,
@@ -317,7 +317,7 @@ class Reporter:
         rec: record.Record,
         runs: bool,
         change: NewEvent | None,
-    ) -> Held:
+    ) -> HeldReservation:
         """Say what a server is doing, by its last event and by libvirt."""
         if runs:
             states = {ServerState.APPLIED, ServerState.DRIFTED}
@@ -326,9 +326,9 @@ class Reporter:
             states = {ServerState.CLAIMED, ServerState.STOPPED}
             other = ServerState.CLAIMED
         if change is not None and change.state in states:
-            return Held(uuid, rec, change.state, change.at)
+            return HeldReservation(uuid, rec, change.state, change.at)
         since = self._started if change is None else _now()
-        return Held(uuid, rec, other, since)
+        return HeldReservation(uuid, rec, other, since)
 
 
 def reserved_ppm(

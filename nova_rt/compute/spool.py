@@ -13,8 +13,8 @@ from oslo_log import log as logging
 
 from nova_rt import exception
 from nova_rt.compute import state_files
-from nova_rt.conductor import messages
-from nova_rt.db.objects import NewEvent
+from nova_rt.formats import messages
+from nova_rt.formats.reports import NewEvent
 
 LOG = logging.getLogger(__name__)
 

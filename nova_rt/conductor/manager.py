@@ -18,9 +18,10 @@ from oslo_log import log as logging
 import oslo_messaging
 
 from nova_rt import exception
-from nova_rt.conductor import messages, metrics, rpcapi
+from nova_rt.conductor import metrics, rpcapi
 from nova_rt.db import api
 from nova_rt.db.objects import Retention
+from nova_rt.formats import messages
 
 LOG = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import oslo_messaging
 
-from nova_rt.db.objects import Position
+from nova_rt.formats.reports import Position
 
 TOPIC = 'nova-rt-conductor'
 #: Of its own, whatever the exchange of the program that sends.

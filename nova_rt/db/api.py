@@ -16,15 +16,9 @@ from nova_rt.db.hosts import delete_host, reset_host
 from nova_rt.db.objects import (
     HistoryEntry,
     Host,
-    HostCPU,
     HourUsage,
-    Origin,
-    Position,
     Retention,
     Server,
-    ServerHour,
-    ServerState,
-    State,
     Usage,
 )
 from nova_rt.db.reports import get_position, record_events, record_state
@@ -36,21 +30,20 @@ from nova_rt.db.usage import (
     record_usage,
     to_hour,
 )
+from nova_rt.formats.reports import (
+    HostCPU,
+    Origin,
+    ServerState,
+)
 
 __all__ = [
     'ERRORS',
     'NO_DATABASE',
     'HistoryEntry',
     'Host',
-    'HostCPU',
     'HourUsage',
-    'Origin',
-    'Position',
     'Retention',
     'Server',
-    'ServerHour',
-    'ServerState',
-    'State',
     'Usage',
     'configure',
     'delete_host',

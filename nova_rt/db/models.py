@@ -12,26 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-UTC = datetime.UTC
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = datetime.timedelta(microseconds=1)
-
-
-def to_us(when: datetime.datetime) -> int:
-    """Convert a time to what the database stores.
-
-    :param when: with a time zone
-    :returns: microseconds since 1970
-    """
-    return (when - _EPOCH) // _MICROSECOND
-
-
-def from_us(number_us: int) -> datetime.datetime:
-    """Convert what the database stores to a time.
-
-    :returns: in UTC
-    """
-    return _EPOCH + datetime.timedelta(microseconds=number_us)
+from nova_rt.formats.times import from_us, to_us
 
 
 class Time(sa.types.TypeDecorator[datetime.datetime]):

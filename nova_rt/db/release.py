@@ -6,8 +6,8 @@ import datetime
 import sqlalchemy as sa
 
 from nova_rt.db import models
-from nova_rt.db.objects import ServerState
 from nova_rt.db.session import retried, writer
+from nova_rt.formats.reports import ServerState
 
 #: Epoch of entries that come from no compute service.
 _EPOCH = 0

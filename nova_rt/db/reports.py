@@ -23,15 +23,15 @@ from sqlalchemy import orm
 
 from nova_rt import cpulist
 from nova_rt.db import hosts, models
-from nova_rt.db.objects import (
-    Held,
+from nova_rt.db.servers import find_servers
+from nova_rt.db.session import reader, retried, writer
+from nova_rt.formats.reports import (
+    HeldReservation,
+    HostState,
     NewEvent,
     Position,
     ServerState,
-    State,
 )
-from nova_rt.db.servers import find_servers
-from nova_rt.db.session import reader, retried, writer
 from nova_rt.record import Record
 
 #: The author of the events that come from a compute service.
@@ -57,7 +57,7 @@ def get_position(host: str, epoch: int) -> Position:
 
 
 @retried
-def record_state(host: str, state: State, now: datetime.datetime) -> bool:
+def record_state(host: str, state: HostState, now: datetime.datetime) -> bool:
     """Take the whole picture of a host.
 
     :param host: the host's name
@@ -86,7 +86,7 @@ def record_state(host: str, state: State, now: datetime.datetime) -> bool:
         return True
 
 
-def _put_cpus(session: orm.Session, host_id: int, state: State) -> None:
+def _put_cpus(session: orm.Session, host_id: int, state: HostState) -> None:
     rows = session.scalars(
         sa.select(models.HostCPU).where(models.HostCPU.host_id == host_id)
     )
@@ -106,7 +106,7 @@ def _put_cpus(session: orm.Session, host_id: int, state: State) -> None:
 def _put_picture(
     session: orm.Session,
     host_id: int,
-    servers: Sequence[Held],
+    servers: Sequence[HeldReservation],
     now: datetime.datetime,
 ) -> None:
     """Make the reservations of a host those of a picture."""

@@ -12,8 +12,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova_rt.db import models, usage
-from nova_rt.db.objects import Retention, ServerState
+from nova_rt.db.objects import Retention
 from nova_rt.db.session import reader, retried, writer
+from nova_rt.formats.reports import ServerState
+from nova_rt.formats.times import from_us
 
 # Microseconds since 1970.
 _CLOCKS = {
@@ -90,7 +92,7 @@ def _choose_now(now: datetime.datetime) -> datetime.datetime:
     """Return the time that no clock contradicts."""
     with reader() as session:
         clock = sa.text(_CLOCKS[session.get_bind().dialect.name])
-        times = [now, models.from_us(int(session.execute(clock).scalar_one()))]
+        times = [now, from_us(int(session.execute(clock).scalar_one()))]
         newest = session.scalar(sa.select(sa.func.max(_REPORTED)))
     if newest is not None:
         times.append(newest)

@@ -8,9 +8,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from nova_rt.db import hosts, models
-from nova_rt.db.objects import HourUsage, ServerHour, Usage
+from nova_rt.db.objects import HourUsage, Usage
 from nova_rt.db.servers import find_servers
 from nova_rt.db.session import reader, retried, writer
+from nova_rt.formats.reports import ServerHour
+from nova_rt.formats.times import from_us, to_us
 
 _HOUR = datetime.timedelta(hours=1)
 _AMOUNTS = ('reserved_us', 'used_us', 'periods', 'throttled')
@@ -22,7 +24,7 @@ def to_hour(when: datetime.datetime) -> int:
     :param when: with a time zone
     :returns: hours since 1970, rounded up
     """
-    return -(-models.to_us(when) // models.to_us(from_hour(1)))
+    return -(-to_us(when) // to_us(from_hour(1)))
 
 
 def from_hour(hour: int) -> datetime.datetime:
@@ -31,7 +33,7 @@ def from_hour(hour: int) -> datetime.datetime:
     :param hour: hours since 1970
     :returns: the begin of the hour
     """
-    return models.from_us(0) + hour * _HOUR
+    return from_us(0) + hour * _HOUR
 
 
 # Writing

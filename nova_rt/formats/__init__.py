@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that two programs share, without a clock, files or Nova."""
+"""Texts and values that go from one program to another."""

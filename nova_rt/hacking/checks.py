@@ -25,10 +25,7 @@ _BELOW = {
     # It checks the policy of the API once more.
     'scheduler': {'pure', 'conf', 'api', 'scheduler'},
     'virt': {'pure', 'conf', 'host', 'virt'},
-    # Of the database it takes the values that reports are made of.
-    'compute': {
-        'pure', 'conf', 'db', 'conductor', 'host', 'virt', 'compute',
-    },
+    'compute': {'pure', 'conf', 'conductor', 'host', 'virt', 'compute'},
     'exporter': {'pure', 'conf', 'host', 'exporter'},
     '_nova_virt': {'virt'},
     'hacking': {'hacking'},

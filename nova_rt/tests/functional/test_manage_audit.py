@@ -15,7 +15,12 @@ from nova_rt import extra_specs, record
 from nova_rt.cmd import nova_db
 from nova_rt.db import api as db_api
 from nova_rt.db import models, session
-from nova_rt.db.objects import Held, HostCPU, ServerState, State
+from nova_rt.formats.reports import (
+    HeldReservation,
+    HostCPU,
+    HostState,
+    ServerState,
+)
 from nova_rt.manage.audit import local, repairs
 from nova_rt.tests.fixtures import manage
 from nova_rt.tests.functional import base
@@ -559,13 +564,13 @@ class DatabaseTest(AuditTestBase):
         if not records:
             records = {self.server['id']: self.record_of(self.server)}
         capacity = self.capacity()
-        state = State(
+        state = HostState(
             epoch=1, seq=self.seq, event_seq=0, version='1', interface='i',
             enforcement='guarantee', scope='cpu',
             cpus={cpu: HostCPU(ppm, 0) for cpu, ppm in capacity.items()},
             host_cpu=None,
             servers=tuple(
-                Held(each, rec, ServerState.APPLIED, now)
+                HeldReservation(each, rec, ServerState.APPLIED, now)
                 for each, rec in records.items()
             ),
         )  # fmt: skip

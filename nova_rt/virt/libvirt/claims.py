@@ -74,7 +74,7 @@ _NOTHING = Slots()
 
 
 class Held:
-    """What the servers of one host hold, for any thread to read."""
+    """The slots of one host's servers, for any thread to read."""
 
     def __init__(self) -> None:
         # Replaced, never changed in place: readers have no lock.

@@ -10,9 +10,10 @@ import time
 import fixtures
 import sqlalchemy as sa
 
-from nova_rt.conductor import manager, messages, metrics
+from nova_rt.conductor import manager, metrics
 from nova_rt.db import api, hosts, retention, servers, session
 from nova_rt.db.objects import Retention
+from nova_rt.formats import messages
 from nova_rt.tests.fixtures import database
 from nova_rt.tests.fixtures.reports import (
     MINUTE,

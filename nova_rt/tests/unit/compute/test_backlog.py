@@ -9,7 +9,7 @@ from oslotest import base
 
 from nova_rt import events
 from nova_rt.compute import backlog
-from nova_rt.db.objects import Origin
+from nova_rt.formats.reports import Origin
 from nova_rt.tests.fixtures.reports import NOW, RECORD, UUID
 
 

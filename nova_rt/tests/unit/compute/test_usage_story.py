@@ -12,7 +12,8 @@ from nova_rt.compute import reports
 from nova_rt.compute.backlog import Backlog
 from nova_rt.compute.epoch import Epoch, epoch_path
 from nova_rt.conductor import rpcapi
-from nova_rt.db import api, models, session
+from nova_rt.db import api, session
+from nova_rt.formats import times
 from nova_rt.host.interface import Counted, Usage
 from nova_rt.tests.fixtures import conductor
 from nova_rt.tests.fixtures.reports import RECORD, make_uuid
@@ -80,7 +81,7 @@ class UsageStoryTest(base.DatabaseTest):
         self.dice = random.Random(7)
         self.clock = Clock()
         self.bus = self.useFixture(
-            conductor.Bus(clock=lambda: models.from_us(self.clock.wall))
+            conductor.Bus(clock=lambda: times.from_us(self.clock.wall))
         )
         self.top = self.useFixture(fixtures.TempDir()).path
         self.host = Host(self.dice)
@@ -141,7 +142,7 @@ class UsageStoryTest(base.DatabaseTest):
             self.report()
         self.start_compute()
         self.report()
-        now = models.from_us(self.clock.wall)
+        now = times.from_us(self.clock.wall)
         found = api.list_usage(now - datetime.timedelta(hours=9), now)
         self.assertEqual(
             [

@@ -6,8 +6,9 @@ import datetime
 import fixtures
 import sqlalchemy as sa
 
-from nova_rt.conductor import manager, messages, metrics
+from nova_rt.conductor import manager, metrics
 from nova_rt.db import api, models, retention, session
+from nova_rt.formats import messages
 from nova_rt.tests.fixtures.reports import (
     MINUTE,
     NOW,

@@ -6,8 +6,9 @@ import datetime
 import itertools
 
 from nova_rt import exception
-from nova_rt.db import api, objects
-from nova_rt.db.objects import HostCPU, Origin
+from nova_rt.db import api
+from nova_rt.formats import reports
+from nova_rt.formats.reports import HostCPU, Origin
 from nova_rt.record import Record
 from nova_rt.tests.fixtures.reports import (
     MINUTE,
@@ -149,11 +150,11 @@ class EventTest(base.DatabaseTest):
         api.record_events('one', 1, [event(1, 'claimed')], NOW)
         late = [event(3, 'released')]
         self.assertEqual(0, api.record_events('one', 1, late, NOW))
-        self.assertEqual(objects.Position(1, 1), api.get_position('one', 1))
+        self.assertEqual(reports.Position(1, 1), api.get_position('one', 1))
         both = [event(3, 'released'), event(2, 'applied')]
         self.assertEqual(2, api.record_events('one', 1, both, NOW))
         self.assertEqual(['claimed', 'applied', 'released'], self._kinds())
-        self.assertEqual(objects.Position(1, 3), api.get_position('one', 1))
+        self.assertEqual(reports.Position(1, 3), api.get_position('one', 1))
 
     def test_what_was_dropped_is_counted(self):
         api.record_state('one', state(), NOW)
@@ -163,7 +164,7 @@ class EventTest(base.DatabaseTest):
                 'one', 1, [event(5, 'applied')], NOW, dropped_seq=4
             )
         self.assertEqual(3, api.get_host('one').lost_events)
-        self.assertEqual(objects.Position(1, 5), api.get_position('one', 1))
+        self.assertEqual(reports.Position(1, 5), api.get_position('one', 1))
         self.assertEqual(['claimed', 'applied'], self._kinds())
 
     def test_of_an_epoch_that_is_over_is_history(self):
@@ -174,7 +175,7 @@ class EventTest(base.DatabaseTest):
         self.assertEqual(1, api.record_events('one', 1, late, NOW))
         self.assertEqual(0, api.record_events('one', 1, late, NOW))
         self.assertEqual('drifted', api.get_server(UUID).state)
-        self.assertEqual(objects.Position(2, 1), api.get_position('one', 2))
+        self.assertEqual(reports.Position(2, 1), api.get_position('one', 2))
         self.assertEqual(['claimed', 'drifted', 'released'], self._kinds())
 
     def test_a_state_that_has_it_already_wins(self):
@@ -285,6 +286,6 @@ class EventTest(base.DatabaseTest):
         self.assertEqual(7, len(found))
 
     def test_position_before_anything(self):
-        self.assertEqual(objects.Position(0, 0), api.get_position('one', 4))
+        self.assertEqual(reports.Position(0, 0), api.get_position('one', 4))
         api.record_events('one', 5, [event(1, 'claimed')], NOW)
-        self.assertEqual(objects.Position(5, 0), api.get_position('one', 4))
+        self.assertEqual(reports.Position(5, 0), api.get_position('one', 4))

@@ -10,13 +10,13 @@ from oslotest import base
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.db import api, models, session
-from nova_rt.db.objects import (
-    Held,
+from nova_rt.formats.reports import (
+    HeldReservation,
     HostCPU,
+    HostState,
     NewEvent,
     ServerHour,
     ServerState,
-    State,
 )
 from nova_rt.record import Record
 from nova_rt.request import Request
@@ -71,7 +71,7 @@ class DatabaseTestCase(base.BaseTestCase):
     def report(self, host='host1', at=NOW, host_cpu=None, **servers):
         """The whole picture of a host: UUID -> record."""
         self.seq += 1
-        state = State(
+        state = HostState(
             epoch=1, seq=self.seq, event_seq=0, version='1.2.3',
             interface='some-interface', enforcement='guarantee',
             scope='cpu' if host_cpu is None else 'host',
@@ -79,7 +79,7 @@ class DatabaseTestCase(base.BaseTestCase):
                   3: HostCPU(900_000, 0)},
             host_cpu=host_cpu,
             servers=tuple(
-                Held(uuid, rec, ServerState.APPLIED, at)
+                HeldReservation(uuid, rec, ServerState.APPLIED, at)
                 for uuid, rec in servers.items()
             ),
         )  # fmt: skip

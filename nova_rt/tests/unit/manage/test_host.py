@@ -6,7 +6,7 @@ import datetime
 
 from oslotest import base
 
-from nova_rt.db.objects import HostCPU
+from nova_rt.formats.reports import HostCPU
 from nova_rt.manage import stored
 from nova_rt.tests.unit.manage import database
 from nova_rt.tests.unit.manage.database import NOW, RECORD, SMALL, A, B

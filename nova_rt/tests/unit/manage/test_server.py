@@ -5,7 +5,7 @@ import pathlib
 
 import fixtures
 
-from nova_rt.db.objects import Origin
+from nova_rt.formats.reports import Origin
 from nova_rt.tests.unit.manage import database
 from nova_rt.tests.unit.manage.database import (
     MINUTE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.conductor.messages."""
+"""Tests of nova_rt.formats.messages."""
 
 import copy
 import json
@@ -8,8 +8,8 @@ import ddt
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.conductor import messages
-from nova_rt.db.objects import HostCPU, Origin
+from nova_rt.formats import messages
+from nova_rt.formats.reports import HostCPU, Origin
 from nova_rt.tests.fixtures.reports import (
     account,
     event,

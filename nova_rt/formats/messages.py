@@ -13,17 +13,17 @@ import re
 from typing import Any
 
 from nova_rt import exception
-from nova_rt.conductor import checks
-from nova_rt.db.models import from_us, to_us
-from nova_rt.db.objects import (
-    Held,
+from nova_rt.formats import checks
+from nova_rt.formats.reports import (
+    HeldReservation,
     HostCPU,
+    HostState,
     NewEvent,
     Origin,
     ServerHour,
     ServerState,
-    State,
 )
+from nova_rt.formats.times import from_us, to_us
 from nova_rt.record import Record
 
 VERSION = 1
@@ -53,7 +53,7 @@ _CPU = re.compile('[0-9]{1,6}')
 # Writing
 
 
-def write_state(state: State) -> dict[str, Any]:
+def write_state(state: HostState) -> dict[str, Any]:
     """Write a state, without its epoch and number."""
     return {
         'v': VERSION,
@@ -142,7 +142,7 @@ def read_number(name: str, number: Any) -> int:
     return checks.integer(name, number, low=1)
 
 
-def read_state(message: Any, epoch: int, seq: int) -> State:
+def read_state(message: Any, epoch: int, seq: int) -> HostState:
     """Read what :func:`write_state` wrote.
 
     :returns: the state
@@ -157,7 +157,7 @@ def read_state(message: Any, epoch: int, seq: int) -> State:
     held = tuple(map(_read_held, servers))
     if len({each.uuid for each in held}) < len(held):
         raise exception.InvalidReport('a server stands there twice')
-    return State(
+    return HostState(
         epoch=epoch,
         seq=seq,
         event_seq=checks.integer('event_seq', message.get('event_seq')),
@@ -180,12 +180,12 @@ def _read_cpu(pair: Any) -> HostCPU:
     return HostCPU(*checks.integers('bandwidth', pair, 2))
 
 
-def _read_held(held: Any) -> Held:
+def _read_held(held: Any) -> HeldReservation:
     held = checks.kind('server', held, dict, 64)
     state = _read_server_state(held.get('state'))
     if state is ServerState.RELEASED:
         raise exception.InvalidReport('a server of a picture is released')
-    return Held(
+    return HeldReservation(
         checks.text('uuid', held.get('uuid'), _UUID),
         _read_record(held.get('record')),
         state,
