@@ -71,11 +71,14 @@ class Manager:
     def get_position(
         self, context: Any, host: Any, epoch: Any
     ) -> dict[str, int] | None:
-        """Say what has come of a host's reports.
+        """Look up what has come of a host's reports.
 
-        :returns: None if it cannot be said now; the compute keeps what it has
+        :returns: None if the database does not answer; the compute keeps what
+            it has
+        :raises InvalidReport: if the reports of this host are refused, with
+            the reason for its log
         """
-        with self._taking('get_position', host):
+        with self._taking('get_position', host, answers=True):
             found = api.get_position(
                 messages.read_host(host), self._read_epoch(epoch)
             )
@@ -167,12 +170,21 @@ class Manager:
         return number
 
     @contextlib.contextmanager
-    def _taking(self, method: str, host: Any) -> Iterator[None]:
+    def _taking(
+        self, method: str, host: Any, answers: bool = False
+    ) -> Iterator[None]:
+        """Count a report, and log why it is refused or lost.
+
+        :param answers: whether the host gets the reason for a refusal
+        """
         try:
             yield
         except exception.InvalidReport as err:
             metrics.REFUSED.labels(method).inc()
             self._log_refusal(host, method, str(err))
+            if answers:
+                # It goes to the host, without a traceback in our log.
+                raise oslo_messaging.ExpectedException from err
         except api.ERRORS as err:
             metrics.FAILED.labels(method).inc()
             self._log_failure(err)

@@ -5,6 +5,7 @@ from typing import Any
 
 import oslo_messaging
 
+from nova_rt import exception
 from nova_rt.formats.reports import Position
 
 TOPIC = 'nova-rt-conductor'
@@ -46,15 +47,24 @@ class ConductorAPI:
         self._host = host
 
     def get_position(self, epoch: int) -> Position | None:
-        """Ask what has come of this host's reports.
+        """Look up what has come of this host's reports.
 
         :param epoch: ours
-        :returns: None if the conductor cannot take reports at the moment
+        :returns: None if the conductor's database does not answer, or if a
+            conductor of the version before refuses our reports
+        :raises InvalidReport: if the conductor refuses our reports, with the
+            reason
         :raises MessagingException: if none answers
         """
-        answer = self._client.call(
-            {}, 'get_position', host=self._host, epoch=epoch
-        )
+        try:
+            answer = self._client.call(
+                {}, 'get_position', host=self._host, epoch=epoch
+            )
+        except oslo_messaging.RemoteError as err:
+            # As it comes over a bus.
+            if err.exc_type != exception.InvalidReport.__name__:
+                raise
+            raise exception.InvalidReport(err.value) from err
         if answer is None:
             return None
         return Position(answer['epoch'], answer['event_seq'])

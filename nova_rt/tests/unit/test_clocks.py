@@ -22,7 +22,7 @@ _CLOCKS = {'time', 'datetime', 'date', 'timeutils'}
 #: Modules that report, read reports, or count the starts of a service.
 _REPORTING = {
     'compute/backlog.py', 'compute/counters.py', 'compute/epoch.py',
-    'compute/meter_file.py', 'compute/reports.py',
+    'compute/host_picture.py', 'compute/meter_file.py',
     'conductor/manager.py', 'conductor/metrics.py',
 }  # fmt: skip
 #: Control groups have no other clock. Where it jumps, a group without tasks

@@ -57,17 +57,21 @@ class ReporterTest(test_base.BaseTestCase):
         self.backlog = Backlog()
         self.source.dispatcher.subscribe(self.backlog)
         self.conductor = Silence()
-        top = self.useFixture(fixtures.TempDir()).path
-        self.epoch = Epoch(epoch_path(top, 'one'))
-        self.reporter = reports.Reporter(
+        self.top = self.useFixture(fixtures.TempDir()).path
+        self.reporter = self._make()
+
+    def _make(self):
+        """Make the reporter of a start of the service."""
+        self.epoch = Epoch(epoch_path(self.top, 'one'))
+        return reports.Reporter(
             self.conductor,
             self.source,
             self.source,
             self.backlog,
             self.epoch,
-            make_spool(top),
+            make_spool(self.top),
             '1.0',
-            make_meter(self.source, top),
+            make_meter(self.source, self.top),
             60,
         )
 
@@ -194,6 +198,19 @@ class ReporterTest(test_base.BaseTestCase):
         self.assertEqual(700_000, made.cpus[4].reserved_ppm)
         self.assertEqual(1_500_000, made.host_cpu.reserved_ppm)
 
+    def test_earlier_events_that_cannot_be_sent(self):
+        """They keep nothing else from being sent."""
+        self.source.claim()
+        self.reporter.stop()
+        self.reporter = self._make()
+        self.conductor.report_earlier_events = None
+        self.reporter.report()
+        self.assertEqual(1, len(self.conductor.of('report_state')))
+        self.assertIn('events of earlier starts', self.log.output)
+        self.conductor.report_earlier_events = lambda *args: True
+        self.reporter.report()
+        self.assertEqual({}, self.reporter._news._earlier)
+
     def test_a_listener_never_waits(self):
         """Not even while a report hangs in the bus."""
         begun, go = threading.Event(), threading.Event()
@@ -299,6 +316,19 @@ class BusTest(base.DatabaseTest):
         self.assertEqual(Position(0, 0), api_of_host.get_position(1))
         self.assertIsNone(api_of_host.report_usage({'v': 1, 'hours': []}))
 
+    def test_reports_that_are_refused(self):
+        """The host's own log has the reason."""
+        log = self.useFixture(fixtures.FakeLogger())
+        self.bus.start()
+        self.reporter._epoch.raise_to(int(time.time()) + 2 * 86_400)
+        self.reporter._safely(self.reporter.report)
+        self.reporter._safely(self.reporter.report)
+        self.assertEqual(
+            1, log.output.count('nova-rt-conductor: its epoch lies in the ')
+        )
+        self.assertIn('see "host reset"', log.output)
+        self.assertNotIn('Traceback', log.output)
+
     def test_no_conductor_for_a_while(self):
         self.source.claim()
         self.source.run()
@@ -332,7 +362,7 @@ class BusTest(base.DatabaseTest):
         self._settle({UUID: 'claimed'}, ['claimed'])
         self.bus.stop()
         self.source.run()
-        self.reporter._keep_news()
+        self.reporter._news.keep()
         for _ in range(2):
             self._start()
             self.source.dispatcher.emit(events.Stopped(UUID, 'x'))
@@ -353,14 +383,14 @@ class BusTest(base.DatabaseTest):
 
     def test_the_spool_is_bounded(self):
         """Whatever is dropped is counted."""
-        for name in ('backlog', 'reports'):
+        for name in ('backlog', 'news'):
             self.useFixture(
                 fixtures.MonkeyPatch(f'nova_rt.compute.{name}.BACKLOG', 10)
             )
         for _ in range(4):
             for _ in range(25):
                 self.source.dispatcher.emit(events.Refused(UUID, 'claim', 'x'))
-                self.reporter._keep_news()
+                self.reporter._news.keep()
             lines = spool_path(self.top, 'one').read_text().splitlines()
             self.assertLessEqual(len(lines), 2 * 10 + 10 + 1)
             self._start()

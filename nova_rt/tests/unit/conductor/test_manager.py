@@ -4,6 +4,7 @@
 import datetime
 
 import fixtures
+import oslo_messaging
 import sqlalchemy as sa
 
 from nova_rt.conductor import manager, metrics
@@ -63,7 +64,7 @@ class ManagerTest(base.DatabaseTest):
         self.assertIn('cpus is no dict', self.log.output)
         self.assertEqual([], api.list_hosts())
 
-    def test_nothing_raises_whatever_comes(self):
+    def test_whatever_comes_is_refused(self):
         for bad in None, 'é', -1, [], {}, 2**70, 'a\nb':
             self.manager.report_state({}, bad, bad, bad, bad)
             self.manager.report_state({}, 'one', 1, bad, STATE)
@@ -72,7 +73,10 @@ class ManagerTest(base.DatabaseTest):
             self.manager.report_events({}, 'one', 1, bad)
             self.assertIs(False, self.manager.report_usage({}, 'one', bad))
             self.manager.report_samples({}, bad, bad)
-            self.assertIsNone(self.manager.get_position({}, bad, bad))
+            self.assertRaises(
+                oslo_messaging.ExpectedException,
+                self.manager.get_position, {}, bad, bad,
+            )  # fmt: skip
         self.assertEqual([], api.list_hosts())
         self.assertNotIn('Traceback', self.log.output)
 
@@ -99,7 +103,10 @@ class ManagerTest(base.DatabaseTest):
         wrong = int(NOW.timestamp()) + 86_500
         self.manager.report_state({}, 'one', wrong, 1, STATE)
         self.manager.report_events({}, 'one', wrong, EVENTS)
-        self.assertIsNone(self.manager.get_position({}, 'one', wrong))
+        self.assertRaises(
+            oslo_messaging.ExpectedException,
+            self.manager.get_position, {}, 'one', wrong,
+        )  # fmt: skip
         self.assertEqual(3, self.log.output.count('see "host reset"'))
         self.assertEqual([], api.list_hosts())
         right = int(NOW.timestamp()) + 86_300
