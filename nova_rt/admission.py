@@ -234,7 +234,7 @@ def _choose_on_a_node(
 def _no_node(
     free: Capacity, vcpus: int, ppm: int
 ) -> exception.InsufficientBandwidth:
-    """Say what each node has, the best first."""
+    """Describe what each node has, the best first."""
     nodes = []
     for node, order in free.nodes_emptiest_first.items():
         emptiest = tuple(free.cpus[cpu] for cpu in order[:vcpus])

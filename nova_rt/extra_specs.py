@@ -214,7 +214,7 @@ HINTS = tuple(spec.hint.name for spec in SPECS.values() if spec.hint)
 
 
 def is_rt(specs: Mapping[str, str]) -> bool:
-    """Tell whether a flavor with these extra specs is a real-time one.
+    """Check whether a flavor with these extra specs is a real-time one.
 
     Any ``rt:`` key counts: a flavor that names a priority but no reservation
     is a mistake to be reported by :func:`check_keys`, not a plain flavor.

@@ -49,14 +49,14 @@ class IDPool:
             nearest = max(SIZE, -(-first // SIZE) * SIZE)
             raise refuse(
                 text,
-                f'the first ID is to be a multiple of {SIZE} and not 0, for '
+                f'the first ID must be a multiple of {SIZE} and not 0, for '
                 f'example {nearest}',
             )
         if count % SIZE or not count:
             nearest = max(SIZE, count // SIZE * SIZE)
             raise refuse(
                 text,
-                f'each server takes {SIZE} IDs: the number of IDs is to be a '
+                f'each server takes {SIZE} IDs: the number of IDs must be a '
                 f'multiple of that, for example {nearest}',
             )
         if first + count > _END:

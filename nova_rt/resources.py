@@ -54,7 +54,7 @@ def ask(request: Request) -> dict[str, str]:
 
 
 def replace(specs: Mapping[str, str], request: Request) -> dict[str, str]:
-    """Let extra specs ask for what the request needs and nothing else of it.
+    """Make extra specs ask for what the request needs and nothing else of it.
 
     A trait of the other enforcement goes: with it, a flavor that limits
     would be kept from hosts that limit.

@@ -9,7 +9,7 @@ import nova_rt
 
 
 def extend_nova_virt() -> None:
-    """Let nova.virt also look into our directory for its submodules.
+    """Make nova.virt look into our directory for its submodules, too.
 
     Files are never put into Nova's own directories: an editable installation
     of Nova would no longer be found. ``nova.virt`` is an empty package, so

@@ -30,7 +30,7 @@ def connect() -> Any:
 
 
 def hide(err: Exception) -> Unreadable:
-    """Say that a database does not answer.
+    """Make the error of a database that does not answer.
 
     :param err: of SQLAlchemy or its drivers, which have no common root; its
         text may hold the password of the URL

@@ -233,7 +233,7 @@ NAMES = {
 
 
 def describe(version: str) -> str | None:
-    """Say whether this nova_rt has run with a version of Nova.
+    """Check whether this nova_rt was tested with a version of Nova.
 
     :returns: what that version is; None if it was never tried
     """

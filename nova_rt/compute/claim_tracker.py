@@ -130,7 +130,7 @@ class ClaimTracker(resource_tracker.ResourceTracker):
     def delete_allocation_for_shelve_offloaded_instance(
         self, context, instance
     ):
-        """Let the record say so, too: Nova saves the server next.
+        """Put it into the record, too: Nova saves the server next.
 
         With the same write that says that it is offloaded.
         """
@@ -295,7 +295,7 @@ class ClaimTracker(resource_tracker.ResourceTracker):
             self._reservations.hold(instance.uuid, current)
 
     def finish_evacuation(self, instance, node, migration):
-        """Let the server keep what it was claimed here, and that alone."""
+        """Keep what was claimed here for the server, and that alone."""
         if instance.host != self.host:
             servers.arrive(instance)
         super().finish_evacuation(instance, node, migration)

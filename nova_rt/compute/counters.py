@@ -93,8 +93,8 @@ class Counters:
         except OSError as err:
             if not self._failing:
                 LOG.warning(
-                    'Cannot write what nova-rt-exporter reads: %s; trying '
-                    'again, this is not repeated', err,
+                    'Cannot write the file that nova-rt-exporter reads: %s; '
+                    'trying again, this is not repeated', err,
                 )  # fmt: skip
             self._failing = True
             return

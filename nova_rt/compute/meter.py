@@ -82,8 +82,8 @@ class Meter:
             pass
         except (OSError, ValueError, TypeError, LookupError) as err:
             LOG.warning(
-                'Cannot read %s (%s): what servers have used since it was '
-                'written is not counted', file.path, err,
+                'Cannot read %s (%s): usage since it was written is '
+                'not counted', file.path, err,
             )  # fmt: skip
         #: Whether containers may have run for long before they were measured.
         self._fresh = kept is None
@@ -198,8 +198,8 @@ class Meter:
         except libvirt.libvirtError as err:
             if not self._blind:
                 LOG.warning(
-                    'Cannot read what servers use: %s. It is read when '
-                    'libvirt answers.', err,
+                    'Cannot read the usage of servers: %s. It is read '
+                    'when libvirt answers.', err,
                 )  # fmt: skip
             self._blind = True
             return None

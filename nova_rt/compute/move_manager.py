@@ -171,7 +171,7 @@ class MoveManager(manager.ComputeManager):
         self, context: Any, instance: Any, image: Any, migration: Any,
         flavor: Any, clean_shutdown: Any, request_spec: Any,
     ) -> Any:  # fmt: skip
-        """Let a server leave only for where its reservation is counted.
+        """Refuse to move a server to a host that does not count reservations.
 
         Forget the move if it cannot leave.
         """
@@ -244,7 +244,7 @@ class MoveManager(manager.ComputeManager):
         self, context: Any, instance: Any, migration: Any, disk_info: Any,
         image_meta: Any, bdms: Any, request_spec: Any,
     ) -> Any:  # fmt: skip
-        """Let the server run with its new reservation from here on.
+        """Switch the server to its new reservation.
 
         Nova saves it together with the new flavor. If the server cannot be
         started, it stays here, and Placement holds what the new flavor asks

@@ -80,7 +80,7 @@ def _remove_one(
     manager: nova_manager.ComputeManager, context: Any, instance: Any
 ) -> None:
     LOG.warning(
-        'Removing what a server that is deleted has left on this host',
+        'Removing the remnants of a deleted server from this host',
         instance=instance,
     )
     cache = instance.info_cache

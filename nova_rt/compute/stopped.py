@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the user of a server that this service has stopped it, and why.
+"""Records for the user of a server that this service has stopped it, and why.
 
 Nova finds such a server stopped and says no more. Here it also gets what any
 failed action leaves: a fault, an entry in its list of actions, and a
@@ -43,8 +43,8 @@ class StopReporter:
         except nova_exception.InstanceNotFound:
             pass  # Deleted meanwhile: there is nobody to tell.
         except Exception:
-            LOG.exception('Could not tell the user why this server was '
-                          'stopped', instance_uuid=event.uuid)  # fmt: skip
+            LOG.exception('Could not record for the user why this server '
+                          'was stopped', instance_uuid=event.uuid)  # fmt: skip
 
     def _report(self, event: events.Stopped) -> None:
         context = nova_context.get_admin_context()

@@ -47,8 +47,8 @@ class UsageSender:
             taken = self._conductor.report_usage(messages.write_usage(part))
             if taken is None and not self._too_old:
                 LOG.warning(
-                    'nova-rt-conductor is older than this service: what '
-                    'servers use is kept until it is upgraded'
+                    'nova-rt-conductor is older than this service: usage '
+                    'is kept until it is upgraded'
                 )
             self._too_old = taken is None
             if not taken:

@@ -210,8 +210,8 @@ class Manager:
                 return
             self._database_up = False
         LOG.error(
-            'The database takes no reports: %s. Computes keep them and send '
-            'them again.',
+            'The database takes no reports: %s. Computes keep them and '
+            'send them again.',
             _first_line(err),
         )  # fmt: skip
 
@@ -249,7 +249,7 @@ class Upkeep:
         except api.ERRORS as err:
             metrics.UPKEEP_FAILED.inc()
             if not self._failing:
-                LOG.error('Could not delete what is too old: %s. The next '
+                LOG.error('Could not delete expired rows: %s. The next '
                           'run goes on.', _first_line(err))  # fmt: skip
             self._failing = True
         else:

@@ -34,7 +34,7 @@ FAILED = prometheus_client.Counter(
 )
 UPKEEP_FAILED = prometheus_client.Counter(
     'nova_rt_conductor_failed_upkeeps',
-    'Runs of deleting what is too old that failed.',
+    'Failed runs of the deletion of expired rows.',
 )
 PURGED = prometheus_client.Counter(
     'nova_rt_conductor_purged_rows', 'Rows that were too old.'

@@ -79,7 +79,7 @@ Use the same value for nova-api, nova-scheduler and nova-rt-compute.
         'refusal_details',
         default=exception.RefusalDetails.MODEST.value,
         choices=[
-            ('modest', 'what was asked for, and that it cannot be had'),
+            ('modest', 'what was asked for, and that it is not available'),
             (
                 'full',
                 'also what is free on hosts and how many there are, files and '
@@ -295,7 +295,7 @@ nova-rt-compute when it starts.
         'report',
         default=False,
         help="""
-Report to nova-rt-conductor what happens to reservations and what is used.
+Report events of reservations and usage to nova-rt-conductor.
 
 Set it where a conductor listens on the message bus of this host. While none
 answers, nothing is sent; events are kept until one does, the oldest being
@@ -310,7 +310,7 @@ nova-rt-compute when it starts.
         max=600,
         deprecated_name='metrics_interval',
         help="""
-Seconds between two readings of what each server has used; 0 for none.
+Seconds between two readings of each server's usage; 0 for none.
 
 Every fifth reading is reported, and the last one of an hour.
 What a container uses between the last reading and its end is lost if it ends

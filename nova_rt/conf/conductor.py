@@ -30,7 +30,7 @@ start the service on several machines: all share the work.
         min=10,
         max=86400,
         help="""
-Seconds between two runs that delete what is too old.
+Seconds between two runs of the deletion of expired rows.
 
 Every worker of every conductor does it, a little at a time.
 """,

@@ -10,7 +10,8 @@ GROUP = cfg.OptGroup(
     'nova_rt_database',
     title='Database of nova_rt',
     help="""
-Where nova-rt-conductor keeps what computes report. nova-rt-manage reads it.
+Database of nova-rt-conductor, for the reports of computes. nova-rt-manage
+reads it.
 
 Leave it out of the configuration of compute hosts: nova-rt-compute does not
 connect to this database.
@@ -32,7 +33,7 @@ _RETENTION_OPTS = [
         min=1,
         deprecated_name='keep_hour_days',
         help="""
-Days for which is kept what servers have reserved and used.
+Days for which the usage of servers is kept.
 
 A server has one row for each hour, and one more for each host that it was on.
 """,

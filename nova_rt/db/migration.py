@@ -92,7 +92,7 @@ def _script() -> alembic.script.ScriptDirectory:
 
 
 def is_behind() -> bool:
-    """Tell whether the tables lack a revision that this software needs.
+    """Check whether the tables lack a revision that this software needs.
 
     Tables that are newer do not: migrations only add.
     """

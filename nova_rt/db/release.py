@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets an operator release what no compute service will report any more."""
+"""Releases what no compute service will report any more, for an operator."""
 
 import datetime
 

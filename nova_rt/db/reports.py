@@ -39,7 +39,7 @@ COMPUTE = 'nova-rt-compute'
 
 
 def get_position(host: str, epoch: int) -> Position:
-    """Say what has come of a host's reports.
+    """Look up what has come of a host's reports.
 
     :param epoch: the one whose events are asked for
     :returns: zeros if nothing has

@@ -74,7 +74,7 @@ def writer() -> contextlib.AbstractContextManager[orm.Session]:
 
 
 def retried(function: _F) -> _F:
-    """Let a function with a transaction of its own survive deadlocks.
+    """Decorate a function with a transaction of its own to survive deadlocks.
 
     A connection that is lost is another matter: who reported sends it again.
     """

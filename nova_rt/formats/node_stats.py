@@ -67,7 +67,7 @@ def parse(stats: Mapping[str, str | None]) -> admission.Capacity | None:
     if not isinstance(groups, dict):
         raise ValueError(f'{FREE} is not an object')
     if not set(map(type, groups.values())) <= {int}:
-        raise ValueError(f'{FREE} holds what is not a whole number')
+        raise ValueError(f'{FREE} has a value that is not a whole number')
     cpus = {
         cpu: ppm for key, ppm in groups.items() for cpu in cpulist.parse(key)
     }
@@ -95,7 +95,7 @@ def _parse_nodes(text: str) -> Mapping[int, tuple[int, ...]]:
     if not isinstance(found, dict):
         raise ValueError(f'{NODES} is not an object')
     if not set(map(type, found.values())) <= {str}:
-        raise ValueError(f'{NODES} holds what is not a list of CPUs')
+        raise ValueError(f'{NODES} has a value that is not a list of CPUs')
     nodes = {int(node): cpulist.parse(cpus) for node, cpus in found.items()}
     if len(set().union(*nodes.values())) < sum(map(len, nodes.values())):
         raise ValueError(f'{NODES} has a CPU on two nodes')

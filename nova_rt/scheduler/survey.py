@@ -72,7 +72,7 @@ class Survey:
         self._until = time.monotonic() + MAX_SECONDS
 
     def explain(self, asked: Request, count: int) -> exception.NoHost | None:
-        """Say why ``count`` servers found no hosts.
+        """Explain why ``count`` servers found no hosts.
 
         :returns: None if something other than bandwidth refused them
         :raises TimeoutError: if the time is up

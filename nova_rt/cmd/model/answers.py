@@ -49,7 +49,7 @@ class Point:
 
 
 def tell(point: Point) -> dict[str, Any]:
-    """Tell what to expect, how sure that is, and the flavor that has it.
+    """Write what to expect, how sure that is, and the flavor that has it.
 
     :returns: properties and their values
     :raises Unanswerable: if it is not stable
@@ -139,7 +139,7 @@ def arrange(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sure(point: Point) -> str:
-    """Tell which numbers are proved, which modelled, and which simulated."""
+    """Name the numbers that are proved, modelled and simulated."""
     if point.vcpus > 1:
         safe = (
             'simulated, and not proved for several CPUs: the period adds no '

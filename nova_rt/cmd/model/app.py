@@ -37,7 +37,7 @@ class App(program.Program):
         return parser
 
     def get_fuzzy_matches(self, cmd: str) -> list[str]:
-        """Say in one line that there is no such command.
+        """Refuse an unknown command in one line.
 
         :returns: nothing: there are few commands, and --help lists them
         """

@@ -36,7 +36,7 @@ class _Ask(question.Question):
         first: dict[str, Any] | None = None,
         last: dict[str, Any] | None = None,
     ) -> question.Answer:
-        """Say what to expect, and draw it.
+        """Answer, and draw a plot if asked to.
 
         :param first: what was asked for
         :param last: what else there is to say
@@ -75,7 +75,7 @@ def _always(
 
 
 class Reservation(_Ask):
-    """Say how large the reservation of a service must be.
+    """Compute the reservation that a service needs.
 
     With --percentile, so many of its requests meet the deadline. With --burst
     and --longest and no percentile, all of them do, on a host that
@@ -176,7 +176,7 @@ class _About(_Ask):
 
 
 class Rate(_About):
-    """Say how many requests a reservation can bear."""
+    """Compute the rate of requests that a reservation bears."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Offer what a service needs.
@@ -207,7 +207,7 @@ class Rate(_About):
 
 
 class Deadline(_About):
-    """Say how soon answers of a service can be promised."""
+    """Compute the deadline that a reservation can promise."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Offer what a service needs.
@@ -243,7 +243,7 @@ class Deadline(_About):
 
 
 class Latency(_About):
-    """Say how long answers of a service take."""
+    """Compute the response times of a service."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Offer what can be asked about them.

@@ -14,7 +14,7 @@ _PERCENTILES = (0.5, 0.9, 0.99, 0.999)
 
 
 class Fit(question.Question):
-    """Say what measured service times look like, and which model suits.
+    """Describe measured service times, and choose a model for them.
 
     The file is CSV with one time in each line, or with a column of times:
     0.8ms, or plain numbers with --csv-unit. With a rate, a deadline and a

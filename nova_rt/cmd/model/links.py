@@ -22,7 +22,7 @@ def tell(
     rate_per_s: float,
     fraction: float | None,
 ) -> columns.Told:
-    """Say how Neutron limits what comes to a server.
+    """Write the commands that limit a server's link by Neutron.
 
     The rate is rounded up: a slower link is not the one that was asked about.
 

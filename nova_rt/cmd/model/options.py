@@ -22,7 +22,7 @@ _T = TypeVar('_T')
 
 
 def reader(read: Callable[[str], _T]) -> Callable[[str], _T]:
-    """Let argparse tell why a text is refused.
+    """Turn a refusal of a text into argparse's error, with the reason.
 
     :returns: the same function, for ``type=``
     """

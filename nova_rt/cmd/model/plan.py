@@ -19,7 +19,7 @@ _LIMIT_S, _LONGEST_S = 10.0, 3600.0
 
 
 class Plan(question.Question):
-    """Say whether services fit on hosts, on which CPUs, and on how many.
+    """Plan services on hosts: whether they fit, on which CPUs, on how many.
 
     The file is YAML with a list of hosts and a list of services, see the
     manual. The exit code is 1 if not all of them fit.
@@ -180,7 +180,7 @@ def _compare(
 def _hosts(
     plans: list[planner.Plan], planned: 'planfile.Planned'
 ) -> dict[str, Any]:
-    """Tell how many hosts are used, would do, and are needed by any plan."""
+    """Write how many hosts are used, would do, and are needed by any plan."""
     servers, hosts = planned.servers, planned.hosts
     used = plans[0].hosts_used
     counts = [

@@ -25,7 +25,7 @@ class Question(base.ShowOne):
     ON_DEMAND: frozenset[str] = frozenset()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Tell wrong arguments in one line.
+        """Refuse wrong arguments in one line.
 
         :returns: the parser
         """

@@ -200,7 +200,7 @@ class Simulate(question.Question):
         return said
 
     def _latest(self, latest_s: float, allowed_s: float) -> columns.Told:
-        """Tell what the theorem allows, and whether it was kept."""
+        """Write the bound of the theorem, and whether it was kept."""
         if latest_s > allowed_s + 1e-12:
             self.exit_code = 1
         return columns.Told(
@@ -267,7 +267,7 @@ def _queue(given: argparse.Namespace) -> str | None:
 
 
 def _link(asked: _Asked) -> columns.Told | None:
-    """Tell how much of the link is used, and how far its bucket is ahead."""
+    """Write the load of the link, and how far its bucket is ahead."""
     if not asked.choice.link_s:
         return None
     load = asked.rate_per_s * asked.choice.link_s

@@ -53,7 +53,7 @@ class Audit(base.Lister):
         group.add_argument(
             '--dry-run',
             action='store_true',
-            help='Say what --repair would do, and change nothing.',
+            help='Show what --repair would do, and change nothing.',
         )
         return parser
 

@@ -209,7 +209,7 @@ class Extent:
 
 @dataclasses.dataclass(frozen=True)
 class SetAllocation:
-    """Let Placement hold what a server asks for.
+    """Make Placement hold what a server asks for.
 
     :ivar provider: UUID of the compute node
     :ivar held_ppm: what it holds now
@@ -224,7 +224,7 @@ class SetAllocation:
 
 @dataclasses.dataclass(frozen=True)
 class RemoveAllocation:
-    """Let Placement forget what nobody asks for on a host.
+    """Remove from Placement what nobody asks for on a host.
 
     :ivar provider: UUID of the compute node
     :ivar held_ppm: what it holds now

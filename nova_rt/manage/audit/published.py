@@ -37,7 +37,8 @@ def compare(picture: Picture) -> Iterator[Finding]:
     if isinstance(picture.free, str):
         yield _of_tracker(
             picture,
-            f'what the compute node publishes cannot be read: {picture.free}',
+            'the statistics of the compute node cannot be read: '
+            f'{picture.free}',
             _BY_THE_UPDATE,
         )
         return
@@ -93,7 +94,7 @@ def _compare_free(
         if differing:
             yield _of_tracker(
                 picture,
-                f'free ppm published are not what servers leave: '
+                f'published free ppm differ from what servers leave: '
                 f'{", ".join(differing)}',
                 _BY_THE_UPDATE,
             )

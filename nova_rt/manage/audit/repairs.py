@@ -34,7 +34,7 @@ class NotMended(Exception):
 
 
 def describe(repair: Repair) -> str:
-    """Say what a repair does.
+    """Describe what a repair does.
 
     :returns: a sentence without a full stop
     """

@@ -190,7 +190,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         return pathlib.Path(base.CONF.instances_path) / instance.uuid / 'disk'
 
     def _fake_hosts(self):
-        """Let the driver of each host work on that host's fake kernel."""
+        """Make the driver of each host work on that host's fake kernel."""
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_rt.host.host.Files',

@@ -278,7 +278,7 @@ class PlacementTest(AuditTestBase):
         self.assert_mends()
 
     def fill(self, holder, **held):
-        """Let somebody hold all the rest."""
+        """Hold all the rest for somebody else."""
         total = sum(self.capacity().values())
         self.allocate(holder, {**held, RC: total - self.used()})
 

@@ -12,7 +12,7 @@ class OverCommitTest(base.RTServersTestBase):
         self.start_compute()
 
     def forget_filters(self):
-        """Let the compute decide, as for a scheduler with an old picture."""
+        """Leave it to the compute, as a scheduler with an old picture does."""
         self.flags(enabled_filters=['ComputeFilter'], group='filter_scheduler')
         scheduler = self.scheduler.manager
         scheduler.host_manager.enabled_filters = []

@@ -22,7 +22,7 @@ class RestartTest(base.RTServersTestBase):
         self.second = self.create(self.rt_flavor('600/1000'))
 
     def fail_lookups(self, server, times):
-        """Let libvirt fail to find the domain of a server some times."""
+        """Make libvirt fail to find the domain of a server some times."""
         left = [times]
         original = fakelibvirt.Connection.lookupByUUIDString
 

@@ -67,7 +67,7 @@ def _agree(*args: object) -> None:
 
 
 def install() -> None:
-    """Let an instance of one of Nova's classes be an instance of ours."""
+    """Make an instance of one of Nova's classes an instance of ours."""
     host.Host = Host
     files.Files.check_mount_helper = _agree
     protection.Protection.protect = _agree
@@ -81,7 +81,7 @@ def _new(cls: type, *args: Any, **kwargs: Any) -> Any:
 
 
 def adopt() -> None:
-    """Let subclasses of Nova's classes in test modules derive from ours.
+    """Make subclasses of Nova's classes in test modules derive from ours.
 
     Call it when the test modules are loaded.
     """

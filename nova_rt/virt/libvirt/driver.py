@@ -308,7 +308,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             try:
                 usage = self.running.read_usage(instance.uuid) or {}
             except OSError as err:
-                LOG.warning('Cannot say what it uses: %s', err.strerror,
+                LOG.warning('Cannot read its usage: %s', err.strerror,
                             instance=instance)  # fmt: skip
                 usage = {}
             for number, cpu in enumerate(sorted(usage)):

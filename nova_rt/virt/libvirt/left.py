@@ -112,7 +112,7 @@ class LeftGroups:
 
 
 def describe(group: Left) -> str:
-    """Say what a group without tasks holds, and why it stays.
+    """Describe what a group without tasks holds, and why it stays.
 
     :returns: a clause
     """

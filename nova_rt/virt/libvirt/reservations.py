@@ -77,7 +77,7 @@ class Reservations:
         return self._host.free(self._claims.list_claims())
 
     def capacity(self) -> admission.Capacity:
-        """Tell what can be promised in all, by the last reading.
+        """Compute what can be promised in all, by the last reading.
 
         :returns: in ppm of a CPU
         """

@@ -199,7 +199,7 @@ class RunningContainers:
                 self._report(uuid, err)
 
     def note_slots(self, event: events.Event) -> None:
-        """Let a domain carry what its server holds here from now on.
+        """Write what its server holds here from now on into a domain.
 
         A listener; it asks libvirt, which may take its time.
         """

@@ -206,7 +206,7 @@ def is_move_noted(instance: Any) -> bool:
 
 
 def switch(instance: Any) -> bool:
-    """Let a server run with what its destination holds for it.
+    """Put what the destination of a server holds for it in force.
 
     :returns: whether a move of a real-time server was noted
     """
@@ -221,7 +221,7 @@ def switch(instance: Any) -> bool:
 
 
 def switch_back(instance: Any) -> bool:
-    """Let a server run with what its source holds for it.
+    """Put what the source of a server holds for it in force.
 
     :returns: whether a move of a real-time server was noted
     """
@@ -235,7 +235,7 @@ def switch_back(instance: Any) -> bool:
 
 
 def arrive(instance: Any) -> bool:
-    """Let a server run with what its new host holds, and forget the old one.
+    """Put what its new host holds for a server in force; forget the old one.
 
     For evacuation, which nobody confirms.
 

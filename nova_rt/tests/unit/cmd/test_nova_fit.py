@@ -131,7 +131,7 @@ class CompareTest(base.BaseTestCase):
 
 class FindMisfitsTest(base.BaseTestCase):
     def _without(self, name, error):
-        """Let the import of a module fail, as where it is not installed."""
+        """Make the import of a module fail, as where it is not installed."""
         real = nova_fit.importlib.import_module
 
         def load(module):

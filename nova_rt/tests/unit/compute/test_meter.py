@@ -315,7 +315,7 @@ class MeterTest(base.BaseTestCase):
             for _ in range(3):
                 self.clock.pass_us(MINUTE_US)
                 self.meter.read()
-        self.assertEqual(1, self.log.output.count('Cannot read what servers'))
+        self.assertEqual(1, self.log.output.count('Cannot read the usage'))
         self.use(100)
         self.meter.read()
         self.assertEqual((3 * MINUTE_RESERVED, 100), self.totals())

@@ -57,7 +57,8 @@ class ListTest(UsageTestCase):
             first,
         )
         self.assertEqual('host\\x1b2', second['Host'])
-        self.assertIn(second['Hours'], (24, 25))
+        # A day, and less an hour if one has begun since the tests were loaded.
+        self.assertIn(second['Hours'], (23, 24, 25))
         self.assertEqual((None, None), (second['Used s'], second['Used %']))
 
     def test_host(self):

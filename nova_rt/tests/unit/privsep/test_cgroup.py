@@ -33,7 +33,7 @@ FILES = ('cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpu.rt.max', 'cpuset.cpus',
 
 
 def _here():
-    """Let a process import what this one does."""
+    """Make a process import what this one does."""
     path = os.pathsep.join(filter(None, sys.path))
     return {**os.environ, 'PYTHONPATH': path}
 

@@ -29,7 +29,7 @@ class TasksTestCase(test_cgroup.TreeTestCase):
         )
 
     def _hook(self, name, hook):
-        """Let something happen after a call of the kernel."""
+        """Do something after a call of the kernel."""
         call = getattr(self.kernel, name)
 
         def hooked(tid, *args):
@@ -140,7 +140,7 @@ class PolicyTest(TasksTestCase):
         self.assertLess(len(self.kernel.policies), 50)
 
     def _sleep(self, hook):
-        """Let something happen while nothing is to be changed.
+        """Do something while nothing is to be changed.
 
         :returns: a list that has as many elements as there were pauses
         """

@@ -35,7 +35,7 @@ class TestBase(base.BaseTestCase):
         self.servers = {}
 
     def server(self, uuid, rec=RECORD):
-        """Let a server be there, with a record of its own.
+        """Make a server, with a record of its own.
 
         :param rec: a record, or a text
         """
