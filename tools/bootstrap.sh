@@ -245,14 +245,10 @@ function install_wheels {
     wheel_key >"$VENV/.nova-rt-wheel"
 }
 
-if [ "${1:-all}" = installed ]; then
-    are_wheels_installed
-    exit
-fi
-if [ "${1:-all}" = kernel ]; then
-    check_kernel
-    exit
-fi
+case ${1:-all} in
+    installed) are_wheels_installed; exit ;;
+    kernel) check_kernel; exit ;;
+esac
 check_machine
 mkdir -p "$LOG_DIR"
 # One at a time: two would write into the same environment.

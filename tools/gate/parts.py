@@ -67,6 +67,7 @@ class Part:
     :ivar portable: the machine is none of its inputs; kernel/tested.toml has
         its last green run
     :ivar at_least: fewer tests than that are a failure
+    :ivar writes: files of the checkout that it writes, to be committed
     """
 
     title: str
@@ -76,6 +77,7 @@ class Part:
     in_ci: bool = False
     portable: bool = False
     at_least: int = 0
+    writes: tuple[str, ...] = ()
 
     @property
     def limit_s(self) -> int:
@@ -139,9 +141,13 @@ def lab(words: str, tests: bool = False, again: str = '') -> Step:
     return Step(command, {}, tests, again=again)
 
 
-def make(target: str) -> Part:
-    """Return a part that is a target of the Makefile."""
-    return Part(f'make {target}', 2400, [other(f'make {target}')])
+def make(target: str, *writes: str) -> Part:
+    """Return a part that is a target of the Makefile.
+
+    :param writes: files of the checkout
+    """
+    step = other(f'make {target}')
+    return Part(f'make {target}', 2400, [step], writes=writes)
 
 
 _PYTHON = (
@@ -347,9 +353,12 @@ FULL = {
         name: make(name)
         for name in (
             'wheel', 'chapter-cloud', 'runbooks', 'packages', 'chapter',
-            'role', 'faults',
+            'role',
         )
     },
+    'faults': make(
+        'faults', 'doc/source/admin/faults.json', 'doc/source/admin/faults.rst'
+    ),
     'lab-down-again': _LAB_DOWN,
     'e2e-two': Part(
         'the whole cloud with two computes',

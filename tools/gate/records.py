@@ -60,13 +60,6 @@ def _git(*words: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-#: Tables of the manual that a part of the long form writes, as what git leaves
-#: out.
-_WRITTEN = tuple(
-    f':(exclude)doc/source/admin/faults.{kind}' for kind in ('json', 'rst')
-)
-
-
 def commit() -> str:
     """Return the commit that is checked out; '' without git."""
     try:
@@ -78,7 +71,7 @@ def commit() -> str:
 def tree() -> str:
     """Return git's name of the files as they are, untracked ones included.
 
-    Tables that a part writes count as they were committed: else, no run of
+    Files that a part writes count as they were committed: else, no run of
     that part would be of one tree. The index and the objects of the checkout
     stay as they are.
 
@@ -95,7 +88,12 @@ def tree() -> str:
                 'GIT_ALTERNATE_OBJECT_DIRECTORIES': objects,
             }
             _git('read-tree', 'HEAD', **environment)
-            _git('add', '--all', '--', '.', *_WRITTEN, **environment)
+            written = [
+                f':(exclude){name}'
+                for part in parts.FULL.values()
+                for name in part.writes
+            ]
+            _git('add', '--all', '--', '.', *written, **environment)
             return _git('write-tree', **environment)
         except (OSError, subprocess.CalledProcessError):
             return ''

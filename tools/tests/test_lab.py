@@ -331,15 +331,20 @@ class ReportingTest(unittest.TestCase):
         self.assertFalse(self.reporting(6, began, state='down'))
 
 
+def bootstrap(word, **environment):
+    """Run tools/bootstrap.sh."""
+    return subprocess.run(
+        [paths.CHECKOUT / 'tools' / 'bootstrap.sh', word],
+        capture_output=True, text=True, env=os.environ | environment,
+        check=False,
+    )  # fmt: skip
+
+
 class InstalledTest(unittest.TestCase):
     """Wheels in the environment of the lab, and the checkout's own."""
 
     def installed(self, work):
-        script = paths.CHECKOUT / 'tools' / 'bootstrap.sh'
-        return subprocess.run(
-            [script, 'installed'], capture_output=True, text=True,
-            env=os.environ | {'NOVA_RT_LAB': work}, check=False,
-        ).returncode  # fmt: skip
+        return bootstrap('installed', NOVA_RT_LAB=work).returncode
 
     def test_key_of_another_tree(self):
         with tempfile.TemporaryDirectory() as work:
@@ -354,13 +359,6 @@ class InstalledTest(unittest.TestCase):
 class InterfaceTest(unittest.TestCase):
     """The check of the kernel, before anything is installed."""
 
-    def check(self, root):
-        script = paths.CHECKOUT / 'tools' / 'bootstrap.sh'
-        return subprocess.run(
-            [script, 'kernel'], capture_output=True, text=True,
-            env=os.environ | {'NOVA_RT_CGROUP_ROOT': root}, check=False,
-        )  # fmt: skip
-
     def test_files(self):
         for name in (
             'cpu.rt.max', 'unified/cpu.rt.max', 'cpu/cpu.rt_runtime_us',
@@ -370,7 +368,7 @@ class InterfaceTest(unittest.TestCase):
                 file = pathlib.Path(root, name)
                 file.parent.mkdir(exist_ok=True)
                 file.touch()
-                found = self.check(root)
+                found = bootstrap('kernel', NOVA_RT_CGROUP_ROOT=root)
             self.assertEqual(
                 (0, '', ''), (found.returncode, found.stdout, found.stderr)
             )
@@ -378,7 +376,7 @@ class InterfaceTest(unittest.TestCase):
     def test_no_file(self):
         with tempfile.TemporaryDirectory() as root:
             pathlib.Path(root, 'cpu.max').touch()
-            found = self.check(root)
+            found = bootstrap('kernel', NOVA_RT_CGROUP_ROOT=root)
         self.assertEqual(1, found.returncode)
         self.assertIn('Two ways on', found.stderr)
 
