@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from nova_rt import resources
-from nova_rt.extra_specs import Spec
+from nova_rt.extra_specs import SPECS, Spec
 from nova_rt.request import HintRule, Request
 from nova_rt.reservation import Reservation
 
@@ -37,12 +37,13 @@ class Bounds:
             group.max_period_us,
         )
 
-    def check(self, reservation: Reservation) -> None:
-        """Hold a reservation against the bounds of the period.
+    def _check(self, value: Any) -> None:
+        """Hold the value of an extra spec against the bounds.
 
-        :raises InvalidReservation: if it breaks them
+        :raises InvalidReservation: if it is a reservation that breaks them
         """
-        reservation.check_period(self.min_period_us, self.max_period_us)
+        if isinstance(value, Reservation):
+            value.check_period(self.min_period_us, self.max_period_us)
 
     def check_value(self, spec: Spec, text: str) -> None:
         """Hold the value of one extra spec against its type and the bounds.
@@ -50,9 +51,7 @@ class Bounds:
         :param text: the value as it stands in a flavor
         :raises InvalidRequest: if it is not allowed
         """
-        value = spec.parse(text)
-        if isinstance(value, Reservation):
-            self.check(value)
+        self._check(spec.parse(text))
 
     def parse_request(
         self,
@@ -70,6 +69,7 @@ class Bounds:
         """
         request = Request.from_flavor(specs, vcpus, hints, self.hints)
         if request is not None:
-            self.check(request.reservation)
+            for field in SPECS:
+                self._check(getattr(request, field))
             resources.check(specs)
         return request

@@ -2,8 +2,9 @@
 """The table of the ``rt:`` extra specs: what a flavor may say.
 
 :class:`ExtraSpecs` is the table. The known keys, the validators of nova-api,
-the rules for hints, the fields of a record and the table in the manual all
-come from it: a new extra spec is one more field there.
+the rules for hints, the fields of a record, what notifications, commands and
+the audit show, and the table in the manual all come from it: a new extra spec
+is one more field there.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -80,8 +81,9 @@ class Spec:
 
     :ivar key: its name in a flavor
     :ivar values: the values that it takes
-    :ivar default: its value in a flavor that does not name it;
-        ``dataclasses.MISSING`` if each real-time flavor has to
+    :ivar default: its value in a flavor that does not name it; None if that
+        is none; ``dataclasses.MISSING`` if each real-time flavor has to
+        name it
     :ivar text: what it means, in reStructuredText, for users
     :ivar letter: its key in a record; None if the record spells the value in
         a way of its own
@@ -94,6 +96,13 @@ class Spec:
     text: str
     letter: str | None = None
     hint: Hint | None = None
+
+    @property
+    def default_text(self) -> str | None:
+        """The default as a flavor would name it; None if it cannot."""
+        if self.default is None or self.default is dataclasses.MISSING:
+            return None
+        return str(self.default)
 
     def parse(self, text: str) -> Any:
         """Read a value.
@@ -125,6 +134,17 @@ def _exceeds(wanted: Reservation, flavor: Reservation) -> str | None:
     return None
 
 
+#: A value for programs that do not know its type: text as a flavor has it, a
+#: number, or None.
+Plain = str | int | None
+
+
+def _plain(value: Any) -> Plain:
+    if value is None or isinstance(value, int):
+        return value
+    return str(value)
+
+
 # The table
 
 
@@ -135,6 +155,13 @@ class ExtraSpecs:
     A field has the type of the value, its default, and as metadata the rest
     of a :class:`Spec`. An object has the values of one flavor.
     """
+
+    def plain(self) -> dict[str, Plain]:
+        """Tell all values as plain ones, for whoever shows or compares them.
+
+        :returns: field -> value; None for an extra spec without one
+        """
+        return {field: _plain(getattr(self, field)) for field in SPECS}
 
     reservation: Reservation = dataclasses.field(
         metadata={

@@ -38,10 +38,13 @@ def _lines() -> Iterator[str]:
     yield from _row('Extra spec', 'Value', 'Default', 'Meaning')
     for spec in extra_specs.SPECS.values():
         required = spec.default is dataclasses.MISSING
+        default = '(required)' if required else '(none)'
+        if spec.default_text is not None:
+            default = f'``{spec.default_text}``'
         yield from _row(
             f'``{spec.key}``',
             spec.values.form,
-            '(required)' if required else f'``{spec.default}``',
+            default,
             spec.text,
         )
 

@@ -100,13 +100,13 @@ class Specs(base.Command):
         """
         parser = super().get_parser(prog_name)
         for field, spec in extra_specs.SPECS.items():
-            needed = spec.default is dataclasses.MISSING
-            default = '' if needed else f' Default: {spec.default}.'
+            default = spec.default_text
+            told = '' if default is None else f' Default: {default}.'
             parser.add_argument(
                 f'--{field}',
-                required=needed,
+                required=spec.default is dataclasses.MISSING,
                 metavar=field.upper(),
-                help=f'{spec.key}: {spec.values.form}.{default}',
+                help=f'{spec.key}: {spec.values.form}.{told}',
             )
         parser.add_argument(
             '--vcpus',
@@ -155,9 +155,9 @@ class Specs(base.Command):
             value = getattr(given, field)
             if value is None and given.existing:
                 # It may have another one.
-                value = spec.default
+                value = spec.default_text
             if value is not None:
-                specs[spec.key] = str(value)
+                specs[spec.key] = value
         vcpus = _VCPUS.parse('--vcpus', given.vcpus)
         if given.existing and (given.ram or given.disk):
             raise base.CannotRun(

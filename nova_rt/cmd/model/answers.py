@@ -100,9 +100,9 @@ def describe(reservation: Reservation, vcpus: int) -> dict[str, Any]:
     made = flavor.design(None, vcpus, given, anything)
     # An existing one may have other values.
     usual = {
-        spec.key: str(spec.default)
+        spec.key: spec.default_text
         for spec in SPECS.values()
-        if spec.default is not dataclasses.MISSING
+        if spec.default_text is not None
     }
     changed = flavor.design('FLAVOR', vcpus, given | usual | given, anything)
     return {

@@ -6,6 +6,7 @@ from oslotest import base
 from nova_rt import bounds, exception
 from nova_rt.request import HintRule
 from nova_rt.reservation import Reservation
+from nova_rt.tests.fixtures import specs
 
 FLAVOR = {'rt:reservation': '1400/2000'}
 
@@ -55,6 +56,27 @@ class BoundsTest(base.BaseTestCase):
             {'rt:reservation': '100/200'}, 1, asks_for('100/1000')
         )
         self.assertEqual(1000, request.reservation.period_us)
+
+    def test_every_reservation_of_the_table(self):
+        self.useFixture(specs.OneMore())
+        good = FLAVOR | {'rt:one_more': '100/1000'}
+        request = self.BOUNDS.parse_request(good, 1)
+        self.assertEqual(Reservation(100, 1000), request.one_more)
+        self.assertIsNone(self.BOUNDS.parse_request(FLAVOR, 1).one_more)
+        for text in ('100/999', '100/10001'):
+            err = self.assertRaises(
+                exception.InvalidReservation,
+                self.BOUNDS.parse_request,
+                FLAVOR | {'rt:one_more': text},
+                1,
+            )
+            self.assertIn('1000 to 10000', str(err))
+            self.assertRaises(
+                exception.InvalidReservation,
+                self.BOUNDS.check_value,
+                specs.ONE_MORE,
+                text,
+            )
 
     def test_rule_for_hints(self):
         strict = bounds.Bounds(HintRule.DENY, 100, 10_000)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.extra_specs."""
 
-import dataclasses
 from unittest import mock
 
 import ddt
@@ -9,7 +8,9 @@ from oslotest import base
 
 from nova_rt import exception, extra_specs
 from nova_rt.extra_specs import SPECS
+from nova_rt.request import Request
 from nova_rt.reservation import Reservation
+from nova_rt.tests.fixtures import specs
 from nova_rt.tests.unit import test_reservation
 
 
@@ -35,8 +36,41 @@ class TableTest(base.BaseTestCase):
 
     def test_a_default_is_what_its_text_says(self):
         for spec in SPECS.values():
-            if spec.default is not dataclasses.MISSING:
-                self.assertEqual(spec.default, spec.parse(str(spec.default)))
+            if spec.default_text is not None:
+                self.assertEqual(spec.default, spec.parse(spec.default_text))
+
+    def test_default_that_a_flavor_cannot_name(self):
+        self.assertIsNone(SPECS['reservation'].default_text)
+        self.assertEqual('rr', SPECS['policy'].default_text)
+        self.assertIsNone(specs.ONE_MORE.default_text)
+
+    def test_plain_values(self):
+        usual = Request(Reservation(1400, 2000), 3)
+        plain = usual.plain()
+        self.assertEqual([*SPECS], [*plain])
+        self.assertEqual('1400/2000', plain['reservation'])
+        self.assertEqual(1, plain['priority'])
+        # No types of ours.
+        self.assertLessEqual(
+            {*map(type, plain.values())}, {str, int, type(None)}
+        )
+        unusual = specs.make_unusual()
+        for field, value in unusual.plain().items():
+            self.assertNotEqual(plain[field], value)
+            self.assertEqual(
+                getattr(unusual, field), SPECS[field].parse(str(value))
+            )
+
+    def test_plain_values_of_one_more(self):
+        self.useFixture(specs.OneMore())
+        flavor = {'rt:reservation': '1400/2000'}
+        self.assertIsNone(specs.parse(flavor).plain()['one_more'])
+        self.assertEqual(
+            '100/1000',
+            specs.parse(flavor | {'rt:one_more': '100/1000'}).plain()[
+                'one_more'
+            ],
+        )
 
     def test_every_value_is_read_as_it_is_written(self):
         for field, values in (
