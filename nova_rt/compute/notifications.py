@@ -7,20 +7,30 @@ from nova import context, rpc
 from nova.notifications.objects import base as notification_base
 from nova.objects import base, fields
 
-from nova_rt import events, record
+from nova_rt import events, extra_specs, record, spec_values
 from nova_rt.compute import aside
 
 #: Those that somebody has to look at.
 _ERRORS = (events.Drifted, events.Stopped, events.Unverified)
+
+
+def _make_field(spec: extra_specs.Spec) -> fields.Field:
+    if isinstance(spec.values, spec_values.Number):
+        return fields.IntegerField(nullable=True)
+    return fields.StringField(nullable=True)
+
 
 _OF_RECORDS = {
     'runtime_us': fields.IntegerField(nullable=True),
     'period_us': fields.IntegerField(nullable=True),
     'bandwidth_ppm': fields.IntegerField(nullable=True),
     'cpus': fields.ListOfIntegersField(nullable=True),
-    'enforcement': fields.StringField(nullable=True),
-    'policy': fields.StringField(nullable=True),
-    'priority': fields.IntegerField(nullable=True),
+    **{
+        name: _make_field(spec)
+        for name, spec in extra_specs.SPECS.items()
+        # Said by the first three.
+        if name != 'reservation'
+    },
 }
 
 
@@ -30,11 +40,14 @@ class RTReservationPayload(notification_base.NotificationPayloadBase):
     """The payload that tells what happened to the reservation of a server.
 
     Fields of the reservation are null in ``stopped``, ``unverified`` and
-    ``refused``; action, what was refused, is null in all but the last.
+    ``refused``; action, what was refused, is null in all but the last. Each
+    extra spec has a field: a new one takes a new version, which a test sees
+    to.
     """
 
     # Version 1.0: Initial version
-    VERSION = '1.0'
+    # Version 1.1: Added numa
+    VERSION = '1.1'
     OBJ_PROJECT_NAMESPACE = 'nova_rt'
 
     fields = {
@@ -94,13 +107,11 @@ def subscribe(dispatcher: events.Dispatcher, host: str) -> None:
 def _describe(rec: record.Record | None) -> dict[str, Any]:
     if rec is None:
         return dict.fromkeys(_OF_RECORDS)
-    request = rec.request
-    return {
-        'runtime_us': request.reservation.runtime_us,
-        'period_us': request.reservation.period_us,
-        'bandwidth_ppm': request.reservation.ppm,
+    reservation = rec.request.reservation
+    described = rec.request.plain() | {
+        'runtime_us': reservation.runtime_us,
+        'period_us': reservation.period_us,
+        'bandwidth_ppm': reservation.ppm,
         'cpus': list(rec.cpus),
-        'enforcement': request.enforcement,
-        'policy': request.policy,
-        'priority': request.priority,
     }
+    return {name: described[name] for name in _OF_RECORDS}

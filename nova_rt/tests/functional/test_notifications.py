@@ -3,6 +3,7 @@
 
 import errno
 
+from nova_rt.compute import notifications
 from nova_rt.tests.functional import base
 
 
@@ -18,7 +19,10 @@ class NotificationsTest(base.RTServersTestBase):
         self.assertEqual(number, len(found))
         payload = found[-1]['payload']
         self.assertEqual('RTReservationPayload', payload['nova_object.name'])
-        self.assertEqual('1.0', payload['nova_object.version'])
+        self.assertEqual(
+            notifications.RTReservationPayload.VERSION,
+            payload['nova_object.version'],
+        )
         self.assertEqual('nova_rt', payload['nova_object.namespace'])
         self.assertNotIn('nova_object.changes', payload)
         self.assertEqual('nova-compute:compute1', found[-1]['publisher_id'])
@@ -37,22 +41,21 @@ class NotificationsTest(base.RTServersTestBase):
         rec = self.assert_held(server)
         priority, payload = self.wait_for('applied')
         self.assertEqual('INFO', priority)
-        self.assertEqual(
-            {
-                'uuid': server['id'],
-                'host': 'compute1',
-                'runtime_us': 600,
-                'period_us': 1000,
-                'bandwidth_ppm': 600_000,
-                'cpus': list(rec.cpus),
-                'enforcement': 'guarantee',
-                'policy': 'rr',
-                'priority': 7,
-                'action': None,
-                'details': None,
-            },
-            payload,
-        )
+        expected = {
+            'uuid': server['id'],
+            'host': 'compute1',
+            'runtime_us': 600,
+            'period_us': 1000,
+            'bandwidth_ppm': 600_000,
+            'cpus': list(rec.cpus),
+            'enforcement': 'guarantee',
+            'policy': 'rr',
+            'priority': 7,
+            'numa': 'prefer',
+            'action': None,
+            'details': None,
+        }
+        self.assertEqual(expected, {name: payload[name] for name in expected})
         self.lose_reservation(server)
         self.computes['compute1'].manager._verify_reservations(self.ctxt)
         priority, payload = self.wait_for('drifted')

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.compute.notifications."""
+
+from oslotest import base
+
+from nova_rt import events, extra_specs
+from nova_rt.compute import notifications
+from nova_rt.record import Record
+from nova_rt.tests.fixtures import specs
+
+UUID = '6a1f2c1e-0c55-4d5e-9e0b-3a8f0f7d0001'
+
+_FIRST = {
+    'uuid': 'UUID', 'host': 'String', 'runtime_us': 'Integer',
+    'period_us': 'Integer', 'bandwidth_ppm': 'Integer', 'cpus': 'List',
+    'enforcement': 'String', 'policy': 'String', 'priority': 'Integer',
+    'action': 'String', 'details': 'String',
+}  # fmt: skip
+
+#: The fields of each version. One that was released never changes: new fields
+#: take a new version here and in the class.
+VERSIONS = {
+    '1.0': _FIRST,
+    '1.1': _FIRST | {'numa': 'String'},
+}
+
+
+def make(event):
+    payload = notifications.RTReservationPayload('one', event)
+    return payload.obj_to_primitive()['nova_object.data']
+
+
+class PayloadTest(base.BaseTestCase):
+    def test_fields_of_the_version(self):
+        payload = notifications.RTReservationPayload
+        self.assertEqual(
+            VERSIONS[payload.VERSION],
+            {
+                name: type(field.AUTO_TYPE or field._type).__name__
+                for name, field in payload.fields.items()
+            },
+        )
+        self.assertEqual([*VERSIONS][-1], payload.VERSION)
+
+    def test_every_extra_spec(self):
+        request = specs.make_unusual()
+        said = make(events.Claimed(UUID, Record(request, (3, 7))))
+        plain = request.plain()
+        del plain['reservation']
+        self.assertEqual({*extra_specs.SPECS}, {*plain, 'reservation'})
+        self.assertEqual(plain, {name: said[name] for name in plain})
+        self.assertEqual(
+            (700, 1300, request.reservation.ppm, [3, 7]),
+            tuple(
+                said[name]
+                for name in (
+                    'runtime_us', 'period_us', 'bandwidth_ppm', 'cpus'
+                )
+            ),
+        )  # fmt: skip
+
+    def test_event_without_a_record(self):
+        said = make(events.Stopped(UUID, 'why'))
+        self.assertEqual(('why', 'one'), (said['details'], said['host']))
+        for name in notifications._OF_RECORDS:
+            self.assertIsNone(said[name])
