@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from nova_rt import cpulist, exception
-from nova_rt.db import models, session
+from nova_rt.db import models, reservations, session
 from nova_rt.db.hosts import delete_host, reset_host
 from nova_rt.db.objects import (
     HistoryEntry,
@@ -186,14 +186,10 @@ def _make_server(row: models.Reservation, uuid: str, host: str) -> Server:
     return Server(
         uuid=uuid,
         host=host,
-        runtime_us=row.runtime_us,
-        period_us=row.period_us,
+        specs=reservations.read_specs(row),
         ppm=row.ppm,
         vcpus=row.vcpus,
         cpus=cpulist.parse(row.cpus),
-        enforcement=row.enforcement,
-        policy=row.policy,
-        priority=row.priority,
         state=row.state,
         since=row.since,
     )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import dataclasses
 import datetime
 
+from nova_rt.extra_specs import Plain
 from nova_rt.formats.reports import HostCPU, Origin
 
 # What is read
@@ -51,6 +52,8 @@ class Host:
 class Server:
     """The reservation that a server holds on a host, or held there last.
 
+    :ivar specs: values of the extra specs that it was reported with, by field
+        of :class:`nova_rt.extra_specs.ExtraSpecs`
     :ivar ppm: bandwidth on each of its CPUs, in ppm of a CPU
     :ivar state: a :class:`ServerState`
     :ivar since: when it came into that state
@@ -58,21 +61,17 @@ class Server:
 
     uuid: str
     host: str
-    runtime_us: int
-    period_us: int
+    specs: Mapping[str, Plain]
     ppm: int
     vcpus: int
     cpus: tuple[int, ...]
-    enforcement: str
-    policy: str
-    priority: int
     state: str
     since: datetime.datetime
 
     @property
     def reservation(self) -> str:
         """Runtime and period in microseconds, as flavors have them."""
-        return f'{self.runtime_us}/{self.period_us}'
+        return str(self.specs['reservation'])
 
     @property
     def total_ppm(self) -> int:

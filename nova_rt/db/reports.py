@@ -21,8 +21,7 @@ import datetime
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from nova_rt import cpulist
-from nova_rt.db import hosts, models
+from nova_rt.db import hosts, models, reservations
 from nova_rt.db.servers import find_servers
 from nova_rt.db.session import reader, retried, writer
 from nova_rt.formats.reports import (
@@ -156,15 +155,7 @@ def _put(
     if row is None:
         row = models.Reservation(server_id=key[0], host_id=key[1])
         session.add(row)
-    request = record.request
-    row.runtime_us = request.reservation.runtime_us
-    row.period_us = request.reservation.period_us
-    row.ppm = request.reservation.ppm
-    row.vcpus = request.vcpus
-    row.cpus = cpulist.render(record.cpus)
-    row.enforcement = request.enforcement.value
-    row.policy = request.policy.value
-    row.priority = request.priority
+    reservations.write(row, record)
     _change_state(row, state, since)
     return row
 

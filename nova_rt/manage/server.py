@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nova_rt import cpulist
 from nova_rt.cmd.cli import base
+from nova_rt.extra_specs import SPECS
 from nova_rt.manage import stored
 
 if TYPE_CHECKING:
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
 _LIST = (
     'Server', 'Host', 'Reservation', 'CPUs', 'Total ppm', 'State', 'Since',
 )  # fmt: skip
+#: Extra specs that are shown by their names alone.
+_OTHERS = [field for field in SPECS if field != 'reservation']
 _SHOW = (
     'Server', 'Host', 'Reservation', 'ppm', 'vCPUs', 'CPUs', 'Total ppm',
-    'Enforcement', 'Policy', 'Priority', 'State', 'Since',
+    *(field.replace('_', ' ').capitalize() for field in _OTHERS),
+    'State', 'Since',
 )  # fmt: skip
 _HISTORY = (
     'Time', 'Host', 'Event', 'Details', 'By', 'Request', 'User', 'Project',
@@ -107,9 +111,8 @@ class Show(base.ShowOne):
             server.vcpus,
             cpulist.render(server.cpus),
             server.total_ppm,
-            server.enforcement,
-            server.policy,
-            server.priority,
+            # None if a conductor of the version before has written the row.
+            *map(server.specs.get, _OTHERS),
             server.state,
             stored.render_time(server.since),
         )

@@ -6,9 +6,10 @@ the database can be mended from outside; what a container has is the business
 of nova-rt-compute alone, which verifies it against the record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from nova_rt import cpulist
+from nova_rt import cpulist, extra_specs
+from nova_rt.extra_specs import Plain
 from nova_rt.manage.audit import published
 from nova_rt.manage.audit.picture import (
     Container,
@@ -18,6 +19,7 @@ from nova_rt.manage.audit.picture import (
     ReleaseRow,
     RemoveAllocation,
     Repair,
+    Row,
     Server,
     SetAllocation,
     Source,
@@ -92,10 +94,22 @@ def _compare_records(picture: Picture) -> Iterator[Finding]:
 
 
 def _describe(request: Request) -> str:
-    return (
-        f'{request.reservation} us on {request.vcpus} CPU(s), '
-        f'{request.enforcement}, {request.policy} {request.priority}'
-    )
+    return _tell(request.plain(), f'{request.vcpus} CPU(s)', extra_specs.SPECS)
+
+
+def _tell(specs: Mapping[str, Plain], where: str, names: Iterable[str]) -> str:
+    """Put a reservation into words.
+
+    :param specs: values of extra specs
+    :param names: fields of those to tell beside the reservation itself
+    :returns: a part of a sentence
+    """
+    words = [f'{specs["reservation"]} us on {where}']
+    for name in names:
+        if name != 'reservation':
+            value = specs[name]
+            words.append(f'{name} {"none" if value is None else value}')
+    return ', '.join(words)
 
 
 # Placement
@@ -257,23 +271,13 @@ def _compare_rows(picture: Picture) -> Iterator[Finding]:
     ]
     for uuid, rec in [*picture.list_records(), *left]:
         row = picture.rows.get(uuid)
-        if row is None:
-            difference = 'the database does not have it on this host'
-        elif (row.reservation, row.cpus) != (
-            rec.request.reservation,
-            rec.cpus,
-        ):
-            difference = (
-                f'the database has {row.reservation} us on CPUs '
-                f'{cpulist.render(row.cpus)}, its record '
-                f'{rec.request.reservation} us on CPUs '
-                f'{cpulist.render(rec.cpus)}'
+        difference: str | None = 'the database does not have it on this host'
+        if row is not None:
+            difference = _compare_row(row, rec)
+        if difference is not None:
+            yield Finding(
+                picture.host, uuid, Source.DATABASE, difference, _BY_THE_REPORT
             )
-        else:
-            continue
-        yield Finding(
-            picture.host, uuid, Source.DATABASE, difference, _BY_THE_REPORT
-        )
     for uuid in sorted(
         picture.rows.keys() - picture.servers.keys() - picture.left.keys()
     ):
@@ -286,3 +290,14 @@ def _compare_rows(picture: Picture) -> Iterator[Finding]:
             '--repair marks it as released',
             ReleaseRow(uuid, picture.host),
         )  # fmt: skip
+
+
+def _compare_row(row: Row, rec: Record) -> str | None:
+    wanted = rec.request.plain()
+    # A row of a conductor of the version before lacks some.
+    others = [name for name in row.specs if row.specs[name] != wanted[name]]
+    if not others and row.cpus == rec.cpus:
+        return None
+    held = _tell(row.specs, f'CPUs {cpulist.render(row.cpus)}', others)
+    right = _tell(wanted, f'CPUs {cpulist.render(rec.cpus)}', others)
+    return f'the database has {held}; its record {right}'

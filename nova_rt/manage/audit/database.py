@@ -10,7 +10,6 @@ from nova_rt import exception
 from nova_rt.admission import Capacity
 from nova_rt.manage import stored
 from nova_rt.manage.audit.picture import Row
-from nova_rt.reservation import Reservation
 
 _BY = 'nova-rt-manage audit'
 _WHY = 'the server is no real-time server of this host any more'
@@ -48,10 +47,7 @@ class Database:
 
         with stored.errors():
             return {
-                server.uuid: Row(
-                    Reservation(server.runtime_us, server.period_us),
-                    server.cpus,
-                )
+                server.uuid: Row(server.specs, server.cpus)
                 for server in api.list_servers(host)
             }
 

@@ -10,9 +10,9 @@ import dataclasses
 import enum
 
 from nova_rt.admission import Capacity
+from nova_rt.extra_specs import Plain
 from nova_rt.record import Record
 from nova_rt.request import Request
-from nova_rt.reservation import Reservation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,9 +77,12 @@ class Container:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A reservation in the database of nova_rt that is not released."""
+    """A reservation in the database of nova_rt that is not released.
 
-    reservation: Reservation
+    :ivar specs: values of the extra specs that the database has of it
+    """
+
+    specs: Mapping[str, Plain]
     cpus: tuple[int, ...]
 
 

@@ -142,19 +142,21 @@ class Walk:
 
     def test_every_step_may_be_interrupted(self):
         """MariaDB keeps what was made before a migration failed."""
-        real = steps.create_index
-        for wanted in (
-            'ix_history_at', 'ix_reservations_host_id',
-            'ix_server_hours_hour', 'ix_history_received_at',
-        ):  # fmt: skip
+        for step, wanted in (
+            ('create_index', 'ix_history_at'),
+            ('create_index', 'ix_reservations_host_id'),
+            ('create_index', 'ix_server_hours_hour'),
+            ('create_index', 'ix_history_received_at'),
+            ('add_column', 'reservations'),
+        ):
 
-            def fail(name, *args, wanted=wanted):
+            def fail(name, *args, wanted=wanted, real=getattr(steps, step)):
                 real(name, *args)
                 if name == wanted:
                     raise KeyboardInterrupt
 
             with fixtures.MonkeyPatch(
-                'nova_rt.db.migrations.steps.create_index', fail
+                f'nova_rt.db.migrations.steps.{step}', fail
             ):
                 self.assertRaises(KeyboardInterrupt, migration.sync)
             self.assertTrue(migration.is_behind())

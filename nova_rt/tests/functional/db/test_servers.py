@@ -4,6 +4,7 @@
 from nova_rt.tests.fixtures import database
 from nova_rt.tests.unit.db import (
     test_reports,
+    test_reservations,
     test_retention,
     test_usage,
 )
@@ -25,6 +26,10 @@ class MariaDBEventTest(_OnMariaDB, test_reports.EventTest):
     pass
 
 
+class MariaDBReservationTest(_OnMariaDB, test_reservations.ReservationTest):
+    pass
+
+
 class MariaDBUsageTest(_OnMariaDB, test_usage.UsageTest):
     pass
 
@@ -38,6 +43,12 @@ class PostgreSQLStateTest(_OnPostgreSQL, test_reports.StateTest):
 
 
 class PostgreSQLEventTest(_OnPostgreSQL, test_reports.EventTest):
+    pass
+
+
+class PostgreSQLReservationTest(
+    _OnPostgreSQL, test_reservations.ReservationTest
+):
     pass
 
 

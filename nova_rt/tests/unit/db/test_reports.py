@@ -13,6 +13,7 @@ from nova_rt.record import Record
 from nova_rt.tests.fixtures.reports import (
     MINUTE,
     NOW,
+    RECORD,
     UUID,
     event,
     held,
@@ -38,8 +39,8 @@ class StateTest(base.DatabaseTest):
         server = api.get_server(UUID)
         self.assertEqual([server], api.list_servers('one'))
         self.assertEqual(
-            ('one', 1400, 2000, 700_000, 2, (3, 4), 'limit', 'rr', 1,
-             'applied', NOW),
+            ('one', RECORD.request.plain(), 700_000, 2, (3, 4), 'applied',
+             NOW),
             dataclasses.astuple(server)[1:],
         )  # fmt: skip
 
@@ -262,10 +263,9 @@ class EventTest(base.DatabaseTest):
         api.record_events('one', 1, [event(2, 'claimed', record=other)], NOW)
         server = api.get_server(UUID)
         self.assertEqual(
-            ((7,), 'guarantee', 'fifo', 9, 'claimed'),
-            (server.cpus, server.enforcement, server.policy, server.priority,
-             server.state),
-        )  # fmt: skip
+            ((7,), other.request.plain(), 'claimed'),
+            (server.cpus, server.specs, server.state),
+        )
 
     def test_no_entry_is_later_than_now(self):
         ahead = NOW + datetime.timedelta(days=4000)

@@ -4,8 +4,12 @@
 import pathlib
 
 import fixtures
+import sqlalchemy as sa
 
+from nova_rt.db import session
 from nova_rt.formats.reports import Origin
+from nova_rt.record import Record
+from nova_rt.tests.fixtures import specs
 from nova_rt.tests.unit.manage import database
 from nova_rt.tests.unit.manage.database import (
     MINUTE,
@@ -101,23 +105,39 @@ class ShowTest(database.DatabaseTestCase):
 
     def test_show(self):
         self.report(**{B: SMALL})
-        self.assertEqual(
-            {
-                'Server': B,
-                'Host': 'host1',
-                'Reservation': '20000/100000',
-                'ppm': 200_000,
-                'vCPUs': 1,
-                'CPUs': '2',
-                'Total ppm': 200_000,
-                'Enforcement': 'guarantee',
-                'Policy': 'rr',
-                'Priority': 7,
-                'State': 'applied',
-                'Since': TIME,
-            },
-            self.read('server', 'show', B),
-        )
+        expected = {
+            'Server': B,
+            'Host': 'host1',
+            'Reservation': '20000/100000',
+            'ppm': 200_000,
+            'vCPUs': 1,
+            'CPUs': '2',
+            'Total ppm': 200_000,
+            'Enforcement': 'guarantee',
+            'Policy': 'rr',
+            'Priority': 7,
+            'Numa': 'prefer',
+            'State': 'applied',
+            'Since': TIME,
+        }
+        shown = self.read('server', 'show', B)
+        self.assertEqual(expected, {name: shown[name] for name in expected})
+
+    def test_every_extra_spec(self):
+        request = specs.make_unusual()
+        self.report(**{A: Record(request, (0, 2))})
+        shown = self.read('server', 'show', A)
+        for field, value in request.plain().items():
+            self.assertEqual(
+                value, shown[field.replace('_', ' ').capitalize()]
+            )
+
+    def test_row_of_a_conductor_of_the_version_before(self):
+        self.report(**{B: SMALL})
+        with session.writer() as writer:
+            writer.execute(sa.text('UPDATE reservations SET record = NULL'))
+        shown = self.read('server', 'show', B)
+        self.assertEqual((7, None), (shown['Priority'], shown['Numa']))
 
 
 class HistoryTest(database.DatabaseTestCase):

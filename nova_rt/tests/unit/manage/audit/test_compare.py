@@ -18,6 +18,7 @@ from nova_rt.manage.audit.picture import (
 from nova_rt.record import Record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
+from nova_rt.tests.fixtures import specs
 
 REQUEST = Request(Reservation(600, 1000), 2)
 RECORD = Record(REQUEST, (0, 2))
@@ -33,7 +34,7 @@ GOOD = picture.Picture(
     free=Capacity({0: 350_000, 1: 950_000, 2: 350_000, 3: 950_000}),
     capacity=Capacity(dict.fromkeys(range(4), 950_000)),
     containers={A: Container(RECORD)},
-    rows={A: Row(REQUEST.reservation, (0, 2))},
+    rows={A: Row(REQUEST.plain(), (0, 2))},
 )
 
 
@@ -95,7 +96,7 @@ class CleanTest(CompareTestBase):
                     servers={A: busy},
                     allocations={},
                     containers={A: Container(SMALLER, 'differs')},
-                    rows={A: Row(Reservation(1000, 2000), (1,))},
+                    rows={A: Row({'reservation': '1000/2000'}, (1,))},
                 )
             )
 
@@ -124,8 +125,8 @@ class CleanTest(CompareTestBase):
                 allocations={A: 1, B: 1_200_000},
                 free=None,
                 containers={A: Container(SMALLER, 'differs')},
-                rows={A: Row(Reservation(600, 1000), (1,)),
-                      B: Row(Reservation(600, 1000), (1,))},
+                rows={A: Row({'reservation': '600/1000'}, (1,)),
+                      B: Row({'reservation': '600/1000'}, (1,))},
             )
         )  # fmt: skip
         self.assertEqual(
@@ -154,7 +155,10 @@ class RecordTest(CompareTestBase):
     def test_not_what_was_asked_for(self):
         other = dataclasses.replace(REQUEST, priority=2)
         self.assert_found(
-            'record', A, 'rr 2', change(servers={A: Server(other, RECORD)})
+            'record',
+            A,
+            'priority 2',
+            change(servers={A: Server(other, RECORD)}),
         )
 
 
@@ -390,11 +394,46 @@ class RowTest(CompareTestBase):
 
     def test_differs(self):
         for row in (
-            Row(Reservation(1200, 2000), (0, 2)),
-            Row(Reservation(600, 1000), (0, 3)),
-            Row(Reservation(600, 1000), ()),
+            Row({'reservation': '1200/2000'}, (0, 2)),
+            Row({'reservation': '600/1000'}, (0, 3)),
+            Row({'reservation': '600/1000'}, ()),
         ):
             self.assert_found('database', A, '600/1000', change(rows={A: row}))
+
+    def test_every_extra_spec(self):
+        usual, unusual = REQUEST.plain(), specs.make_unusual().plain()
+        for field in usual:
+            found = self.find(
+                change(
+                    rows={
+                        A: Row(usual | {field: unusual[field]}, (0, 2)),
+                    }
+                )
+            )
+            self.assertEqual('database', found.source)
+            self.assertIn(str(unusual[field]), found.difference)
+
+    def test_all_in_words(self):
+        found = self.find(
+            change(
+                rows={
+                    A: Row(
+                        REQUEST.plain() | {'policy': 'fifo', 'numa': None},
+                        (0, 3),
+                    )
+                }
+            )
+        )
+        self.assertEqual(
+            'the database has 600/1000 us on CPUs 0,3, policy fifo, numa '
+            'none; its record 600/1000 us on CPUs 0,2, policy rr, numa prefer',
+            found.difference,
+        )
+
+    def test_row_of_a_conductor_of_the_version_before(self):
+        """It lacks some, which say nothing."""
+        some = {'reservation': '600/1000', 'policy': 'rr'}
+        self.assert_clean(change(rows={A: Row(some, (0, 2))}))
 
     def test_stale(self):
         for holder in (Holder.GONE, Holder.ELSEWHERE, Holder.PLAIN,
@@ -472,6 +511,6 @@ class MoveTest(CompareTestBase):
         self.assert_found(
             picture.Source.DATABASE, A, 'the database has 300/1000',
             dataclasses.replace(
-                self.GONE, rows={A: Row(Reservation(300, 1000), (0, 2))}
+                self.GONE, rows={A: Row({'reservation': '300/1000'}, (0, 2))}
             ),
         )  # fmt: skip
