@@ -45,8 +45,9 @@ _WITH_NOVA = {
 # What is the same for every kernel; the rest of the host are its back ends.
 _EVERY_KERNEL = {
     '__init__', 'blockdevs', 'capability', 'cgroup', 'cpus', 'cpusets',
-    'files', 'helpers', 'hierarchies', 'host', 'idmaps', 'interface', 'left',
-    'limits', 'offer', 'options', 'owners', 'ownership', 'protocol', 'tasks',
+    'files', 'group_backend', 'helpers', 'hierarchies', 'host', 'idmaps',
+    'interface', 'left', 'limits', 'offer', 'options', 'owners', 'ownership',
+    'protocol', 'tasks',
 }  # fmt: skip
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')

@@ -10,7 +10,6 @@ from typing import Self
 from nova_rt import cpulist, exception, record
 from nova_rt.admission import Capacity, Scope
 from nova_rt.extra_specs import Enforcement
-from nova_rt.host.cgroup import Refusal
 from nova_rt.host.interface import Interface
 
 #: Explanations of a refused write, by its errno.
@@ -32,13 +31,17 @@ ADVICE = {
 }
 
 
+class Refusal(OSError):
+    """The kernel itself refuses a reservation; nothing else is in the way."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Capability:
     """The reservations that this host can hold.
 
     :ivar ceiling: what can be promised in all: on each CPU that is online,
         and by the host where the kernel sums over it
-    :ivar partition: the group that all containers are in
+    :ivar partition: the group that libvirt puts all containers in
     :ivar others: ppm that other groups beside the partition hold, by name;
         not part of the ceiling
     :ivar prepared: whether containers can be given reservations as it is

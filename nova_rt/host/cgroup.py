@@ -18,6 +18,7 @@ import time
 from typing import TypeVar
 
 from nova_rt import cpulist
+from nova_rt.host.capability import Refusal
 from nova_rt.host.files import Files
 
 _Found = TypeVar('_Found')
@@ -41,10 +42,6 @@ _MAY_PASS = (errno.EINVAL, errno.EBUSY)
 #: others, not on these CPUs. Any other one is about who writes: the privileged
 #: helper lacks a capability, memory or descriptors.
 VERDICTS = (errno.EINVAL, errno.EBUSY, errno.ERANGE, errno.ENOSPC)
-
-
-class Refusal(OSError):
-    """The kernel refuses what was written to a group."""
 
 
 def restate(err: OSError, what: str) -> OSError:

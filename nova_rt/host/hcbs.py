@@ -21,6 +21,7 @@ from nova_rt.host import capability, cgroup, cpusets, tasks
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
+from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hcbs_files import (
     EFFECTIVE_FILE,
     MAX_FILE,
@@ -37,21 +38,22 @@ INTERFACE = Interface(
     'cgroup v2',
     Enforcement.GUARANTEE,
     Scope.CPU,
-    (MAX_FILE,),
 )
 
 #: The smallest share; its bandwidth is exact.
 _SMALLEST = Share(SMALLEST_US, PPM)
 
 
-class HCBS:
-    """See :class:`nova_rt.host.protocol.Backend`."""
+class HCBS(GroupBackend):
+    """See :class:`.GroupBackend`: groups in a group live on its share."""
 
     interface = INTERFACE
+    FILES = (MAX_FILE,)
+    INSIDE = True
+    hierarchy: V2
 
     def __init__(self, files: Files) -> None:
-        self._files = files
-        self.hierarchy = V2(files)
+        super().__init__(files, V2(files))
         self._reader = Reader(self.hierarchy)
 
     @classmethod
@@ -84,7 +86,7 @@ class HCBS:
 
     # The host
 
-    def look(self, partition: pathlib.Path) -> Capability:
+    def look_at(self, partition: pathlib.Path) -> Capability:
         """Read what the kernel reports."""
         try:
             now = self._reader.read_supply(partition)
@@ -123,7 +125,7 @@ class HCBS:
         cpus = self.hierarchy.read_cpus_in(found.partition)
         return all(left.get(cpu, 0) >= _SMALLEST.cost_ppm for cpu in cpus)
 
-    def try_out(self, group: pathlib.Path) -> str | None:
+    def self_test_in(self, group: pathlib.Path) -> str | None:
         """Write the smallest share, see what became of it, take it away."""
         cpus = self.hierarchy.read_cpus_in(group)
         self.hierarchy.write(group, _raise_to(_SMALLEST))
@@ -152,7 +154,7 @@ class HCBS:
 
     # Containers
 
-    def hold(
+    def reserve(
         self,
         found: Capability,
         container: Container,
@@ -271,21 +273,9 @@ class HCBS:
                 )
         return None
 
-    def read_share(self, container: Container) -> Share:
-        """Read the share of the tasks' group, which may be unbounded."""
-        return self._reader.read_share(container.group)
-
-    def read_tasks(self, container: Container) -> set[int]:
-        """The tasks of the group and of all groups in it, which live on it."""
-        return self.hierarchy.read_tasks_inside(container.group)
-
-    def set_policy(
-        self, container: Container, policy: int, priority: int
-    ) -> None:
-        """The same tasks."""
-        self._files.set_policy(
-            container.group, container.pid, policy, priority, True
-        )
+    def read_share(self, group: pathlib.Path) -> Share:
+        """Read its share, which may be unbounded."""
+        return self._reader.read_share(group)
 
     # Usage
 
@@ -297,16 +287,16 @@ class HCBS:
         return {}
 
     def read_usages(
-        self, partition: pathlib.Path
+        self, found: Capability
     ) -> list[tuple[str, Share, Mapping[int, Usage]]]:
         """Read what each group with a reservation did with it."""
         return [
             (
-                str(group.relative_to(partition)),
+                str(group.relative_to(found.partition)),
                 held,
                 self._reader.read_usage(group),
             )
-            for group, held in self._reader.find_reservations(partition)
+            for group, held in self._reader.find_reservations(found.partition)
         ]
 
 

@@ -14,15 +14,13 @@ from typing import Any, Self
 
 from nova_rt import admission, cpulist, exception, record
 from nova_rt.extra_specs import Numa
-from nova_rt.host import capability, cgroup, left, ownership, probe, tasks
+from nova_rt.host import capability, cgroup, ownership, probe
 from nova_rt.host.capability import Capability
-from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
 from nova_rt.host.left import Left
 from nova_rt.host.offer import Offer
 from nova_rt.host.protocol import Backend
-import nova_rt.privsep.kernel
 
 LOG = logging.getLogger(__name__)
 
@@ -49,7 +47,7 @@ class Host:
 
     capability: Capability
     offer: Offer
-    _backend: Backend
+    _backend: Backend[Any]
 
     def __init__(
         self,
@@ -99,17 +97,7 @@ class Host:
         """
         self._backend = probe.find_backend(self._files)
         self.offer = self._choose_offer()
-        name = self._partition or nova_rt.privsep.kernel.default_partition(
-            str(self._files.cgroup)
-        )
-        hierarchy = self._backend.hierarchy
-        partition = hierarchy.resolve_partition(name)
-        if partition is None:
-            raise exception.HostNotPrepared(
-                f'[nova_rt] partition = {name!r} is not a group below '
-                f'{hierarchy.root}'
-            )
-        self.capability = self._backend.look(partition)
+        self.capability = self._backend.look(self._partition)
         return self.capability
 
     def start(self) -> Capability:
@@ -126,7 +114,7 @@ class Host:
         if not found.prepared:
             found = self._backend.prepare(found)
             LOG.info('Prepared the partition %s', found.partition)
-        probe.try_out(self._files, self._backend, found)
+        probe.self_test(self._backend, found)
         self.capability = found
         self.refresh()
         capacity = self.capacity()
@@ -222,26 +210,23 @@ class Host:
     def apply(self, pid: int, rec: record.Record) -> None:
         """Make the kernel hold a container's reservation.
 
-        Makes its files the host's root's, gives it its CPUs again, writes
-        what differs, reads it back, and gives the container's tasks their
-        policy. Nothing is written if the kernel holds it already.
+        Gives it its CPUs again, writes what differs, lets the container's
+        tasks have it, as was asked for, and reads it back. Nobody but the
+        host's root can change it then. Nothing is written if the kernel holds
+        it already.
 
         :raises ReservationNotApplied: if the kernel does not hold it
         """
         try:
             with self._lock:
-                container = self._find(pid)
-                # First, so that nothing writes between us; then again, for
-                # files that were not there before.
-                ownership.take(self._backend.hierarchy, container)
+                found = self._find(pid)
                 wish = rec.request.reservation
-                self._backend.hold(self.capability, container, wish, rec.cpus)
-                ownership.take(self._backend.hierarchy, container)
-            tasks.give_policy(self._backend, container, rec.request)
-            unheld = self._find_unheld(container, rec)
-            differs = unheld or self._find_other(container)
-            differs = differs or tasks.find_missing_policy(
-                self._backend, container, rec.request
+                self._backend.hold(self.capability, found, wish, rec.cpus)
+            self._backend.serve_tasks(found, rec.request)
+            unheld = self._find_unheld(found, rec)
+            differs = unheld or self._backend.find_exposed(found)
+            differs = differs or self._backend.find_unserved(
+                found, rec.request
             )
         except OSError as err:
             raise self._not_applied(err, rec) from err
@@ -251,9 +236,9 @@ class Host:
             )
 
     def take_groups(self, pid: int) -> None:
-        """Make the groups of a container without reservation root's."""
+        """See :meth:`.Backend.protect`, of a domain's ID."""
         with self._lock:
-            ownership.take(self._backend.hierarchy, self._find(pid))
+            self._backend.protect(self._find(pid))
 
     def limit_tasks(self, pid: int, most: int) -> None:
         """Limit how many tasks a container has.
@@ -261,7 +246,7 @@ class Host:
         :param most: that process included
         :raises OSError: with the kernel's errno
         """
-        self._files.limit_tasks(self._find(pid).levels[0], most)
+        self._backend.limit_tasks(self._find(pid), most)
 
     def check(self, pid: int, rec: record.Record) -> str | None:
         """Compare what the kernel holds with what it should; no policies.
@@ -281,12 +266,23 @@ class Host:
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        return self._find_unheld(found, rec) or self._find_other(found)
+        unheld = self._find_unheld(found, rec)
+        return unheld or self._backend.find_exposed(found)
 
     def give_missing_policy(self, pid: int, rec: record.Record) -> bool:
-        """See :func:`.tasks.give_missing_policy`, of a domain's ID."""
+        """Give a container's tasks their policy if none is real-time.
+
+        Only for tasks that may never have been given it: those that were may
+        have left it since, which is up to their programs.
+
+        :returns: whether none was
+        :raises OSError: with the kernel's errno
+        """
         found = self._find(pid)
-        return tasks.give_missing_policy(self._backend, found, rec.request)
+        if self._backend.find_unserved(found, rec.request) is None:
+            return False
+        self._backend.serve_tasks(found, rec.request)
+        return True
 
     def observe(
         self, pid: int, rec: record.Record
@@ -300,14 +296,8 @@ class Host:
         return self._find_unheld(found, rec), self._backend.read_usage(found)
 
     def find_outside(self, pid: int) -> pathlib.Path | None:
-        """Look whether a container is somewhere else than in the partition.
-
-        :returns: the group that it is in; None if it is in the partition
-        :raises OSError: with the kernel's errno
-        """
-        group = self._backend.hierarchy.find_group(pid)
-        inside = self.capability.partition in group.parents
-        return None if inside else group
+        """See :meth:`.Backend.find_outside`, of a domain's ID."""
+        return self._backend.find_outside(self.capability, pid)
 
     def read_usage(self, pid: int) -> Mapping[int, Usage] | None:
         """See :meth:`.Backend.read_usage`, of a domain's ID."""
@@ -316,30 +306,24 @@ class Host:
     def read_usages(
         self,
     ) -> list[tuple[str, Share, Mapping[int, Usage]]] | None:
-        """See :meth:`.Backend.read_usages`, of the partition."""
-        return self._backend.read_usages(self.capability.partition)
+        """See :meth:`.Backend.read_usages`."""
+        return self._backend.read_usages(self.capability)
 
     def reclaim(self, running: Collection[int]) -> list[Left]:
-        """Remove what libvirt has left; see :func:`.left.reclaim`."""
-        partition = self.capability.partition
-        return left.reclaim(self._files, self._backend, partition, running)
+        """See :meth:`.Backend.reclaim`."""
+        return self._backend.reclaim(self.capability, running)
 
     def sweep_task_limits(self) -> None:
-        """See :func:`.left.sweep_task_limits`."""
-        left.sweep_task_limits(self._files, self.capability.partition)
+        """See :meth:`.Backend.sweep_task_limits`."""
+        self._backend.sweep_task_limits(self.capability)
 
-    def _find(self, pid: int) -> Container:
-        return self._backend.hierarchy.find_container(
-            pid, self.capability.partition
-        )
+    def _find(self, pid: int) -> Any:
+        """Find a container; only the back end knows what it is."""
+        return self._backend.find_container(self.capability, pid)
 
-    def _find_unheld(self, found: Container, rec: record.Record) -> str | None:
+    def _find_unheld(self, found: Any, rec: record.Record) -> str | None:
         wish = rec.request.reservation
         return self._backend.find_difference(found, wish, rec.cpus)
-
-    def _find_other(self, found: Container) -> str | None:
-        """Find what differs beside the reservation."""
-        return ownership.find_difference(self._backend.hierarchy, found)
 
     def _not_applied(
         self, err: OSError, rec: record.Record

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of all kernels that reserve CPU time for control groups.
+"""The common part of all kernels that reserve CPU time for containers.
 
 The names and formats of the files of one kernel are in its back end:
 :mod:`nova_rt.host.v1_throttling`, :mod:`nova_rt.host.hcbs`.
@@ -25,17 +25,15 @@ class Interface:
     """The properties of one kind of kernel, as data.
 
     :ivar name: as it is published in the statistics of the compute node
-    :ivar cgroup: the hierarchy that the files are in, for people to read
+    :ivar cgroup: the control groups that go with it, for people to read
     :ivar enforcement: whether the kernel guarantees bandwidth or limits it
     :ivar scope: over what the kernel sums reservations
-    :ivar files: the files of a group that say what it holds
     """
 
     name: str
     cgroup: str
     enforcement: Enforcement
     scope: Scope
-    files: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)

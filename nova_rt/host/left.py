@@ -6,7 +6,7 @@ decided in :mod:`nova_rt.privsep.left`, where it cannot be got round; here they
 are found, and kept if libvirt says that their container runs.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 import contextlib
 import dataclasses
 import errno
@@ -15,7 +15,6 @@ import pathlib
 from nova_rt.host.cgroup import Container, Hierarchy
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share
-from nova_rt.host.protocol import Backend
 import nova_rt.privsep.left
 
 _GONE = (errno.ENOENT, errno.ENODEV)
@@ -36,22 +35,22 @@ class Left:
 
 
 def reclaim(
-    files: Files,
-    backend: Backend,
+    hierarchy: Hierarchy,
+    read_share: Callable[[pathlib.Path], Share],
     partition: pathlib.Path,
     running: Collection[int],
 ) -> list[Left]:
     """Remove the groups of containers that have ended.
 
+    :param read_share: reads what a group reserves
     :param running: the libvirt_lxc processes of containers that run
     :returns: all groups without tasks, removed or not
     :raises OSError: with the kernel's errno
     """
-    hierarchy = backend.hierarchy
     found = []
     for group in _find_unused(hierarchy, partition):
-        held = _read_held(backend, group)
-        kept = _remove(files, hierarchy, group, running)
+        held = _read_held(hierarchy.files, read_share, group)
+        kept = _remove(hierarchy, group, running)
         found.append(Left(group.name, held, kept))
     return found
 
@@ -111,10 +110,7 @@ def _is_used(hierarchy: Hierarchy, group: pathlib.Path) -> bool:
 
 
 def _remove(
-    files: Files,
-    hierarchy: Hierarchy,
-    group: pathlib.Path,
-    running: Collection[int],
+    hierarchy: Hierarchy, group: pathlib.Path, running: Collection[int]
 ) -> str | None:
     """Remove a group without tasks, if it may be.
 
@@ -126,7 +122,7 @@ def _remove(
     if pid in running and not _is_elsewhere(hierarchy, pid, group):
         return 'libvirt says that the container runs'
     try:
-        files.reclaim(group)
+        hierarchy.files.reclaim(group)
     except OSError as err:
         # libvirt may have come back to it.
         if err.errno not in _GONE:
@@ -143,14 +139,18 @@ def _is_elsewhere(hierarchy: Hierarchy, pid: int, group: pathlib.Path) -> bool:
     return group not in levels
 
 
-def _read_held(backend: Backend, group: pathlib.Path) -> Share | None:
+def _read_held(
+    files: Files,
+    read_share: Callable[[pathlib.Path], Share],
+    group: pathlib.Path,
+) -> Share | None:
     """Read what a group reserves: itself, or one in it.
 
     :returns: None if nothing
     """
     with contextlib.suppress(OSError):
-        for each in (group, *backend.hierarchy.files.groups(group)):
-            held = backend.read_share(Container(0, (each,)))
+        for each in (group, *files.groups(group)):
+            held = read_share(each)
             if held.cost_ppm:
                 return held
     return None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds out which kind of kernel a host has, and makes it prove it."""
 
-import os
+from typing import Any
 
 from nova_rt import exception
 from nova_rt.host import capability
@@ -12,7 +12,7 @@ from nova_rt.host.protocol import Backend
 from nova_rt.host.v1_throttling import V1Throttling
 
 #: Every kind of kernel that a test runs, the one that promises most first.
-BACKENDS: tuple[type[Backend], ...] = (HCBS, V1Throttling)
+BACKENDS: tuple[type[Backend[Any]], ...] = (HCBS, V1Throttling)
 
 _HELP = (
     'boot a kernel with CONFIG_RT_GROUP_SCHED=y (and, from Linux 6.16 on, '
@@ -23,7 +23,7 @@ _HELP = (
 )
 
 
-def find_backend(files: Files) -> Backend:
+def find_backend(files: Files) -> Backend[Any]:
     """Find the back end for the kernel of this host, by reading alone.
 
     :returns: the back end
@@ -38,25 +38,17 @@ def find_backend(files: Files) -> Backend:
     )
 
 
-def try_out(files: Files, backend: Backend, found: Capability) -> None:
+def self_test(backend: Backend[Any], found: Capability) -> None:
     """Make the kernel hold the smallest reservation for a moment.
 
-    Only then is it known that it does. It is done in a group of its own in
-    the partition, which is removed. If the partition is full, what is in it is
-    evidence enough.
+    Only then is it known that it does.
 
-    :raises NoRTInterface: if the kernel has the files and does not hold it
+    :raises NoRTInterface: if the kernel has the interface and does not hold
+        what it accepts
     :raises HostNotPrepared: if it refuses
     """
-    group = found.partition / f'nova-rt-probe-{os.getpid()}'
     try:
-        if not backend.has_room(found):
-            return
-        files.make_group(group)
-        try:
-            differs = backend.try_out(group)
-        finally:
-            files.remove_probe(group)
+        differs = backend.self_test(found)
     except OSError as err:
         raise capability.make_error(err, found) from err
     if differs is not None:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduling policies of a container's tasks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 import os
 
 from nova_rt.extra_specs import TaskPolicy
 from nova_rt.host.cgroup import Container, restate
 from nova_rt.host.files import Files
-from nova_rt.host.protocol import Backend
 from nova_rt.request import Request
 
 #: The kernel's numbers; ``other`` is not here: tasks start with it.
@@ -51,7 +50,10 @@ def any_real_time(files: Files, tids: Iterable[int]) -> bool:
 
 
 def find_missing_policy(
-    backend: Backend, container: Container, request: Request
+    files: Files,
+    container: Container,
+    request: Request,
+    read_tasks: Callable[[Container], set[int]],
 ) -> str | None:
     """Find out whether a container's tasks were never given their policy.
 
@@ -59,13 +61,13 @@ def find_missing_policy(
     real-time policy is enough.
 
     :param request: says which policy
+    :param read_tasks: lists those that are to have it, libvirt_lxc included
     :returns: None if they were, else a sentence
     :raises OSError: with the kernel's errno
     """
     if request.policy is TaskPolicy.OTHER:
         return None
-    files = backend.hierarchy.files
-    mine = backend.read_tasks(container) - read_threads(files, container.pid)
+    mine = read_tasks(container) - read_threads(files, container.pid)
     if not mine:
         return None
     if any_real_time(files, mine):
@@ -77,36 +79,21 @@ def find_missing_policy(
     )
 
 
-def give_missing_policy(
-    backend: Backend, container: Container, request: Request
-) -> bool:
-    """Give a container's tasks their policy if none is real-time.
-
-    Only for tasks that may never have been given it: those that were may have
-    left it since, which is up to their programs.
-
-    :returns: whether none was
-    :raises OSError: with the kernel's errno
-    """
-    if find_missing_policy(backend, container, request) is None:
-        return False
-    give_policy(backend, container, request)
-    return True
-
-
 def give_policy(
-    backend: Backend, container: Container, request: Request
+    files: Files, container: Container, request: Request, inside: bool
 ) -> None:
-    """Give a container's tasks the policy that was asked for.
+    """Give a container's tasks, except libvirt_lxc, the policy asked for.
 
+    :param inside: whether tasks of the groups in its group get it, too
     :raises OSError: with the kernel's errno
     """
     if request.policy is TaskPolicy.OTHER:
         return
     try:
-        backend.set_policy(
-            container, NUMBERS[request.policy], request.priority
-        )
+        files.set_policy(
+            container.group, container.pid, NUMBERS[request.policy],
+            request.priority, inside,
+        )  # fmt: skip
     except OSError as err:
         what = f'cannot give the tasks of {container.group} the policy '
         what += f'{request.policy} {request.priority}'

@@ -24,6 +24,7 @@ from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
+from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hierarchies import V1
 from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
 from nova_rt.reservation import MAX_PERIOD_US, PPM, Reservation
@@ -39,28 +40,29 @@ INTERFACE = Interface(
     'cgroup v1',
     Enforcement.LIMIT,
     Scope.HOST,
-    (_RUNTIME, _PERIOD),
 )
 
 #: Period of the partition's share, microseconds: the bandwidth is exact then.
 _PERIOD_US = PPM
 
 
-class V1Throttling:
-    """See :class:`nova_rt.host.protocol.Backend`."""
+class V1Throttling(GroupBackend):
+    """See :class:`.GroupBackend`: each group lives on its own share."""
 
     interface = INTERFACE
+    FILES = (_RUNTIME, _PERIOD)
+    INSIDE = False
+    hierarchy: V1
 
     def __init__(self, files: Files) -> None:
-        self._files = files
-        self.hierarchy = V1(files)
+        super().__init__(files, V1(files))
 
     @classmethod
     def detect(cls, files: Files) -> Self | None:
         """Look for the files in the host's own group."""
         found = cls(files)
         try:
-            for name in INTERFACE.files:
+            for name in cls.FILES:
                 files.read(found.hierarchy.root / name)
         except OSError as err:
             if err.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -72,12 +74,12 @@ class V1Throttling:
 
     # The host
 
-    def look(self, partition: pathlib.Path) -> Capability:
+    def look_at(self, partition: pathlib.Path) -> Capability:
         """Read what is left for the partition in the group above."""
         try:
             self.hierarchy.check_cpusets()
             online = host_cpus.read_online(self._files)
-            above = self._read(partition.parent)
+            above = self.read_share(partition.parent)
             others = self._read_inside(partition.parent)
             limit = host_cpus.read_limit(self._files)
         except OSError as err:
@@ -116,11 +118,11 @@ class V1Throttling:
         try:
             if not partition.is_dir():
                 self._files.make_group(partition)
-            held = self._read(partition)
+            held = self.read_share(partition)
             wish = _share_of(found, held)
             if held != wish:
                 found, wish = self._give(found, held, wish)
-                held = self._read(partition)
+                held = self.read_share(partition)
         except OSError as err:
             raise capability.make_error(err, found) from err
         if held != wish:
@@ -166,11 +168,11 @@ class V1Throttling:
         smallest = Share(SMALLEST_US, _PERIOD_US)
         return used + smallest.cost_ppm <= found.ceiling.total_ppm
 
-    def try_out(self, group: pathlib.Path) -> str | None:
+    def self_test_in(self, group: pathlib.Path) -> str | None:
         """Write the smallest share, read it back and take it away."""
         wish = Share(SMALLEST_US, _PERIOD_US)
         self._raise_to(group, wish)
-        held = self._read(group)
+        held = self.read_share(group)
         self.hierarchy.write(group, [(_RUNTIME, '0')])
         return None if held == wish else f'{wish} became {held} in {group}'
 
@@ -182,14 +184,14 @@ class V1Throttling:
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """Describe what the partition and the groups in it hold."""
-        held = self._read(found.partition)
+        held = self.read_share(found.partition)
         inside = self._read_inside(found.partition).values()
         used = sum(each.cost_ppm for each in inside)
         return f'{found.partition} holds {held}, the groups in it {used} ppm'
 
     # Containers
 
-    def hold(
+    def reserve(
         self,
         found: Capability,
         container: Container,
@@ -203,7 +205,7 @@ class V1Throttling:
 
     def _keep_prepared(self, found: Capability) -> None:
         """Give the partition its bandwidth again, should it have lost it."""
-        held = self._read(found.partition)
+        held = self.read_share(found.partition)
         if held.ppm == found.ceiling.total_ppm:
             return
         LOG.warning(
@@ -229,7 +231,7 @@ class V1Throttling:
         :raises OSError: with the errno of the write that was refused
         """
         groups = list(groups)
-        held = [self._read(group) for group in groups]
+        held = [self.read_share(group) for group in groups]
         same = list(itertools.takewhile(lambda each: each == wish, held))
         change = list(zip(groups, held, strict=True))[len(same) :]
         for group, old in reversed(change):
@@ -246,7 +248,7 @@ class V1Throttling:
         """Whether every level holds the share, on the right CPUs."""
         wish = Share.from_reservation(reservation)
         for level in container.levels:
-            held = self._read(level)
+            held = self.read_share(level)
             if held != wish:
                 return f'{level}: expected {wish}, found {held}'
         may_use = self.hierarchy.read_cpus(container)
@@ -254,40 +256,22 @@ class V1Throttling:
             return cgroup.describe_other_cpus(container.group, cpus, may_use)
         return None
 
-    def read_share(self, container: Container) -> Share:
-        """Read the share of the tasks' group, which is that of every level."""
-        return self._read(container.group)
-
-    def read_tasks(self, container: Container) -> set[int]:
-        """The tasks of the group itself: groups in it have their own."""
-        return self.hierarchy.read_tasks(container.group)
-
-    def set_policy(
-        self, container: Container, policy: int, priority: int
-    ) -> None:
-        """The same tasks."""
-        self._files.set_policy(
-            container.group, container.pid, policy, priority, False
-        )
-
     # Usage
 
     def read_usage(self, container: Container) -> Mapping[int, Usage] | None:
         """See :meth:`V1.read_usage`."""
         return self.hierarchy.read_usage(container)
 
-    def read_usages(self, partition: pathlib.Path) -> None:
-        """None: this kernel does not count it."""
-
     # Shares
 
-    def _read(self, group: pathlib.Path) -> Share:
+    def read_share(self, group: pathlib.Path) -> Share:
         """Read what a group holds.
 
+        :returns: the share
         :raises OSError: with the kernel's errno; EIO for what is no share
         """
         texts = {
-            name: self.hierarchy.read(group / name) for name in INTERFACE.files
+            name: self.hierarchy.read(group / name) for name in self.FILES
         }
         try:
             return Share.parse(texts[_RUNTIME], texts[_PERIOD])
@@ -296,7 +280,7 @@ class V1Throttling:
 
     def _read_inside(self, group: pathlib.Path) -> dict[str, Share]:
         """Read what the groups in a group hold, by name."""
-        inside = self.hierarchy.read_inside(group, self._read)
+        inside = self.hierarchy.read_inside(group, self.read_share)
         return {path.name: held for path, held in inside.items()}
 
     def _lower(self, group: pathlib.Path, held: Share) -> None:

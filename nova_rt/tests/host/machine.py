@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslotest import base
 
 from nova_rt import conf, exception
-from nova_rt.host import files, hcbs, probe, protocol, v1_throttling
+from nova_rt.host import files, group_backend, hcbs, probe, v1_throttling
 import nova_rt.privsep
 
 #: Little: a lab with servers may run beside. Of 1 s, on cgroup v2 of each CPU.
@@ -43,7 +43,7 @@ class Machine(fixtures.Fixture):
     :ivar top: that group
     """
 
-    BACKEND: type[protocol.Backend]
+    BACKEND: type[group_backend.GroupBackend]
 
     #: The file with the runtime of a group.
     RUNTIME_FILE: str

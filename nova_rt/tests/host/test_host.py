@@ -289,7 +289,7 @@ class EveryMachine:
 
     def _differs(self, pid, rec):
         """Find what differs once the kernel holds the reservation."""
-        self.host._backend.hold(
+        self.host._backend.reserve(
             self.host.capability, self.host._find(pid),
             rec.request.reservation, rec.cpus,
         )  # fmt: skip

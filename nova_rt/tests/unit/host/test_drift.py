@@ -221,8 +221,10 @@ class EveryInterface:
             self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(tid))
 
     def _set_policy(self):
-        container = self.host._find(PID)
-        self.host._backend.set_policy(container, os.SCHED_FIFO, 9)
+        request = Request(
+            Reservation(600, 1000), 1, policy=TaskPolicy.FIFO, priority=9
+        )
+        self.host._backend.serve_tasks(self.host._find(PID), request)
 
     def test_container_that_forks_without_end(self):
         """The children inherit, so that nothing is left to change."""

@@ -26,7 +26,7 @@ class ProbeTestCase(base.BaseTestCase):
 
     def _look(self, files):
         backend = probe.find_backend(files)
-        return backend, backend.look(self.kernel.partition)
+        return backend, backend.look_at(self.kernel.partition)
 
     def _prepare(self, files):
         backend, found = self._look(files)
@@ -54,9 +54,7 @@ class TableTest(base.BaseTestCase):
         self.assertEqual({*NAMES, 'none'}, {*kernel.KERNELS})
 
     def test_privileged_side_lets_exactly_these_files_through(self):
-        names = {
-            name for kind in probe.BACKENDS for name in kind.interface.files
-        }
+        names = {name for kind in probe.BACKENDS for name in kind.FILES}
         self.assertEqual(
             {'cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpu.rt.max'}, names
         )
@@ -70,7 +68,7 @@ class TableTest(base.BaseTestCase):
                     passed = True
                 except OSError as err:
                     passed = err.errno != errno.EACCES
-                self.assertEqual(name in kind.interface.files, passed, name)
+                self.assertEqual(name in kind.FILES, passed, name)
 
 
 class FindTest(ProbeTestCase):
@@ -148,7 +146,7 @@ class EveryBackendTest(ProbeTestCase):
         for name in NAMES:
             files = self._kernel(name)
             backend, found = self._prepare(files)
-            probe.try_out(files, backend, found)
+            probe.self_test(backend, found)
             self.assertTrue(found.prepared)
             self.assertEqual(kernel.CEILINGS[name], found.ceiling.cpus[3])
             # The trial has left nothing.
@@ -156,7 +154,7 @@ class EveryBackendTest(ProbeTestCase):
             self.assertEqual(found, self._look(files)[1])
 
 
-class TryOutTest(ProbeTestCase):
+class SelfTestTest(ProbeTestCase):
     def _is_clean(self, found):
         groups = self.kernel.files.groups(found.partition)
         self.assertEqual([], [group.name for group in groups])
@@ -173,7 +171,7 @@ class TryOutTest(ProbeTestCase):
 
             self.useFixture(fixtures.MockPatchObject(files, 'write', ignore))
             err = self.assertRaises(
-                exception.NoRTInterface, probe.try_out, files, backend, found
+                exception.NoRTInterface, probe.self_test, backend, found
             )
             self.assertIn('does not hold', str(err))
             self._is_clean(found)
@@ -188,7 +186,7 @@ class TryOutTest(ProbeTestCase):
 
             self.useFixture(fixtures.MockPatchObject(files, 'write', refuse))
             err = self.assertRaises(
-                exception.HostNotPrepared, probe.try_out, files, backend, found
+                exception.HostNotPrepared, probe.self_test, backend, found
             )
             self.assertIn('EBUSY', str(err))
             self._is_clean(found)
@@ -202,5 +200,5 @@ class TryOutTest(ProbeTestCase):
             self.kernel.make_group(group)
             self.kernel.write(group / 'cpu.rt_runtime_us', str(runtime_us))
         before = list(self.kernel.writes)
-        probe.try_out(files, backend, found)
+        probe.self_test(backend, found)
         self.assertEqual(before, self.kernel.writes)

@@ -11,7 +11,6 @@ from oslotest import base
 from nova_rt import exception
 from nova_rt.admission import Capacity, Claim
 from nova_rt.host import host, v1_throttling
-from nova_rt.host.cgroup import Container
 from nova_rt.host.interface import Share, Usage
 from nova_rt.record import Record
 from nova_rt.request import Request
@@ -33,13 +32,13 @@ class V1ThrottlingTestCase(base.BaseTestCase):
 
     def _look(self, *parts):
         partition = self.kernel.root.joinpath(*parts or ['machine'])
-        return self.backend.look(partition)
+        return self.backend.look_at(partition)
 
     def _prepare(self):
         return self.backend.prepare(self._look())
 
     def _read(self, group):
-        return self.backend.read_share(Container(0, (group,)))
+        return self.backend.read_share(group)
 
     def _share(self, group, runtime_us, period_us=1_000_000):
         """Somebody else's group."""

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A back end of another kind: no files of control groups, no priorities.
+
+It is as a scheduler in BPF might be, with a table of its own for which tasks
+have which share. Its abstract methods are all that a new kind has to have.
+"""
+
+import dataclasses
+import errno
+import os
+import pathlib
+
+import fixtures
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt.admission import Capacity, Scope
+from nova_rt.extra_specs import Enforcement, TaskPolicy
+from nova_rt.host import cpus, files, host, probe
+from nova_rt.host.capability import Capability, Refusal
+from nova_rt.host.interface import Interface, Share, Usage
+from nova_rt.host.protocol import Backend
+from nova_rt.record import Record
+from nova_rt.request import Request
+from nova_rt.reservation import Reservation
+from nova_rt.tests.fixtures import kernel
+
+PID = 7
+#: Of a CPU, in ppm: what this scheduler gives to containers.
+ROOM = 800_000
+
+TABLE = Interface(
+    'toy-table', 'none', Enforcement.GUARANTEE, Scope.CPU
+)  # fmt: skip
+
+
+class ToyScheduler:
+    """The kernel's side of it.
+
+    :ivar running: the numbers of processes that are containers
+    :ivar table: number -> (share, CPUs)
+    """
+
+    def __init__(self):
+        self.running = set()
+        self.table = {}
+        self.limits = {}
+        self.tests = 0
+        self.writes = 0
+
+    def put(self, pid, share, on):
+        for cpu in on:
+            if self.used(cpu, exclude=pid) + share.cost_ppm > ROOM:
+                raise Refusal(errno.EBUSY, f'no room on CPU {cpu}')
+        self.table[pid] = share, on
+        self.writes += 1
+
+    def used(self, cpu, exclude=None):
+        return sum(
+            share.cost_ppm
+            for pid, (share, on) in self.table.items()
+            if pid != exclude and cpu in on
+        )
+
+
+#: One machine has one.
+SCHEDULER = ToyScheduler()
+
+
+class ToyBackend(Backend[int]):
+    """Its containers are numbers."""
+
+    def __init__(self, files):
+        self._files = files
+
+    @classmethod
+    def detect(cls, files):
+        return cls(files)
+
+    def look(self, partition):
+        ceiling = dict.fromkeys(cpus.read_online(self._files), ROOM)
+        found = Capability(
+            TABLE, Capacity(ceiling), pathlib.Path(partition or 'any'), {},
+            True,
+        )  # fmt: skip
+        return self.refresh(found)
+
+    def self_test(self, found):
+        SCHEDULER.tests += 1
+
+    def refresh(self, found):
+        left = {
+            cpu: ppm - SCHEDULER.used(cpu)
+            for cpu, ppm in found.ceiling.cpus.items()
+        }
+        return dataclasses.replace(found, left=left)
+
+    def describe(self, found, cpus):
+        return f'{[SCHEDULER.used(cpu) for cpu in cpus]} are used'
+
+    def find_container(self, found, pid):
+        if pid not in SCHEDULER.running:
+            raise OSError(errno.ENOENT, f'{pid} is no container')
+        return pid
+
+    def hold(self, found, container, reservation, cpus):
+        if self.find_difference(container, reservation, cpus):
+            share = Share.from_reservation(reservation)
+            SCHEDULER.put(container, share, cpus)
+
+    def find_difference(self, container, reservation, cpus):
+        wanted = Share.from_reservation(reservation), cpus
+        held = SCHEDULER.table.get(container)
+        return None if held == wanted else f'expected {wanted}, found {held}'
+
+    def limit_tasks(self, container, most):
+        SCHEDULER.limits[container] = most
+
+    def read_usage(self, container):
+        _, on = SCHEDULER.table.get(container, (None, ()))
+        return {cpu: Usage(1, 0, container) for cpu in on}
+
+
+def _record(text='600/1000', on=(1,)):
+    request = Request(
+        Reservation.parse(text), len(on), policy=TaskPolicy.RR, priority=5
+    )
+    return Record(request, on)
+
+
+class AnotherKindTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.FakeLogger())
+        self.useFixture(
+            fixtures.MockPatchObject(probe, 'BACKENDS', (ToyBackend,))
+        )
+        scheduler = ToyScheduler()
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{__name__}.SCHEDULER', scheduler)
+        )
+        scheduler.running.add(PID)
+        self.scheduler = scheduler
+        # It has CPUs; control groups and processes are nowhere.
+        machine = self.useFixture(kernel.make('none'))
+        nowhere = files.Files('/nowhere', '/nowhere', str(machine.files.sys))
+        for name in ('check_helper', '_call'):
+            self.useFixture(
+                fixtures.MockPatchObject(nowhere, name, getattr(self, name))
+            )
+        self.calls = []
+        self.host = host.Host(
+            cpu_set='1-3', smt=True, reserved_ppm=100_000, partition=None,
+            files=nowhere,
+        )  # fmt: skip
+
+    def check_helper(self):
+        """The one for control groups has nothing to do."""
+
+    def _call(self, name, *args):
+        self.calls.append(name)
+
+    def tearDown(self):
+        self.assertEqual([], self.calls)
+        super().tearDown()
+
+    def test_look(self):
+        found = self.host.look()
+        self.assertEqual('toy-table', found.name)
+        self.assertEqual(ROOM, found.ceiling.cpus[0])
+        self.assertEqual(0, self.scheduler.tests)
+
+    def test_start(self):
+        self.assertTrue(self.host.start().prepared)
+        self.assertEqual(1, self.scheduler.tests)
+        offered = dict.fromkeys((1, 2, 3), ROOM - 100_000)
+        self.assertEqual(offered, self.host.capacity().cpus)
+
+    def test_self_test_fails(self):
+        self.useFixture(
+            fixtures.MockPatchObject(
+                ToyBackend, 'self_test', lambda *_: 'it was 5'
+            )
+        )
+        err = self.assertRaises(exception.NoRTInterface, self.host.start)
+        self.assertIn('it was 5', str(err))
+
+    def test_apply(self):
+        self.host.start()
+        rec = _record(on=(1, 3))
+        self.assertIn('found None', self.host.check(PID, rec))
+        self.host.apply(PID, rec)
+        self.assertIsNone(self.host.check(PID, rec))
+        self.assertEqual(
+            {PID: (Share(600, 1000), (1, 3))}, self.scheduler.table
+        )
+        self.host.apply(PID, rec)
+        self.assertEqual(1, self.scheduler.writes)
+
+    def test_container_is_found_once(self):
+        self.host.start()
+        found = []
+
+        def find(backend, capability, pid):
+            found.append(pid)
+            return pid
+
+        self.useFixture(
+            fixtures.MockPatchObject(ToyBackend, 'find_container', find)
+        )
+        rec = _record()
+        for call in (
+            self.host.apply, self.host.check, self.host.observe,
+            self.host.give_missing_policy,
+        ):  # fmt: skip
+            call(PID, rec)
+            self.assertEqual([PID], found, call)
+            found.clear()
+
+    def test_free_and_place(self):
+        self.host.start()
+        self.host.apply(PID, _record(on=(1,)))
+        self.assertEqual((2,), self.host.place([], 1, 500_000))
+        self.assertEqual(100_000, self.host.free([]).cpus[1])
+
+    def test_refused(self):
+        self.host.start()
+        self.scheduler.running.add(8)
+        self.host.apply(8, _record())
+        err = self.assertRaises(
+            exception.ReservationNotApplied, self.host.apply, PID, _record()
+        )
+        self.assertTrue(err.verdict)
+        self.assertIn('[600000] are used', str(err))
+
+    def test_no_such_container(self):
+        self.host.start()
+        pid = os.getpid()
+        self.assertIn('is no container', self.host.check(pid, _record()))
+
+    def test_usage(self):
+        self.host.start()
+        self.assertEqual({}, self.host.read_usage(PID))
+        self.host.apply(PID, _record())
+        usage = {1: Usage(1, 0, PID)}
+        self.assertEqual(usage, self.host.read_usage(PID))
+        self.assertEqual((None, usage), self.host.observe(PID, _record()))
+
+    def test_limit(self):
+        self.host.start()
+        self.host.limit_tasks(PID, 9)
+        self.assertEqual({PID: 9}, self.scheduler.limits)
+
+    def test_what_it_has_nothing_of(self):
+        self.host.start()
+        self.host.take_groups(PID)
+        self.host.sweep_task_limits()
+        self.assertFalse(self.host.give_missing_policy(PID, _record()))
+        self.assertIsNone(self.host.find_outside(PID))
+        self.assertIsNone(self.host.read_usages())
+        self.assertEqual([], self.host.reclaim([PID]))
