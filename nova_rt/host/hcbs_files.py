@@ -155,7 +155,7 @@ class Reader:
     # All groups
 
     def find_reservations(
-        self, group: pathlib.Path, but: pathlib.Path | None = None
+        self, group: pathlib.Path, exclude: pathlib.Path | None = None
     ) -> Iterator[tuple[pathlib.Path, Share]]:
         """Find the groups below a group that reserve.
 
@@ -163,14 +163,14 @@ class Reader:
         reservation is part of it. A group without the files is being removed,
         or nothing in it can have them.
 
-        :param but: leave out this one and what is in it
+        :param exclude: leave out this one and what is in it
         :returns: each group, and what it holds
         """
         groups = [group]
         while groups:
             inside = self._hierarchy.read_inside(groups.pop(), self.read_share)
             for path, held in inside.items():
-                if path == but:
+                if path == exclude:
                     continue
                 if held.unbounded:
                     # Not by recursion: a container may nest groups as deep
@@ -242,7 +242,9 @@ class Reader:
             return {}
         return {
             str(group.relative_to(source)): self._add_up([(group, held)])
-            for group, held in self.find_reservations(source, but=partition)
+            for group, held in self.find_reservations(
+                source, exclude=partition
+            )
         }
 
     def _add_up(

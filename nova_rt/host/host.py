@@ -159,7 +159,7 @@ class Host:
         :returns: ppm of each CPU, and of the host where the kernel sums so,
             by the last :meth:`refresh`
         """
-        return self.offer.of(self.capability.ceiling)
+        return self.offer.capacity(self.capability.ceiling)
 
     def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
         """Tell what can still be promised beside these claims.

@@ -59,7 +59,7 @@ class Offer:
             Placement(placement), nodes,
         )  # fmt: skip
 
-    def of(self, ceiling: Capacity) -> Capacity:
+    def capacity(self, ceiling: Capacity) -> Capacity:
         """Tell what servers can have of a ceiling.
 
         :param ceiling: what groups can hold in all
@@ -81,10 +81,10 @@ class Offer:
 
         :returns: ppm of each CPU, and of the host
         """
-        free = self.of(found.ceiling).free(claims)
+        free = self.capacity(found.ceiling).free(claims)
         if found.left is None:
             return free
-        least = self.of(Capacity(found.left)).cpus
+        least = self.capacity(Capacity(found.left)).cpus
         return dataclasses.replace(
             free,
             cpus={cpu: min(ppm, least[cpu]) for cpu, ppm in free.cpus.items()},
