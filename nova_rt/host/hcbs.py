@@ -26,7 +26,7 @@ from nova_rt.host.hcbs_files import (
     EFFECTIVE_FILE,
     MAX_FILE,
     DeadlineServer,
-    Reader,
+    HCBSReader,
     Supply,
 )  # fmt: skip
 from nova_rt.host.hierarchies import V2
@@ -54,7 +54,7 @@ class HCBS(GroupBackend):
 
     def __init__(self, files: Files) -> None:
         super().__init__(files, V2(files))
-        self._reader = Reader(self.hierarchy)
+        self._reader = HCBSReader(self.hierarchy)
 
     @classmethod
     def detect(cls, files: Files) -> Self | None:

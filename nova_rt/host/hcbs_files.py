@@ -101,7 +101,7 @@ class Supply:
         return sum(held.get(cpu, 0) for held in self.others.values())
 
 
-class Reader:
+class HCBSReader:
     """Reads the files of the interface.
 
     Every method raises OSError with the kernel's errno; EIO for a text that

@@ -421,7 +421,7 @@ class HCBSTest(EveryMachine, HostTestCase):
         return share.runtime_us, share.period_us
 
     def _reader(self):
-        return hcbs_files.Reader(self.machine.hierarchy)
+        return hcbs_files.HCBSReader(self.machine.hierarchy)
 
     def _effective(self, group):
         return (group / 'cpu.rt.effective').read_text()

@@ -56,14 +56,16 @@ class WaitingTest(base.BaseTestCase):
         self.host.apply(7, RECORD)
         self.clock = self.useFixture(Clock())
         self.reads = 0
-        read = hcbs_files.Reader.read_supply
+        read = hcbs_files.HCBSReader.read_supply
 
         def count(reader, partition):
             self.reads += 1
             return read(reader, partition)
 
         self.useFixture(
-            fixtures.MockPatchObject(hcbs_files.Reader, 'read_supply', count)
+            fixtures.MockPatchObject(
+                hcbs_files.HCBSReader, 'read_supply', count
+            )
         )
 
     def _leave_a_zombie(self):

@@ -31,14 +31,16 @@ class ClaimsTest(base.TestBase):
     def _reads(self):
         """From now on, each reading of the kernel's supply."""
         reads = []
-        read = hcbs_files.Reader.read_supply
+        read = hcbs_files.HCBSReader.read_supply
 
         def count(reader, partition):
             reads.append(partition)
             return read(reader, partition)
 
         self.useFixture(
-            fixtures.MockPatchObject(hcbs_files.Reader, 'read_supply', count)
+            fixtures.MockPatchObject(
+                hcbs_files.HCBSReader, 'read_supply', count
+            )
         )
         return reads
 
