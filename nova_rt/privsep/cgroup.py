@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import nova_rt.privsep
 from nova_rt.privsep import left, paths, task_limits
-from nova_rt.privsep.kernel import Kernel
+from nova_rt.privsep.kernel import SystemCalls
 from nova_rt.privsep.paths import Group, Place
 from nova_rt.privsep.tasks import Tasks, threads
 
@@ -41,8 +41,8 @@ class Guard:
     not on the list.
     """
 
-    def __init__(self, kernel: Kernel | None = None) -> None:
-        self._kernel = kernel or Kernel()
+    def __init__(self, kernel: SystemCalls | None = None) -> None:
+        self._kernel = kernel or SystemCalls()
 
     def answer(self) -> None:
         """Do nothing: whoever calls it learns that this helper runs."""

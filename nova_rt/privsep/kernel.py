@@ -17,7 +17,7 @@ from nova_rt import conf
 _GROUPS = ('cgroup', 'cgroup2')
 
 
-class Kernel:
+class SystemCalls:
     """The machine that this process runs on.
 
     Every method raises OSError with the kernel's errno.

@@ -25,7 +25,7 @@ import os
 import re
 
 from nova_rt.privsep import paths, tasks
-from nova_rt.privsep.kernel import Kernel
+from nova_rt.privsep.kernel import SystemCalls
 from nova_rt.privsep.paths import Group, Place
 
 #: Seconds that a group must have existed: libvirt_lxc needs milliseconds from
@@ -89,7 +89,7 @@ def is_for_container(group: Group) -> bool:
     )
 
 
-def remove(kernel: Kernel, group: Group) -> None:
+def remove(kernel: SystemCalls, group: Group) -> None:
     """Remove a container's group and all in it, if the container has ended.
 
     On cgroup v1 also the group of its CPUs. Nothing is removed unless all of
@@ -125,7 +125,7 @@ def remove(kernel: Kernel, group: Group) -> None:
             _remove_one(kernel, above_it, name)
 
 
-def _check_unused(kernel: Kernel, directory: int, name: str) -> None:
+def _check_unused(kernel: SystemCalls, directory: int, name: str) -> None:
     """See that nothing is in a group, and that it is not new.
 
     :raises OSError: EBUSY if it is in use, or may be soon
@@ -144,7 +144,7 @@ def _check_unused(kernel: Kernel, directory: int, name: str) -> None:
         )
 
 
-def _check_not_starting(kernel: Kernel, group: Group) -> None:
+def _check_not_starting(kernel: SystemCalls, group: Group) -> None:
     """See that no process is about to move into a group.
 
     :raises OSError: EBUSY if one may be
@@ -217,7 +217,7 @@ def _visit(top: int) -> Generator[tuple[int, int, str], None, None]:
         os.close(here)
 
 
-def _remove_one(kernel: Kernel, parent: int, name: str) -> None:
+def _remove_one(kernel: SystemCalls, parent: int, name: str) -> None:
     # libvirt may be doing the same.
     with contextlib.suppress(FileNotFoundError):
         kernel.remove_group(parent, name)

@@ -26,7 +26,7 @@ from oslo_config import cfg
 from nova_rt import conf
 import nova_rt.privsep
 from nova_rt.privsep import tasks
-from nova_rt.privsep.kernel import Kernel
+from nova_rt.privsep.kernel import SystemCalls
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -67,7 +67,7 @@ def limit(controller: int) -> None:
         in no user namespace of its own; ESRCH if there is none; EIO if a
         limit is not held
     """
-    _limit(Kernel(), controller, _configured())
+    _limit(SystemCalls(), controller, _configured())
 
 
 def _configured() -> dict[str, int]:
@@ -77,7 +77,9 @@ def _configured() -> dict[str, int]:
     }
 
 
-def _limit(kernel: Kernel, controller: int, limits: Mapping[str, int]) -> None:
+def _limit(
+    kernel: SystemCalls, controller: int, limits: Mapping[str, int]
+) -> None:
     process = _open_first(kernel, int(controller))
     try:
         check_partition(kernel, process)
@@ -101,7 +103,7 @@ def _limit(kernel: Kernel, controller: int, limits: Mapping[str, int]) -> None:
         os.close(namespace)
 
 
-def _open_first(kernel: Kernel, controller: int) -> int:
+def _open_first(kernel: SystemCalls, controller: int) -> int:
     """Open the directory in proc of a controller's first child.
 
     :raises OSError: ESRCH if there is none
@@ -119,7 +121,7 @@ def _open_first(kernel: Kernel, controller: int) -> int:
     )
 
 
-def check_partition(kernel: Kernel, process: int) -> None:
+def check_partition(kernel: SystemCalls, process: int) -> None:
     """See that a process is in a group of the partition.
 
     :param process: descriptor of its directory in proc

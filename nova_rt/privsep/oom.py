@@ -15,7 +15,7 @@ import os
 
 import nova_rt.privsep
 from nova_rt.privsep import limits
-from nova_rt.privsep.kernel import Kernel
+from nova_rt.privsep.kernel import SystemCalls
 
 _FILE = 'oom_score_adj'
 
@@ -35,10 +35,10 @@ def keep(controller: int) -> None:
         namespace of its own, or if this helper has no CAP_SYS_RESOURCE;
         ENOENT or ESRCH if it has ended
     """
-    _keep(Kernel(), controller)
+    _keep(SystemCalls(), controller)
 
 
-def _keep(kernel: Kernel, controller: int) -> None:
+def _keep(kernel: SystemCalls, controller: int) -> None:
     process = os.open(f'{kernel.proc}/{int(controller)}', _DIRECTORY)
     try:
         limits.check_partition(kernel, process)

@@ -15,7 +15,7 @@ import enum
 import errno
 import os
 
-from nova_rt.privsep.kernel import Kernel
+from nova_rt.privsep.kernel import SystemCalls
 
 #: Of a component of a path; the kernel's NAME_MAX.
 _LONGEST = 255
@@ -69,7 +69,9 @@ class Group:
         return '/' + '/'.join(self.names)
 
 
-def find_counterpart(kernel: Kernel, group: Group, hierarchy: str) -> Group:
+def find_counterpart(
+    kernel: SystemCalls, group: Group, hierarchy: str
+) -> Group:
     """Return the group of the same names in another hierarchy of cgroup v1.
 
     :param hierarchy: name of its mount point
@@ -92,7 +94,7 @@ def refuse(path: object, partition: str) -> PermissionError:
     )
 
 
-def split(kernel: Kernel, path: str) -> tuple[Group, str]:
+def split(kernel: SystemCalls, path: str) -> tuple[Group, str]:
     """Read a path as a group and the name of something in it.
 
     :param path: below the mount point of the control groups
@@ -128,7 +130,7 @@ def _words(path: str) -> tuple[str, ...] | None:
     return words
 
 
-def _is_unified(kernel: Kernel) -> bool:
+def _is_unified(kernel: SystemCalls) -> bool:
     """Whether the control groups are cgroup v2: one hierarchy."""
     descriptor = os.open(kernel.cgroup, _DIRECTORY)
     try:
@@ -138,7 +140,7 @@ def _is_unified(kernel: Kernel) -> bool:
 
 
 @contextlib.contextmanager
-def opened(kernel: Kernel, group: Group) -> Iterator[int]:
+def opened(kernel: SystemCalls, group: Group) -> Iterator[int]:
     """Open the directory of a group.
 
     :returns: its descriptor, for as long as the context lasts

@@ -20,7 +20,7 @@ import os
 import time
 
 from nova_rt.privsep import left, paths
-from nova_rt.privsep.kernel import Kernel
+from nova_rt.privsep.kernel import SystemCalls
 from nova_rt.privsep.paths import Group
 from nova_rt.privsep.tasks import Tasks, read_list
 
@@ -37,7 +37,7 @@ _MAX_PASSES = 100
 _PAUSE_S = 0.05
 
 
-def limit(kernel: Kernel, group: Group, most: int) -> None:
+def limit(kernel: SystemCalls, group: Group, most: int) -> None:
     """Limit how many tasks a container has.
 
     :param group: the container's, directly in the partition, in the hierarchy
@@ -67,7 +67,7 @@ def limit(kernel: Kernel, group: Group, most: int) -> None:
                 _move(Tasks(kernel, group, source), directory)
 
 
-def sweep(kernel: Kernel, partition: tuple[str, ...]) -> None:
+def sweep(kernel: SystemCalls, partition: tuple[str, ...]) -> None:
     """Remove the groups of containers that have ended.
 
     libvirt removes those of its own hierarchies only, and systemd its scopes.
@@ -89,7 +89,7 @@ def sweep(kernel: Kernel, partition: tuple[str, ...]) -> None:
                     _remove(kernel, directory, name)
 
 
-def _make(kernel: Kernel, group: Group) -> None:
+def _make(kernel: SystemCalls, group: Group) -> None:
     """Make a group of cgroup v1, and those above it."""
     for depth, name in enumerate(group.names):
         above = dataclasses.replace(group, names=group.names[:depth])
@@ -98,7 +98,7 @@ def _make(kernel: Kernel, group: Group) -> None:
                 kernel.make_group(directory, name)
 
 
-def _enable(kernel: Kernel, group: Group) -> None:
+def _enable(kernel: SystemCalls, group: Group) -> None:
     """Have the groups of the partition limit their tasks, on cgroup v2."""
     with paths.opened(kernel, group) as directory:
         if _FILE in os.listdir(directory):
@@ -131,7 +131,7 @@ def _move(tasks: Tasks, directory: int) -> None:
     raise OSError(errno.EAGAIN, 'the tasks of a container change too fast')
 
 
-def _remove(kernel: Kernel, directory: int, name: str) -> None:
+def _remove(kernel: SystemCalls, directory: int, name: str) -> None:
     # Of a container that has not quite ended, or that is removed meanwhile.
     try:
         kernel.remove_group(directory, name)

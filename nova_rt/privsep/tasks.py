@@ -15,7 +15,7 @@ import errno
 import os
 import time
 
-from nova_rt.privsep.kernel import Kernel
+from nova_rt.privsep.kernel import SystemCalls
 from nova_rt.privsep.paths import Group
 
 #: Lists of a group's tasks: cgroup v1, cgroup v2.
@@ -62,7 +62,9 @@ class Tasks:
     :param directory: descriptor of the group's directory
     """
 
-    def __init__(self, kernel: Kernel, group: Group, directory: int) -> None:
+    def __init__(
+        self, kernel: SystemCalls, group: Group, directory: int
+    ) -> None:
         self._kernel = kernel
         self._group = group
         self._directory = directory
@@ -292,7 +294,7 @@ def read_name_and_state(task: int) -> tuple[str, str]:
     return head.partition('(')[2], rest.split()[0]
 
 
-def threads(kernel: Kernel, pid: int) -> set[int]:
+def threads(kernel: SystemCalls, pid: int) -> set[int]:
     """List the threads of a process.
 
     :returns: their numbers

@@ -72,7 +72,7 @@ class ContextTest(base.BaseTestCase):
         self.assertEqual({*FUNCTIONS}, found)
 
 
-class Tree(kernel.Kernel):
+class Tree(kernel.SystemCalls):
     """A directory tree that passes for control groups."""
 
     partition = 'machine'
@@ -196,10 +196,12 @@ class PartitionTest(base.BaseTestCase):
 
     def test_of_the_configuration(self):
         cfg.CONF.set_override('partition', 'cloud', group='nova_rt')
-        self.assertEqual('cloud', kernel.Kernel().partition)
+        self.assertEqual('cloud', kernel.SystemCalls().partition)
 
     def test_default(self):
-        self.assertIn(kernel.Kernel().partition, ('machine', 'machine.slice'))
+        self.assertIn(
+            kernel.SystemCalls().partition, ('machine', 'machine.slice')
+        )
 
     def test_no_parameter_of_any_function(self):
         for name in FUNCTIONS:
@@ -215,7 +217,7 @@ class PartitionTest(base.BaseTestCase):
             'import sys; from oslo_config import cfg; '
             'cfg.CONF(args=sys.argv[1:], project="privsep"); '
             'from nova_rt.privsep import kernel; '
-            'print(kernel.Kernel().partition)'
+            'print(kernel.SystemCalls().partition)'
         )
         answer = subprocess.run(
             [sys.executable, '-c', program,
@@ -448,7 +450,7 @@ class HostilePathTest(TreeTestCase):
 
     def test_real_file_systems(self):
         """As the kernel says what is mounted; groups are in none of these."""
-        real = kernel.Kernel()
+        real = kernel.SystemCalls()
         for path, expected in (('/', False), ('/proc', False),
                                (str(self.top), False)):  # fmt: skip
             descriptor = os.open(path, os.O_RDONLY)
@@ -554,7 +556,7 @@ class TakeFilesTest(TreeTestCase):
         path.chmod(0o666)
         descriptor = os.open(self.group, os.O_RDONLY)
         self.addCleanup(os.close, descriptor)
-        kernel.Kernel().take_file(descriptor, path.name)
+        kernel.SystemCalls().take_file(descriptor, path.name)
         found = path.stat()
         self.assertEqual(
             (0, 0, 0o644), (found.st_uid, found.st_gid, found.st_mode & 0o777)
@@ -562,6 +564,6 @@ class TakeFilesTest(TreeTestCase):
         link = self.group / 'cpu.rt.link'
         link.symlink_to(path)
         err = self.assertRaises(
-            OSError, kernel.Kernel().take_file, descriptor, link.name
+            OSError, kernel.SystemCalls().take_file, descriptor, link.name
         )
         self.assertEqual(errno.ELOOP, err.errno)

@@ -240,7 +240,7 @@ class EveryTree:
 
     def test_real_age(self):
         """The other times can be set, by the container's root, too."""
-        real = kernel.Kernel.read_age_s
+        real = kernel.SystemCalls.read_age_s
         self.useFixture(
             fixtures.MonkeyPatch(f'{__name__}.Tree.read_age_s', real)
         )
