@@ -232,7 +232,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         counters = stack.enter_context(tempfile.NamedTemporaryFile('w'))
         counters.write(counts.Counts(host=options_of_host.to_dict()).encode())
         counters.flush()
-        reader = reading.Reader(
+        reader = reading.HostReader(
             lambda found: Host.from_options(found, found.others, files),
             files,
             domains.Domains('', 10, lambda uri: connection),

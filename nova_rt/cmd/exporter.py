@@ -18,7 +18,7 @@ from nova_rt.cmd import options as cmd_options
 from nova_rt.conf import exporter as exporter_conf
 from nova_rt.exporter import families
 from nova_rt.exporter.domains import Domains
-from nova_rt.exporter.reading import Reader
+from nova_rt.exporter.reading import HostReader
 from nova_rt.exporter.snapshot import Snapshot
 from nova_rt.host.files import Files
 from nova_rt.host.host import Host
@@ -36,7 +36,7 @@ _FILE = pathlib.Path('/etc/nova-rt/exporter.conf')
 class Collector(registry.Collector):
     """Reads the host each time that it is asked."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: HostReader) -> None:
         self._reader = reader
 
     def collect(self) -> list[core.Metric]:
@@ -85,7 +85,7 @@ def make_collector(
         files or Files(group.cgroup_root, group.procfs, group.sysfs)
     )
     return Collector(
-        Reader(
+        HostReader(
             lambda found: Host.from_options(found, found.others, snapshot),
             snapshot,
             Domains(

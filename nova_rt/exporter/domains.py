@@ -33,7 +33,7 @@ class Unreadable(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Server:
+class LibvirtServer:
     """A real-time server of this host.
 
     :ivar uuid: in the usual form
@@ -73,7 +73,7 @@ class Domains:
         # It would print each error besides raising it.
         libvirt.registerErrorHandler(lambda _, error: None, None)
 
-    def read(self) -> list[Server]:
+    def read(self) -> list[LibvirtServer]:
         """Ask libvirt.
 
         :returns: all real-time servers, those that do not run included
@@ -83,7 +83,7 @@ class Domains:
         # until it returns, libvirt is not asked again.
         if self._asking is not None and self._asking.is_alive():
             raise Unreadable('it has not answered the last question yet')
-        found: list[list[Server]] = []
+        found: list[list[LibvirtServer]] = []
         failed: list[Exception] = []
 
         def ask() -> None:
@@ -102,7 +102,7 @@ class Domains:
             raise Unreadable(str(failed[0]))
         raise Unreadable(f'no answer within {self._timeout_s} s')
 
-    def _list(self) -> Iterator[Server]:
+    def _list(self) -> Iterator[LibvirtServer]:
         if self._connection is None or not self._connection.isAlive():
             self._connection = self._connect(self._uri)
         for domain in self._connection.listAllDomains():
@@ -112,7 +112,7 @@ class Domains:
             # Whatever it hands out: a label has nothing but a UUID.
             name = str(uuid.UUID(domain.UUIDString()))
             pid = domain.ID()
-            yield Server(
+            yield LibvirtServer(
                 name,
                 _parse(text),
                 pid if pid > 0 else None,

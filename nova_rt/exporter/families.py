@@ -12,7 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from prometheus_client import core
 
 from nova_rt.admission import Capacity
-from nova_rt.exporter.reading import Counted, Kernel, Reading, Source, State
+from nova_rt.exporter.reading import (
+    ContainerState,
+    CountsFile,
+    HostBandwidth,
+    Reading,
+    Source,
+)
 from nova_rt.extra_specs import Enforcement
 from nova_rt.formats import counts
 from nova_rt.reservation import PPM
@@ -47,7 +53,7 @@ def collect(reading: Reading) -> Iterator[core.Metric]:
         yield from _collect_counts(reading.counted)
 
 
-def _collect_host(kernel: Kernel) -> Iterator[core.Metric]:
+def _collect_host(kernel: HostBandwidth) -> Iterator[core.Metric]:
     found = kernel.capability
     yield _gauge(
         'host_interface_info',
@@ -155,7 +161,9 @@ def _collect_claims(reading: Reading) -> Iterator[core.Metric]:
     )
 
 
-def _collect_states(states: Mapping[str, State]) -> Iterator[core.Metric]:
+def _collect_states(
+    states: Mapping[str, ContainerState],
+) -> Iterator[core.Metric]:
     yield _gauge(
         'server_drifted',
         'Whether the kernel holds something else than the record of this '
@@ -204,7 +212,7 @@ def _collect_states(states: Mapping[str, State]) -> Iterator[core.Metric]:
     )
 
 
-def _collect_counts(counted: Counted) -> Iterator[core.Metric]:
+def _collect_counts(counted: CountsFile) -> Iterator[core.Metric]:
     yield _gauge(
         'compute_last_write_timestamp_seconds',
         'When nova-rt-compute wrote its counters, in seconds since 1970; it '

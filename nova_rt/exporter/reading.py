@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from nova_rt import exception
 from nova_rt.admission import Capacity, Claim
-from nova_rt.exporter.domains import Domains, Server, Unreadable
+from nova_rt.exporter.domains import Domains, LibvirtServer, Unreadable
 from nova_rt.exporter.snapshot import Snapshot
 from nova_rt.formats.counts import Counts
 from nova_rt.host.capability import Capability
@@ -44,7 +44,7 @@ class Source(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
+class ContainerState:
     """The state of a container in the kernel.
 
     :ivar drifted: whether that differs from its record; None without one
@@ -56,7 +56,7 @@ class State:
 
 
 @dataclasses.dataclass(frozen=True)
-class Kernel:
+class HostBandwidth:
     """The capability of a host, and the bandwidth that it offers.
 
     :ivar offered: what servers can be promised in all; None unless the
@@ -70,7 +70,7 @@ class Kernel:
 
 
 @dataclasses.dataclass(frozen=True)
-class Counted:
+class CountsFile:
     """The file of nova-rt-compute.
 
     :ivar at: when it was written, seconds since 1970
@@ -91,10 +91,10 @@ class Reading:
     :ivar took_s: how long it took
     """
 
-    kernel: Kernel | None
-    servers: tuple[Server, ...] | None
-    states: Mapping[str, State]
-    counted: Counted | None
+    kernel: HostBandwidth | None
+    servers: tuple[LibvirtServer, ...] | None
+    states: Mapping[str, ContainerState]
+    counted: CountsFile | None
     failed: frozenset[Source]
     took_s: float
 
@@ -104,7 +104,7 @@ class Reading:
         return list_claims(self.servers or ())
 
 
-def list_claims(servers: Iterable[Server]) -> list[Claim]:
+def list_claims(servers: Iterable[LibvirtServer]) -> list[Claim]:
     """List what servers hold.
 
     :returns: the claims of those whose record can be read
@@ -117,7 +117,7 @@ def list_claims(servers: Iterable[Server]) -> list[Claim]:
     ]
 
 
-class Reader:
+class HostReader:
     """Reads a host.
 
     :param make_host: makes the host that works by some options
@@ -154,7 +154,7 @@ class Reader:
         kernel = self._ask(
             Source.KERNEL, lambda: self._read_kernel(servers, options)
         )
-        states: dict[str, State] = {}
+        states: dict[str, ContainerState] = {}
 
         def read_states() -> None:
             if kernel is None or servers is None:
@@ -186,27 +186,31 @@ class Reader:
             LOG.info('Can read from %s again', source)
         return found
 
-    def _read_servers(self) -> tuple[Server, ...]:
+    def _read_servers(self) -> tuple[LibvirtServer, ...]:
         return tuple(self._domains.read())
 
     def _read_kernel(
-        self, servers: tuple[Server, ...] | None, options: Options | None
-    ) -> Kernel:
+        self,
+        servers: tuple[LibvirtServer, ...] | None,
+        options: Options | None,
+    ) -> HostBandwidth:
         wanted = options or Options()
         if wanted != self._options:
             self._host = self._make_host(wanted)
             self._options = wanted
         capability = self._host.look()
         if options is None:
-            return Kernel(capability, None, None)
+            return HostBandwidth(capability, None, None)
         offered = self._host.capacity()
         if servers is None or any(not each.record for each in servers):
-            return Kernel(capability, offered, None)
+            return HostBandwidth(capability, offered, None)
         free = self._host.free(list_claims(servers))
-        return Kernel(capability, offered, free)
+        return HostBandwidth(capability, offered, free)
 
     def _read_states(
-        self, servers: Iterable[Server], states: dict[str, State]
+        self,
+        servers: Iterable[LibvirtServer],
+        states: dict[str, ContainerState],
     ) -> None:
         """Read what the kernel has for each container that runs.
 
@@ -224,17 +228,17 @@ class Reader:
         if failed is not None:
             raise failed
 
-    def _read_state(self, server: Server, pid: int) -> State:
+    def _read_state(self, server: LibvirtServer, pid: int) -> ContainerState:
         if server.record is None:
-            return State(None, self._host.read_usage(pid))
+            return ContainerState(None, self._host.read_usage(pid))
         differs, usage = self._host.observe(pid, server.record)
-        return State(differs is not None, usage)
+        return ContainerState(differs is not None, usage)
 
-    def _read_counted(self) -> Counted:
+    def _read_counted(self) -> CountsFile:
         with self._counters.open(encoding='ascii') as file:
             counts = Counts.decode(file.read(_LARGEST_FILE))
             at = os.fstat(file.fileno()).st_mtime
         options = None
         if counts.host is not None:
             options = Options.from_dict(counts.host)
-        return Counted(counts, at, options)
+        return CountsFile(counts, at, options)

@@ -120,7 +120,7 @@ class PhasesTest(moves.MovesTestBase):
         )
         records = [(each, metadata.parse_record(each)) for each in guests]
         return reading.list_claims(
-            domains.Server(guest.uuid, rec, None)
+            domains.LibvirtServer(guest.uuid, rec, None)
             for guest, rec in records
             if rec is not None
         )

@@ -34,8 +34,8 @@ class DomainsTest(base.BaseTestCase):
         running, off = self.add(pid=17), self.add()
         self.assertEqual(
             [
-                domains.Server(running.name, RECORD, 17),
-                domains.Server(off.name, RECORD, None),
+                domains.LibvirtServer(running.name, RECORD, 17),
+                domains.LibvirtServer(off.name, RECORD, None),
             ],
             self.domains.read(),
         )
