@@ -49,7 +49,7 @@ class Collector(registry.Collector):
 
 def make_server(
     options: cfg.ConfigOpts, collector: registry.Collector
-) -> server.Server:
+) -> server.MetricsServer:
     """Make a server that listens.
 
     :param options: that were read

@@ -89,7 +89,7 @@ class Metrics(service.Service):
         self._conf = conf
         self._listening = listening
         self._stop = threading.Event()
-        self._server: server.Server | None = None
+        self._server: server.MetricsServer | None = None
 
     def start(self) -> None:
         """Listen."""

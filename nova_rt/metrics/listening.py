@@ -32,7 +32,7 @@ class Listening:
     port: int
     access: server.Access
 
-    def open(self, page: server.Page) -> server.Server:
+    def open(self, page: server.Page) -> server.MetricsServer:
         """Make a server that listens.
 
         :param page: of metrics
@@ -40,7 +40,7 @@ class Listening:
         :raises OSError: if it cannot listen
         """
         try:
-            return server.Server(
+            return server.MetricsServer(
                 (self.address, self.port), page, self.program, self.access
             )
         except OSError as err:

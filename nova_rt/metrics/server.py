@@ -95,7 +95,7 @@ class Page:
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     timeout = _PATIENCE_S
-    server: 'Server'
+    server: 'MetricsServer'
 
     def do_GET(self) -> None:
         """Answer with the metrics, whatever the query."""
@@ -131,7 +131,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Log nothing: the client knows the outcome."""
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """An HTTP server, of TLS where there is a context.
 
     :param address: IP address and port

@@ -205,7 +205,7 @@ class ScrapeTest(unittest.TestCase):
             serving = stack.enter_context(
                 exporter.make_server(options, exporter.Collector(host.reader))
             )
-            self.assertIsInstance(serving, server.Server)
+            self.assertIsInstance(serving, server.MetricsServer)
             thread = threading.Thread(target=serving.serve_forever)
             thread.start()
             stack.callback(thread.join)

@@ -26,7 +26,7 @@ class ServerTest(base.BaseTestCase):
     def serve(
         self, make=lambda: TEXT, tls=None, address='127.0.0.1', tokens=None
     ):
-        serving = server.Server(
+        serving = server.MetricsServer(
             (address, 0), server.Page(make, 60), 'nova-rt-test',
             server.Access(tls, tokens),
         )  # fmt: skip

@@ -171,7 +171,7 @@ class ExporterTest(base.BaseTestCase):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.metrics.server.Server.server_bind', bind
+                'nova_rt.metrics.server.MetricsServer.server_bind', bind
             )
         )
         line = self.refusal(
