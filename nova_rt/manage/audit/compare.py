@@ -12,9 +12,9 @@ from nova_rt import cpulist, extra_specs
 from nova_rt.extra_specs import Plain
 from nova_rt.manage.audit import published
 from nova_rt.manage.audit.picture import (
-    Container,
     Finding,
     Holder,
+    LocalContainer,
     Picture,
     ReleaseRow,
     RemoveAllocation,
@@ -241,7 +241,7 @@ def _compare_containers(picture: Picture) -> Iterator[Finding]:
 
 
 def _compare_container(
-    host: str, uuid: str, found: Container, rec: Record
+    host: str, uuid: str, found: LocalContainer, rec: Record
 ) -> Iterator[Finding]:
     if found.carried != rec:
         carried = found.carried

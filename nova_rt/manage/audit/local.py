@@ -13,7 +13,7 @@ from nova_rt.admission import Capacity
 from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host.host import Host
-from nova_rt.manage.audit.picture import Container, Server
+from nova_rt.manage.audit.picture import LocalContainer, Server
 from nova_rt.record import Record
 from nova_rt.virt.libvirt import metadata
 
@@ -54,7 +54,7 @@ class Local:
         """Read what each CPU can promise."""
         return self._host.capacity()
 
-    def read(self, servers: Mapping[str, Server]) -> dict[str, Container]:
+    def read(self, servers: Mapping[str, Server]) -> dict[str, LocalContainer]:
         """Read every container.
 
         :param servers: the real-time servers of this host, by UUID
@@ -74,7 +74,7 @@ class Local:
         except libvirt.libvirtError as err:
             raise Unreadable(f'libvirt: {err}') from err
 
-    def _read(self, domain: Any, server: Server | None) -> Container:
+    def _read(self, domain: Any, server: Server | None) -> LocalContainer:
         guest = libvirt_guest.Guest(domain)
         carried: Record | str | None
         try:
@@ -90,4 +90,4 @@ class Local:
                 if difference is not None and not guest.is_active():
                     # It has ended meanwhile.
                     difference = None
-        return Container(carried, difference)
+        return LocalContainer(carried, difference)

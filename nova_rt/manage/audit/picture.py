@@ -63,7 +63,7 @@ class Holder(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Container:
+class LocalContainer:
     """A container that libvirt has on the host.
 
     :ivar carried: the record in its domain's metadata; None without one
@@ -115,7 +115,7 @@ class Picture:
     inventory_ppm: int | None = None
     free: Capacity | str | None = None
     capacity: Capacity | None = None
-    containers: Mapping[str, Container] | None = None
+    containers: Mapping[str, LocalContainer] | None = None
     rows: Mapping[str, Row] | None = None
 
     def list_settled(self) -> list[tuple[str, Server]]:

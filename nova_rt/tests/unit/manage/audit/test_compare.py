@@ -9,8 +9,8 @@ from oslotest import base
 from nova_rt.admission import Capacity
 from nova_rt.manage.audit import compare, picture
 from nova_rt.manage.audit.picture import (
-    Container,
     Holder,
+    LocalContainer,
     Move,
     Row,
     Server,
@@ -33,7 +33,7 @@ GOOD = picture.Picture(
     inventory_ppm=3_800_000,
     free=Capacity({0: 350_000, 1: 950_000, 2: 350_000, 3: 950_000}),
     capacity=Capacity(dict.fromkeys(range(4), 950_000)),
-    containers={A: Container(RECORD)},
+    containers={A: LocalContainer(RECORD)},
     rows={A: Row(REQUEST.plain(), (0, 2))},
 )
 
@@ -95,7 +95,7 @@ class CleanTest(CompareTestBase):
                 change(
                     servers={A: busy},
                     allocations={},
-                    containers={A: Container(SMALLER, 'differs')},
+                    containers={A: LocalContainer(SMALLER, 'differs')},
                     rows={A: Row({'reservation': '1000/2000'}, (1,))},
                 )
             )
@@ -124,7 +124,7 @@ class CleanTest(CompareTestBase):
                 },
                 allocations={A: 1, B: 1_200_000},
                 free=None,
-                containers={A: Container(SMALLER, 'differs')},
+                containers={A: LocalContainer(SMALLER, 'differs')},
                 rows={A: Row({'reservation': '600/1000'}, (1,)),
                       B: Row({'reservation': '600/1000'}, (1,))},
             )
@@ -357,17 +357,22 @@ class ContainerTest(CompareTestBase):
             ('broken: 7', 'broken: 7'),
         ):
             self.assert_found(
-                'domain', A, text, change(containers={A: Container(carried)})
+                'domain',
+                A,
+                text,
+                change(containers={A: LocalContainer(carried)}),
             )
 
     def test_kernel_differs(self):
         self.assert_found(
             'kernel', A, 'expected',
-            change(containers={A: Container(RECORD, 'expected 600')}),
+            change(containers={A: LocalContainer(RECORD, 'expected 600')}),
         )  # fmt: skip
 
     def test_nobody_else_repairs_it(self):
-        finding = self.find(change(containers={A: Container(RECORD, 'x')}))
+        finding = self.find(
+            change(containers={A: LocalContainer(RECORD, 'x')})
+        )
         self.assertIn('nova-rt-compute', finding.remedy)
         self.assertIn('verify_interval', finding.remedy)
 
@@ -375,12 +380,14 @@ class ContainerTest(CompareTestBase):
         for carried in (RECORD, 'broken'):
             self.assert_found(
                 'domain', B, 'no real-time server',
-                change(containers={**GOOD.containers, B: Container(carried)}),
+                change(
+                    containers={**GOOD.containers, B: LocalContainer(carried)}
+                ),
             )  # fmt: skip
 
     def test_plain_container(self):
         self.assert_clean(
-            change(containers={**GOOD.containers, B: Container(None)})
+            change(containers={**GOOD.containers, B: LocalContainer(None)})
         )
 
     def test_no_container(self):

@@ -10,7 +10,7 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import nova_db
 from nova_rt.host.host import Host
 from nova_rt.manage.audit import local
-from nova_rt.manage.audit.picture import Container, Server
+from nova_rt.manage.audit.picture import LocalContainer, Server
 from nova_rt.record import Record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
@@ -44,7 +44,7 @@ class LocalTest(base.BaseTestCase):
 
     def test_read(self):
         found = local.Local.open(self.conf)
-        self.assertEqual({DOMAIN: Container(None)}, found.read({}))
+        self.assertEqual({DOMAIN: LocalContainer(None)}, found.read({}))
         self.assertEqual(2, len(found.read_capacity().cpus))
 
     def test_running_without_what_it_should_have(self):
