@@ -233,7 +233,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         counters.write(counts.Counts(host=options_of_host.to_dict()).encode())
         counters.flush()
         reader = reading.HostReader(
-            lambda found: Host.from_options(found, found.others, files),
+            lambda found: Host.from_options(found, files),
             files,
             domains.Domains('', 10, lambda uri: connection),
             pathlib.Path(counters.name),

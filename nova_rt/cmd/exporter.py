@@ -86,7 +86,7 @@ def make_collector(
     )
     return Collector(
         HostReader(
-            lambda found: Host.from_options(found, found.others, snapshot),
+            lambda found: Host.from_options(found, snapshot),
             snapshot,
             Domains(
                 group.libvirt_uri,

@@ -25,6 +25,7 @@ from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.host import Host
+from nova_rt.host.options import Options
 import nova_rt.privsep
 
 _VALIDATORS = 'nova.api.extra_spec_validators'
@@ -183,6 +184,11 @@ def _render_json(
     return json.dumps(facts, indent=2)
 
 
+def _make_host(conf: cfg.ConfigOpts, files: Files | None) -> Host:
+    options = Options.from_group(conf.nova_rt, nova_conf.read_cpus(conf))
+    return Host.from_options(options, files)
+
+
 def check_host(
     conf: cfg.ConfigOpts,
     prepare: bool,
@@ -198,7 +204,7 @@ def check_host(
     """
     files = files or Files()
     options = conf.nova_rt
-    host = Host.from_options(options, nova_conf.read_cpus(conf), files)
+    host = _make_host(conf, files)
     try:
         found = host.look()
         if prepare or found.prepared:
@@ -251,7 +257,7 @@ def show_usage(conf: cfg.ConfigOpts, files: Files | None = None) -> int:
 
     :returns: the exit code, 0 if the kernel says it
     """
-    host = Host.from_options(conf.nova_rt, nova_conf.read_cpus(conf), files)
+    host = _make_host(conf, files)
     try:
         found = host.look()
     except exception.HostError as err:

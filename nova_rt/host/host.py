@@ -20,6 +20,7 @@ from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
 from nova_rt.host.left import Left
 from nova_rt.host.offer import Offer
+from nova_rt.host.options import Options
 from nova_rt.host.protocol import Backend
 
 LOG = logging.getLogger(__name__)
@@ -70,19 +71,13 @@ class Host:
 
     @classmethod
     def from_options(
-        cls, group: Any, others: Mapping[str, str], files: Files | None = None
+        cls, options: Options, files: Files | None = None
     ) -> Self:
-        """Make it from the values of option group ``nova_rt``.
+        """Make the host that works by these options.
 
-        :param group: anything with the options as attributes
-        :param others: from :func:`nova_rt.conf.nova.read_cpus`
         :returns: a host that has read nothing yet
         """
-        return cls(
-            cpu_set=group.cpu_set, smt=group.smt, placement=group.placement,
-            reserved_ppm=group.reserved_ppm, partition=group.partition,
-            others=others, files=files,
-        )  # fmt: skip
+        return cls(**vars(options), files=files)
 
     # What it offers
 

@@ -17,7 +17,9 @@ from nova_rt import admission
 class Options:
     """Values of options of the groups ``nova_rt`` and ``compute``.
 
-    :ivar cpu_set: as in :class:`.host.Host`, like those that follow
+    They have the names that they have in ``nova_rt``, and as parameters of
+    :class:`.host.Host`, which says what they are.
+
     :ivar others: from :func:`nova_rt.conf.nova.read_cpus`
     """
 
@@ -36,10 +38,12 @@ class Options:
         :param others: from :func:`nova_rt.conf.nova.read_cpus`
         :returns: the options
         """
-        return cls(
-            group.cpu_set, group.smt, group.placement, group.reserved_ppm,
-            group.partition, others,
-        )  # fmt: skip
+        found = {
+            field.name: getattr(group, field.name)
+            for field in dataclasses.fields(cls)
+            if field.name != 'others'
+        }
+        return cls(**found, others=others)
 
     def to_dict(self) -> dict[str, Any]:
         """Return them as JSON has them."""

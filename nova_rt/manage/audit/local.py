@@ -13,6 +13,7 @@ from nova_rt.admission import Capacity
 from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host.host import Host
+from nova_rt.host.options import Options
 from nova_rt.manage.audit.picture import LocalContainer, Server
 from nova_rt.record import Record
 from nova_rt.virt.libvirt import metadata
@@ -38,7 +39,9 @@ class Local:
         """
         # It would print each error to stderr as well.
         libvirt.registerErrorHandler(lambda context, error: None, None)
-        host = Host.from_options(conf.nova_rt, nova_conf.read_cpus(conf))
+        host = Host.from_options(
+            Options.from_group(conf.nova_rt, nova_conf.read_cpus(conf))
+        )
         try:
             host.look()
             return cls(

@@ -20,7 +20,7 @@ from oslo_log import log as logging
 from nova_rt import conf, events, exception, extra_specs, record
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host import host as rt_host
-from nova_rt.host import idmaps, limits
+from nova_rt.host import idmaps, limits, options
 from nova_rt.virt.libvirt import (
     containers,
     faults,
@@ -56,7 +56,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)
         self._rt_host = rt_host.Host.from_options(
-            CONF.nova_rt, nova_conf.read_cpus(CONF)
+            options.Options.from_group(CONF.nova_rt, nova_conf.read_cpus(CONF))
         )
         #: Name of this host, as instances have it.
         self._rt_name = ''

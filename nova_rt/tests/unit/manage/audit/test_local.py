@@ -9,6 +9,7 @@ from oslotest import base
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import nova_db
 from nova_rt.host.host import Host
+from nova_rt.host.options import Options
 from nova_rt.manage.audit import local
 from nova_rt.manage.audit.picture import LocalContainer, Server
 from nova_rt.record import Record
@@ -32,11 +33,12 @@ class LocalTest(base.BaseTestCase):
         )
         self.flags = self.useFixture(config.Config(self.conf)).config
         self.kernel = self.useFixture(kernel.make('v2-rt-max-cpu', cpus=2))
-        Host.from_options(self.conf.nova_rt, {}, self.kernel.files).start()
+        options = Options.from_group(self.conf.nova_rt, {})
+        Host.from_options(options, self.kernel.files).start()
         self.kernel.writes.clear()
         self.patch(
             local.Host, 'from_options',
-            lambda group, others: Host(
+            lambda options: Host(
                 cpu_set=None, smt=False, reserved_ppm=0, partition=None,
                 files=self.kernel.files,
             ),
