@@ -5,6 +5,7 @@
 without.
 """
 
+from collections.abc import Mapping
 from importlib import metadata
 import json
 import os
@@ -161,12 +162,12 @@ def _table(rows: list[tuple[str, str]]) -> None:
         print(f'{name:<{width}}  {value}')
 
 
-def _render_json(
+def _collect_facts(
     host: Host, found: Capability, reserved_ppm: int, files: Files
-) -> str:
-    """Return the facts of the table for a script."""
+) -> dict[str, Any]:
+    """Collect the facts about a host, as JSON has them."""
     capacity = host.capacity()
-    facts = {
+    return {
         'interface': found.name,
         'cgroup': found.interface.cgroup,
         'enforcement': found.enforcement.value,
@@ -181,7 +182,44 @@ def _render_json(
         'partition': str(found.partition),
         'prepared': found.prepared,
     }
-    return json.dumps(facts, indent=2)
+
+
+def _make_rows(
+    facts: Mapping[str, Any], left_out: str
+) -> list[tuple[str, str]]:
+    """Say the same facts in words.
+
+    :param left_out: CPUs that are not offered, and why: for people only
+    """
+    scope = Scope(facts['scope'])
+    kept = 'on each CPU' if scope is Scope.CPU else 'of the host'
+    others = [
+        f'{name} {ppm} ppm' for name, ppm in facts['other_groups_ppm'].items()
+    ]
+    state = 'prepared; the kernel holds reservations'
+    if not facts['prepared']:
+        state = (
+            'not prepared, nothing tried; nova-rt-compute does it when it '
+            'starts, --prepare does it now'
+        )
+    return [
+        ('Interface', f'{facts["interface"]}, {facts["cgroup"]}'),
+        ('Enforcement', _ENFORCEMENT[Enforcement(facts['enforcement'])]),
+        ('Summed over', _SCOPE[scope]),
+        ('Ceiling', f'{facts["ceiling_ppm"]} ppm'),
+        ('Kept back', f'{facts["reserved_ppm"]} ppm {kept}'),
+        ('Other groups', ', '.join(others) or 'hold nothing'),
+        ('CPUs online', cpulist.render(facts['cpus_online'])),
+        ('CPUs offered', cpulist.render(facts['cpus_offered'])),
+        ('CPUs left out', left_out or 'none'),
+        *(
+            (f'CPUs of node {node}', cpulist.render(on_it))
+            for node, on_it in facts['nodes'].items()
+        ),
+        ('Capacity', f'{facts["capacity_ppm"]} ppm'),
+        ('Partition', facts['partition']),
+        ('State', state),
+    ]
 
 
 def _make_host(conf: cfg.ConfigOpts, files: Files | None) -> Host:
@@ -203,7 +241,6 @@ def check_host(
     :returns: the exit code, 0 if the host can hold reservations
     """
     files = files or Files()
-    options = conf.nova_rt
     host = _make_host(conf, files)
     try:
         found = host.look()
@@ -215,40 +252,11 @@ def check_host(
         else:
             print(f'This host cannot hold reservations: {err}')
         return 1
+    facts = _collect_facts(host, found, conf.nova_rt.reserved_ppm, files)
     if form == 'json':
-        print(_render_json(host, found, options.reserved_ppm, files))
-        return 0
-    capacity = host.capacity()
-    others = [f'{name} {ppm} ppm' for name, ppm in found.others.items()]
-    kept = 'on each CPU' if found.scope is Scope.CPU else 'of the host'
-    rows = [
-        ('Interface', f'{found.name}, {found.interface.cgroup}'),
-        ('Enforcement', _ENFORCEMENT[found.enforcement]),
-        ('Summed over', _SCOPE[found.scope]),
-        ('Ceiling', f'{found.ceiling.total_ppm} ppm'),
-        ('Kept back', f'{options.reserved_ppm} ppm {kept}'),
-        ('Other groups', ', '.join(others) or 'hold nothing'),
-        ('CPUs online', cpulist.render(cpus.read_online(files))),
-        ('CPUs offered', cpulist.render(capacity.cpus)),
-        ('CPUs left out', host.offer.left_out or 'none'),
-        *(
-            (f'CPUs of node {node}', cpulist.render(on_it))
-            for node, on_it in capacity.nodes.items()
-        ),
-        ('Capacity', f'{capacity.total_ppm} ppm'),
-        ('Partition', str(found.partition)),
-    ]
-    if found.prepared:
-        rows.append(('State', 'prepared; the kernel holds reservations'))
+        print(json.dumps(facts, indent=2))
     else:
-        rows.append(
-            (
-                'State',
-                'not prepared, nothing tried; nova-rt-compute does it when it '
-                'starts, --prepare does it now',
-            )
-        )
-    _table(rows)
+        _table(_make_rows(facts, host.offer.left_out))
     return 0
 
 
