@@ -5,13 +5,12 @@ Nothing here touches a global configuration: whoever has one registers these
 options on it with :func:`register_opts`.
 """
 
-import copy
 from typing import Any
 
 from oslo_config import cfg
 
 from nova_rt import admission, exception, reservation, task_limit
-from nova_rt.conf import conductor, database, exporter
+from nova_rt.conf import conductor, database, exporter, groups
 
 GROUP = cfg.OptGroup(
     'nova_rt',
@@ -331,11 +330,7 @@ _GROUPS = (
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register all options of this project on a configuration."""
-    for group, opts in _GROUPS:
-        # A copy: oslo.config would keep overrides in the group itself, for
-        # every configuration of the process.
-        conf.register_group(copy.deepcopy(group))
-        conf.register_opts(opts, group=group.name)
+    groups.register(conf, _GROUPS)
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[Any]]]:

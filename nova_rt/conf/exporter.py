@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of nova-rt-exporter, and of its file from nova-rt-compute."""
 
-import copy
 import pathlib
 
 from oslo_config import cfg
 
-from nova_rt.conf import listening
+from nova_rt.conf import groups, listening, nova
 
 GROUP = cfg.OptGroup(
     'nova_rt_exporter',
@@ -99,13 +98,6 @@ them.
     ),
 ]
 
-#: Nova's option, for a process without Nova.
-STATE_PATH = cfg.StrOpt(
-    'state_path',
-    default='/var/lib/nova',
-    help='Directory of Nova, as in its own configuration.',
-)
-
 
 def find_counters(conf: cfg.ConfigOpts) -> pathlib.Path:
     """Return the path of the file of nova-rt-compute.
@@ -126,6 +118,5 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 
     :param conf: a configuration without Nova's options
     """
-    conf.register_group(copy.deepcopy(GROUP))
-    conf.register_opts(OPTS, group=GROUP.name)
-    conf.register_opt(STATE_PATH)
+    groups.register(conf, [(GROUP, OPTS)])
+    conf.register_opt(nova.STATE_PATH)

@@ -3,9 +3,15 @@
 
 from oslo_config import cfg
 
-#: With the defaults of the distributions' packages.
+#: With the default of the distributions' packages, like the next one.
+STATE_PATH = cfg.StrOpt(
+    'state_path',
+    default='/var/lib/nova',
+    help='Directory of Nova, as in its own configuration.',
+)
+
 _OPTS = (
-    cfg.StrOpt('state_path', default='/var/lib/nova'),
+    STATE_PATH,
     cfg.StrOpt('instances_path', default='$state_path/instances'),
 )
 
