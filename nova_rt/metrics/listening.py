@@ -69,13 +69,15 @@ def read(
         if options contradict each other
     """
 
+    values = options[group]
+
     def value(name: str) -> str:
-        return str(options[group][f'{prefix}{name}'] or '')
+        return values[f'{prefix}{name}'] or ''
 
     def called(name: str) -> str:
         return f'{prefix}{name} = {value(name)}'
 
-    address, port = value('listen_address'), int(value('port') or 0)
+    address, port = value('listen_address'), values[f'{prefix}port']
     tls = None
     if value('tls_cert_file'):
         names = [name for name in listening.TLS_FILES if value(name)]
