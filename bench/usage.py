@@ -54,14 +54,14 @@ def fill(servers: int, hours: int) -> None:
     """Put in the hours before that of NOW, in the order of their reports."""
     with session.writer() as writer:
         writer.execute(
-            sa.insert(models.Host),
+            sa.insert(models.HostRow),
             [
                 {'name': f'host{number}'}
                 for number in range(-(-servers // SERVERS_OF_A_HOST))
             ],
         )
         writer.execute(
-            sa.insert(models.Server),
+            sa.insert(models.ServerRow),
             [{'uuid': make_uuid(number)} for number in range(servers)],
         )
     for hour in range(HOUR - hours, HOUR):

@@ -166,7 +166,7 @@ class ExtraSpecs:
     reservation: Reservation = dataclasses.field(
         metadata={
             'key': RESERVATION,
-            'values': spec_values.Reservations(),
+            'values': spec_values.ReservationValues(),
             'hint': Hint(HINT, _exceeds),
             'text': 'CPU time reserved on each vCPU: a runtime in every '
             'period, in whole microseconds. Makes the flavor a real-time '

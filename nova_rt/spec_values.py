@@ -75,7 +75,7 @@ class Number:
         raise _not_a_value(key, self.form, text)
 
 
-class Reservations:
+class ReservationValues:
     """A reservation. The operator's bounds on it are in ``bounds``."""
 
     error = exception.InvalidReservation

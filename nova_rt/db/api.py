@@ -15,10 +15,10 @@ from nova_rt.db import models, reservations, session
 from nova_rt.db.hosts import delete_host, reset_host
 from nova_rt.db.objects import (
     HistoryEntry,
-    Host,
     HourUsage,
+    ReportedHost,
+    ReportedServer,
     Retention,
-    Server,
     Usage,
 )
 from nova_rt.db.reports import get_position, record_events, record_state
@@ -40,10 +40,10 @@ __all__ = [
     'ERRORS',
     'NO_DATABASE',
     'HistoryEntry',
-    'Host',
     'HourUsage',
+    'ReportedHost',
+    'ReportedServer',
     'Retention',
-    'Server',
     'Usage',
     'configure',
     'delete_host',
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 
-def list_hosts() -> list[Host]:
+def list_hosts() -> list[ReportedHost]:
     """List the hosts that have reported, by name.
 
     :returns: each as it was last reported
@@ -78,14 +78,14 @@ def list_reports() -> list[tuple[str, datetime.datetime]]:
 
     :returns: names and times
     """
-    query = sa.select(models.Host.name, models.Host.last_report_at).where(
-        models.Host.last_report_at.is_not(None)
-    )
+    query = sa.select(
+        models.HostRow.name, models.HostRow.last_report_at
+    ).where(models.HostRow.last_report_at.is_not(None))
     with session.reader() as reader:
         return [(name, at) for name, at in reader.execute(query)]
 
 
-def get_host(name: str) -> Host:
+def get_host(name: str) -> ReportedHost:
     """Look up one host.
 
     :returns: the host as it was last reported
@@ -96,16 +96,16 @@ def get_host(name: str) -> Host:
     raise exception.HostNotFound(f'host {name!r} has not reported')
 
 
-def _read_hosts(name: str | None = None) -> list[Host]:
-    hosts = sa.select(models.Host).where(
-        models.Host.last_report_at.is_not(None)
+def _read_hosts(name: str | None = None) -> list[ReportedHost]:
+    hosts = sa.select(models.HostRow).where(
+        models.HostRow.last_report_at.is_not(None)
     )
-    cpus = sa.select(models.HostCPU).order_by(models.HostCPU.cpu)
+    cpus = sa.select(models.HostCPURow).order_by(models.HostCPURow.cpu)
     if name is not None:
-        hosts = hosts.where(models.Host.name == name)
+        hosts = hosts.where(models.HostRow.name == name)
         cpus = cpus.join(
-            models.Host, models.Host.id == models.HostCPU.host_id
-        ).where(models.Host.name == name)
+            models.HostRow, models.HostRow.id == models.HostCPURow.host_id
+        ).where(models.HostRow.name == name)
     with session.reader() as reader:
         by_host: dict[int, dict[int, HostCPU]] = {}
         for cpu in reader.scalars(cpus):
@@ -114,13 +114,13 @@ def _read_hosts(name: str | None = None) -> list[Host]:
             )
         return [
             _make_host(row, by_host.get(row.id, {}))
-            for row in reader.scalars(hosts.order_by(models.Host.name))
+            for row in reader.scalars(hosts.order_by(models.HostRow.name))
         ]
 
 
-def _make_host(row: models.Host, cpus: dict[int, HostCPU]) -> Host:
+def _make_host(row: models.HostRow, cpus: dict[int, HostCPU]) -> ReportedHost:
     assert row.last_report_at is not None
-    return Host(
+    return ReportedHost(
         name=row.name,
         interface=row.interface or '',
         enforcement=row.enforcement or '',
@@ -139,7 +139,7 @@ def _make_host(row: models.Host, cpus: dict[int, HostCPU]) -> Host:
 
 def list_servers(
     host: str | None = None, include_released: bool = False
-) -> list[Server]:
+) -> list[ReportedServer]:
     """List what servers hold, by host and UUID.
 
     During a move a server holds bandwidth on two hosts and is listed twice.
@@ -148,16 +148,18 @@ def list_servers(
     :param include_released: also what servers held last
     :returns: one entry for each server and host
     """
-    query = _servers().order_by(models.Host.name, models.Server.uuid)
+    query = _servers().order_by(models.HostRow.name, models.ServerRow.uuid)
     if host is not None:
-        query = query.where(models.Host.name == host)
+        query = query.where(models.HostRow.name == host)
     if not include_released:
-        query = query.where(models.Reservation.state != ServerState.RELEASED)
+        query = query.where(
+            models.ReservationRow.state != ServerState.RELEASED
+        )
     with session.reader() as reader:
         return [_make_server(*row) for row in reader.execute(query)]
 
 
-def get_server(uuid: str) -> Server:
+def get_server(uuid: str) -> ReportedServer:
     """Look up what a server holds, or held last.
 
     :returns: of several hosts the one where it holds something, the latest
@@ -165,7 +167,7 @@ def get_server(uuid: str) -> Server:
     :raises ServerNotFound: if it never held anything, or was purged
     """
     with session.reader() as reader:
-        rows = reader.execute(_servers().where(models.Server.uuid == uuid))
+        rows = reader.execute(_servers().where(models.ServerRow.uuid == uuid))
         found = [_make_server(*row) for row in rows]
     if not found:
         raise exception.ServerNotFound(
@@ -174,16 +176,25 @@ def get_server(uuid: str) -> Server:
     return max(found, key=lambda each: (each.state != 'released', each.since))
 
 
-def _servers() -> sa.Select[tuple[models.Reservation, str, str]]:
+def _servers() -> sa.Select[tuple[models.ReservationRow, str, str]]:
     return (
-        sa.select(models.Reservation, models.Server.uuid, models.Host.name)
-        .join(models.Server, models.Server.id == models.Reservation.server_id)
-        .join(models.Host, models.Host.id == models.Reservation.host_id)
+        sa.select(
+            models.ReservationRow, models.ServerRow.uuid, models.HostRow.name
+        )
+        .join(
+            models.ServerRow,
+            models.ServerRow.id == models.ReservationRow.server_id,
+        )
+        .join(
+            models.HostRow, models.HostRow.id == models.ReservationRow.host_id
+        )
     )
 
 
-def _make_server(row: models.Reservation, uuid: str, host: str) -> Server:
-    return Server(
+def _make_server(
+    row: models.ReservationRow, uuid: str, host: str
+) -> ReportedServer:
+    return ReportedServer(
         uuid=uuid,
         host=host,
         specs=reservations.read_specs(row),
@@ -206,20 +217,22 @@ def get_history(
     :raises ServerNotFound: if nothing was reported of it, or it was purged
     """
     query = (
-        sa.select(models.History, models.Host.name)
-        .join(models.Host, models.Host.id == models.History.host_id)
-        .order_by(models.History.id.desc())
+        sa.select(models.HistoryRow, models.HostRow.name)
+        .join(models.HostRow, models.HostRow.id == models.HistoryRow.host_id)
+        .order_by(models.HistoryRow.id.desc())
         .limit(limit)
     )
     if marker is not None:
-        query = query.where(models.History.id < marker)
+        query = query.where(models.HistoryRow.id < marker)
     with session.reader() as reader:
         number = _find_server(reader, uuid)
         if number is None:
             raise exception.ServerNotFound(
                 f'nothing was reported of server {uuid!r}'
             )
-        rows = reader.execute(query.where(models.History.server_id == number))
+        rows = reader.execute(
+            query.where(models.HistoryRow.server_id == number)
+        )
         return [
             HistoryEntry(
                 row.id,
@@ -240,5 +253,5 @@ def get_history(
 
 def _find_server(reader: orm.Session, uuid: str) -> int | None:
     return reader.scalar(
-        sa.select(models.Server.id).where(models.Server.uuid == uuid)
+        sa.select(models.ServerRow.id).where(models.ServerRow.uuid == uuid)
     )

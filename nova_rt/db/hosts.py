@@ -9,11 +9,11 @@ from nova_rt.db import models
 from nova_rt.db.session import retried, upsert, writer
 
 
-def lock_host(session: orm.Session, name: str) -> models.Host:
+def lock_host(session: orm.Session, name: str) -> models.HostRow:
     """Find or make the row of a host, ours until the transaction ends."""
     row = _lock_row(session, name)
     if row is None:
-        table = models.Host.__table__
+        table = models.HostRow.__table__
         assert isinstance(table, sa.Table)
         zeros = dict.fromkeys(
             (
@@ -49,23 +49,23 @@ def delete_host(name: str) -> None:
     with writer() as session:
         row = _find_host(session, name)
         session.execute(
-            sa.delete(models.ServerHour).where(
-                models.ServerHour.host_id == row.id
+            sa.delete(models.ServerHourRow).where(
+                models.ServerHourRow.host_id == row.id
             )
         )
         session.delete(row)
 
 
-def _find_host(session: orm.Session, name: str) -> models.Host:
+def _find_host(session: orm.Session, name: str) -> models.HostRow:
     row = _lock_row(session, name)
     if row is None:
         raise exception.HostNotFound(f'nothing was reported of host {name!r}')
     return row
 
 
-def _lock_row(session: orm.Session, name: str) -> models.Host | None:
+def _lock_row(session: orm.Session, name: str) -> models.HostRow | None:
     return session.scalar(
-        sa.select(models.Host)
-        .where(models.Host.name == name)
+        sa.select(models.HostRow)
+        .where(models.HostRow.name == name)
         .with_for_update()
     )

@@ -44,7 +44,7 @@ class Base(orm.DeclarativeBase):
 _BIG_ID = sa.BigInteger().with_variant(sa.Integer, 'sqlite')
 
 
-class Host(Base):
+class HostRow(Base):
     """A compute host. Where the last report stands in the order of reports.
 
     All but the name is unknown (NULL) until its first state has come.
@@ -86,7 +86,7 @@ class Host(Base):
     }
 
 
-class HostCPU(Base):
+class HostCPURow(Base):
     """The bandwidth that a CPU of a host can promise, and has promised."""
 
     __tablename__ = 'host_cpus'
@@ -103,7 +103,7 @@ class HostCPU(Base):
     __table_args__ = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
 
 
-class Server(Base):
+class ServerRow(Base):
     """A server that has or had a reservation: a short number for its UUID."""
 
     __tablename__ = 'servers'
@@ -114,7 +114,7 @@ class Server(Base):
     __table_args__ = {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
 
 
-class Reservation(Base):
+class ReservationRow(Base):
     """The reservation that a server holds on a host, or held there last.
 
     One row for each host: reports of different hosts have no common order,
@@ -151,7 +151,7 @@ class Reservation(Base):
     )
 
 
-class History(Base):
+class HistoryRow(Base):
     """One event of a server's reservation."""
 
     __tablename__ = 'history'
@@ -187,7 +187,7 @@ class History(Base):
     )
 
 
-class ServerHour(Base):
+class ServerHourRow(Base):
     """CPU time that a server held and used on a host in an hour.
 
     The key begins with what is read together: InnoDB stores rows in its

@@ -15,7 +15,7 @@ from nova_rt.formats.reports import HostCPU, Origin
 
 
 @dataclasses.dataclass(frozen=True)
-class Host:
+class ReportedHost:
     """A compute host, by its last report.
 
     :ivar interface: name of the kernel's interface
@@ -49,7 +49,7 @@ class Host:
 
 
 @dataclasses.dataclass(frozen=True)
-class Server:
+class ReportedServer:
     """The reservation that a server holds on a host, or held there last.
 
     :ivar specs: values of the extra specs that it was reported with, by field

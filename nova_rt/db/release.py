@@ -29,20 +29,20 @@ def release(
     with writer() as session:
         # As a report does: it is ours until the transaction ends.
         host_id = session.scalar(
-            sa.select(models.Host.id)
-            .where(models.Host.name == host)
+            sa.select(models.HostRow.id)
+            .where(models.HostRow.name == host)
             .with_for_update()
         )
         row = session.scalar(
-            sa.select(models.Reservation)
+            sa.select(models.ReservationRow)
             .join(
-                models.Server,
-                models.Server.id == models.Reservation.server_id,
+                models.ServerRow,
+                models.ServerRow.id == models.ReservationRow.server_id,
             )
             .where(
-                models.Server.uuid == uuid,
-                models.Reservation.host_id == host_id,
-                models.Reservation.state != ServerState.RELEASED,
+                models.ServerRow.uuid == uuid,
+                models.ReservationRow.host_id == host_id,
+                models.ReservationRow.state != ServerState.RELEASED,
             )
         )
         if row is None or host_id is None:
@@ -50,13 +50,13 @@ def release(
         row.state = ServerState.RELEASED.value
         row.since = now
         last = session.scalar(
-            sa.select(sa.func.max(models.History.seq)).where(
-                models.History.host_id == host_id,
-                models.History.epoch == _EPOCH,
+            sa.select(sa.func.max(models.HistoryRow.seq)).where(
+                models.HistoryRow.host_id == host_id,
+                models.HistoryRow.epoch == _EPOCH,
             )
         )
         session.add(
-            models.History(
+            models.HistoryRow(
                 server_id=row.server_id,
                 host_id=host_id,
                 epoch=_EPOCH,

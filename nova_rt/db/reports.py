@@ -45,7 +45,7 @@ def get_position(host: str, epoch: int) -> Position:
     """
     with reader() as session:
         row = session.scalar(
-            sa.select(models.Host).where(models.Host.name == host)
+            sa.select(models.HostRow).where(models.HostRow.name == host)
         )
         if row is None:
             return Position(0, 0)
@@ -87,7 +87,9 @@ def record_state(host: str, state: HostState, now: datetime.datetime) -> bool:
 
 def _put_cpus(session: orm.Session, host_id: int, state: HostState) -> None:
     rows = session.scalars(
-        sa.select(models.HostCPU).where(models.HostCPU.host_id == host_id)
+        sa.select(models.HostCPURow).where(
+            models.HostCPURow.host_id == host_id
+        )
     )
     known = {row.cpu: row for row in rows}
     for cpu in known.keys() - state.cpus.keys():
@@ -95,7 +97,7 @@ def _put_cpus(session: orm.Session, host_id: int, state: HostState) -> None:
     for cpu, now in state.cpus.items():
         row = known.get(cpu)
         if row is None:
-            row = models.HostCPU(host_id=host_id, cpu=cpu)
+            row = models.HostCPURow(host_id=host_id, cpu=cpu)
             session.add(row)
         # Written only if they change.
         row.capacity_ppm = now.capacity_ppm
@@ -131,12 +133,12 @@ def _read_reservations(
     host_id: int,
     servers: Collection[int],
     held: bool = False,
-) -> dict[int, models.Reservation]:
+) -> dict[int, models.ReservationRow]:
     """Read what these servers hold on a host, or held there last.
 
     :param held: also all others that hold something
     """
-    table = models.Reservation
+    table = models.ReservationRow
     these: sa.ColumnElement[bool] = table.server_id.in_(servers)
     if held:
         these |= table.state != ServerState.RELEASED
@@ -146,14 +148,14 @@ def _read_reservations(
 
 def _put(
     session: orm.Session,
-    row: models.Reservation | None,
+    row: models.ReservationRow | None,
     key: tuple[int, int],
     record: Record,
     state: ServerState,
     since: datetime.datetime,
-) -> models.Reservation:
+) -> models.ReservationRow:
     if row is None:
-        row = models.Reservation(server_id=key[0], host_id=key[1])
+        row = models.ReservationRow(server_id=key[0], host_id=key[1])
         session.add(row)
     reservations.write(row, record)
     _change_state(row, state, since)
@@ -161,7 +163,7 @@ def _put(
 
 
 def _change_state(
-    row: models.Reservation, state: ServerState, since: datetime.datetime
+    row: models.ReservationRow, state: ServerState, since: datetime.datetime
 ) -> None:
     if row.state != state:
         row.state = state.value
@@ -199,7 +201,7 @@ def record_events(
             return 0
         ids = find_servers(session, {each.uuid for each in news})
         session.execute(
-            sa.insert(models.History),
+            sa.insert(models.HistoryRow),
             [_make_entry(each, row.id, epoch, ids, now) for each in news],
         )
         row.repairs += sum(each.kind == 'repaired' for each in news)
@@ -213,7 +215,7 @@ def record_events(
 
 
 def _take_news(
-    row: models.Host, ordered: Iterable[NewEvent], dropped_seq: int
+    row: models.HostRow, ordered: Iterable[NewEvent], dropped_seq: int
 ) -> list[NewEvent]:
     """Choose the events that come next, without a gap."""
     if dropped_seq > row.event_seq:
@@ -233,9 +235,9 @@ def _find_missing(
     """Choose the events of an epoch that is over which are not there."""
     there = set(
         session.scalars(
-            sa.select(models.History.seq).where(
-                models.History.host_id == host_id,
-                models.History.epoch == epoch,
+            sa.select(models.HistoryRow.seq).where(
+                models.HistoryRow.host_id == host_id,
+                models.HistoryRow.epoch == epoch,
             )
         )
     )

@@ -14,7 +14,7 @@ from nova_rt.extra_specs import Plain
 from nova_rt.record import Record
 
 
-def write(row: models.Reservation, record: Record) -> None:
+def write(row: models.ReservationRow, record: Record) -> None:
     """Write a record into a row."""
     for name, value in _make_columns(record).items():
         setattr(row, name, value)
@@ -25,7 +25,7 @@ def write(row: models.Reservation, record: Record) -> None:
         row.record = None
 
 
-def read_specs(row: models.Reservation) -> dict[str, Plain]:
+def read_specs(row: models.ReservationRow) -> dict[str, Plain]:
     """Read the values of extra specs.
 
     :returns: field of :class:`nova_rt.extra_specs.ExtraSpecs` -> value; of

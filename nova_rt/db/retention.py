@@ -23,7 +23,7 @@ _CLOCKS = {
     'postgresql': 'SELECT FLOOR(EXTRACT(EPOCH FROM NOW()) * 1000000)',
     'sqlite': "SELECT STRFTIME('%s', 'now') * 1000000",
 }
-_REPORTED = models.Host.last_report_at
+_REPORTED = models.HostRow.last_report_at
 
 #: Rows that one transaction deletes, about.
 STEP = 2000
@@ -53,36 +53,38 @@ def purge(now: datetime.datetime, retention: Retention) -> Iterator[int]:
     :returns: after each transaction, how many rows it has deleted
     """
     now = _choose_now(now)
-    hour = models.ServerHour.hour
+    hour = models.ServerHourRow.hour
     yield from _purge_rows(
-        models.ServerHour, hour < usage.to_hour(now - retention.usage), hour
+        models.ServerHourRow, hour < usage.to_hour(now - retention.usage), hour
     )
     oldest = now - retention.history
-    received_at = models.History.received_at
-    yield from _purge_rows(models.History, received_at < oldest, received_at)
+    received_at = models.HistoryRow.received_at
     yield from _purge_rows(
-        models.History,
-        sa.and_(received_at.is_(None), models.History.at < oldest),
-        models.History.at,
+        models.HistoryRow, received_at < oldest, received_at
     )
     yield from _purge_rows(
-        models.Reservation,
+        models.HistoryRow,
+        sa.and_(received_at.is_(None), models.HistoryRow.at < oldest),
+        models.HistoryRow.at,
+    )
+    yield from _purge_rows(
+        models.ReservationRow,
         sa.and_(
-            models.Reservation.state == ServerState.RELEASED,
-            models.Reservation.since < oldest,
+            models.ReservationRow.state == ServerState.RELEASED,
+            models.ReservationRow.since < oldest,
         ),
     )
     # No usage is newer than the last report.
     gone = now - max(retention.history, retention.usage)
-    yield from _purge_rows(models.Host, _REPORTED < gone)
+    yield from _purge_rows(models.HostRow, _REPORTED < gone)
     # Anyone on the message bus can report in the name of a host that never
     # was.
     yield from _purge_rows(
-        models.Host,
+        models.HostRow,
         sa.and_(
             _REPORTED.is_(None),
-            _nothing(models.History.host_id, models.Host.id),
-            _nothing(models.ServerHour.host_id, models.Host.id),
+            _nothing(models.HistoryRow.host_id, models.HostRow.id),
+            _nothing(models.ServerHourRow.host_id, models.HostRow.id),
         ),
     )
     yield from _purge_servers()
@@ -134,9 +136,9 @@ def _purge_servers() -> Iterator[int]:
     last = 0
     while True:
         query = (
-            sa.select(models.Server.id)
-            .where(models.Server.id > last)
-            .order_by(models.Server.id)
+            sa.select(models.ServerRow.id)
+            .where(models.ServerRow.id > last)
+            .order_by(models.ServerRow.id)
             .limit(STEP)
         )
         with reader() as session:
@@ -157,12 +159,12 @@ def _nothing(reference: Any, number: Any) -> sa.ColumnElement[bool]:
 def _delete_servers(owners: Sequence[int]) -> int:
     with writer() as session:
         result: Any = session.execute(
-            sa.delete(models.Server)
+            sa.delete(models.ServerRow)
             .where(
-                models.Server.id.in_(owners),
-                _nothing(models.Reservation.server_id, models.Server.id),
-                _nothing(models.History.server_id, models.Server.id),
-                _nothing(models.ServerHour.server_id, models.Server.id),
+                models.ServerRow.id.in_(owners),
+                _nothing(models.ReservationRow.server_id, models.ServerRow.id),
+                _nothing(models.HistoryRow.server_id, models.ServerRow.id),
+                _nothing(models.ServerHourRow.server_id, models.ServerRow.id),
             )
             .execution_options(synchronize_session=False)
         )

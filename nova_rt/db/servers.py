@@ -26,7 +26,7 @@ def find_servers(
         found |= _read_ids(session, chunk)
         missing = [uuid for uuid in chunk if uuid not in found]
         if missing:
-            table = models.Server.__table__
+            table = models.ServerRow.__table__
             assert isinstance(table, sa.Table)
             rows = [{'uuid': uuid} for uuid in missing]
             upsert(session, table, rows, key=['uuid'])
@@ -41,8 +41,8 @@ def _read_ids(
 
     :param latest: see rows that others made since this transaction began
     """
-    query = sa.select(models.Server.uuid, models.Server.id).where(
-        models.Server.uuid.in_(uuids)
+    query = sa.select(models.ServerRow.uuid, models.ServerRow.id).where(
+        models.ServerRow.uuid.in_(uuids)
     )
     if latest:
         query = query.with_for_update(read=True)

@@ -51,7 +51,7 @@ def record_usage(host: str, accounts: Sequence[ServerHour]) -> None:
     with writer() as session:
         host_id = hosts.lock_host(session, host).id
         ids = find_servers(session, {each.uuid for each in accounts})
-        table = models.ServerHour
+        table = models.ServerHourRow
         found = session.scalars(
             sa.select(table).where(
                 table.host_id == host_id,
@@ -95,7 +95,7 @@ def list_usage(
     :param server: of this server alone
     :returns: by UUID and host
     """
-    columns = [models.Server.uuid, models.Host.name]
+    columns = [models.ServerRow.uuid, models.HostRow.name]
     query = _select(columns, since, until, host, server).group_by(*columns)
     with reader() as session:
         return [Usage(*_plain(row)) for row in session.execute(query)]
@@ -117,7 +117,11 @@ def iterate_hours(
     first, last = to_hour(since), to_hour(until)
     if server is None:
         first, last = _clip(first, last)
-    columns = [models.ServerHour.hour, models.Server.uuid, models.Host.name]
+    columns = [
+        models.ServerHourRow.hour,
+        models.ServerRow.uuid,
+        models.HostRow.name,
+    ]
     for begin in range(first, last, step):
         span = from_hour(begin), from_hour(min(begin + step, last))
         query = _select(columns, *span, host, server).group_by(*columns)
@@ -129,7 +133,7 @@ def iterate_hours(
 
 def _clip(first: int, last: int) -> tuple[int, int]:
     """Leave out hours before the first and behind the last that is there."""
-    hour = models.ServerHour.hour
+    hour = models.ServerHourRow.hour
     with reader() as session:
         low, high = session.execute(
             sa.select(sa.func.min(hour), sa.func.max(hour))
@@ -146,22 +150,22 @@ def _select(
     host: str | None,
     server: str | None,
 ) -> sa.Select[Any]:
-    table = models.ServerHour
+    table = models.ServerHourRow
     query = (
         sa.select(
             *columns,
             sa.func.count(sa.distinct(table.hour)),
             *(sa.func.sum(getattr(table, name)) for name in _AMOUNTS),
         )
-        .join(models.Server, models.Server.id == table.server_id)
-        .join(models.Host, models.Host.id == table.host_id)
+        .join(models.ServerRow, models.ServerRow.id == table.server_id)
+        .join(models.HostRow, models.HostRow.id == table.host_id)
         .where(table.hour >= to_hour(since), table.hour < to_hour(until))
         .order_by(*columns)
     )
     if host is not None:
-        query = query.where(models.Host.name == host)
+        query = query.where(models.HostRow.name == host)
     if server is not None:
-        query = query.where(models.Server.uuid == server)
+        query = query.where(models.ServerRow.uuid == server)
     return query
 
 

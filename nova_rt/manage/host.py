@@ -10,7 +10,7 @@ from nova_rt.cmd.cli import base
 from nova_rt.manage import stored
 
 if TYPE_CHECKING:
-    from nova_rt.db.objects import Host, Server
+    from nova_rt.db.objects import ReportedHost, ReportedServer
 
 _LIST = (
     'Host', 'Interface', 'Enforcement', 'CPUs', 'Capacity ppm',
@@ -47,7 +47,9 @@ class List(base.Lister):
         ]
 
 
-def _list(host: 'Host', servers: int, now: datetime.datetime) -> Sequence[Any]:
+def _list(
+    host: 'ReportedHost', servers: int, now: datetime.datetime
+) -> Sequence[Any]:
     capacity, reserved = sum_up(host)
     return (
         host.name,
@@ -62,7 +64,7 @@ def _list(host: 'Host', servers: int, now: datetime.datetime) -> Sequence[Any]:
     )
 
 
-def sum_up(host: 'Host') -> tuple[int, int]:
+def sum_up(host: 'ReportedHost') -> tuple[int, int]:
     """Capacity and reservations of a whole host.
 
     :returns: both in ppm of a CPU
@@ -123,7 +125,7 @@ class Show(base.Lister):
         return _SHOW, rows
 
 
-def _count(servers: 'list[Server]', cpu: int) -> int:
+def _count(servers: 'list[ReportedServer]', cpu: int) -> int:
     return sum(cpu in server.cpus for server in servers)
 
 

@@ -12,7 +12,7 @@ from nova_rt.extra_specs import SPECS
 from nova_rt.manage import stored
 
 if TYPE_CHECKING:
-    from nova_rt.db.objects import Server
+    from nova_rt.db.objects import ReportedServer
 
 _LIST = (
     'Server', 'Host', 'Reservation', 'CPUs', 'Total ppm', 'State', 'Since',
@@ -67,7 +67,7 @@ class List(base.Lister):
         return _LIST, [_list(server) for server in found]
 
 
-def _list(server: 'Server') -> Sequence[Any]:
+def _list(server: 'ReportedServer') -> Sequence[Any]:
     return (
         server.uuid,
         server.host,

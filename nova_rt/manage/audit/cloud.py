@@ -20,7 +20,7 @@ from nova_rt.admission import Capacity
 from nova_rt.cmd import nova_db
 from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.manage.audit import instances
-from nova_rt.manage.audit.picture import Holder, Move, Server
+from nova_rt.manage.audit.picture import Holder, Move, NovaServer
 from nova_rt.virt.libvirt import servers
 
 _RC = extra_specs.RESOURCE_CLASS
@@ -52,7 +52,7 @@ class Found:
     :ivar free: see :class:`.picture.Picture`
     """
 
-    servers: Mapping[str, Server]
+    servers: Mapping[str, NovaServer]
     plain: frozenset[str]
     moving: frozenset[str]
     lost: frozenset[str]

@@ -15,12 +15,12 @@ from nova_rt.manage.audit.picture import (
     Finding,
     Holder,
     LocalContainer,
+    NovaServer,
     Picture,
     ReleaseRow,
     RemoveAllocation,
     Repair,
     Row,
-    Server,
     SetAllocation,
     Source,
 )
@@ -115,7 +115,7 @@ def _tell(specs: Mapping[str, Plain], where: str, names: Iterable[str]) -> str:
 # Placement
 
 
-def _agreed(server: Server) -> Request | None:
+def _agreed(server: NovaServer) -> Request | None:
     """Return the request of a server, if all who can say it agree."""
     asked = server.asked if isinstance(server.asked, Request) else None
     if isinstance(server.record, str):

@@ -11,7 +11,7 @@ from nova.objects import fields
 from nova_rt import exception
 from nova_rt.admission import Capacity
 from nova_rt.formats import node_stats
-from nova_rt.manage.audit.picture import Move, Server
+from nova_rt.manage.audit.picture import Move, NovaServer
 from nova_rt.record import Record
 from nova_rt.request import HintRule, Request, choose_hints
 from nova_rt.virt.libvirt import servers
@@ -106,7 +106,7 @@ def read_move(migration: Any) -> Move | None:
 
 def make_server(
     instance: Any, hints: Mapping[str, Any] | None, moving: bool
-) -> Server:
+) -> NovaServer:
     """Read what a real-time server asks for and what its record says.
 
     :param instance: nova.objects.Instance
@@ -131,7 +131,7 @@ def make_server(
             )  # fmt: skip
         except exception.InvalidRequest as err:
             asked = str(err)
-    return Server(
+    return NovaServer(
         asked, rec, moving or is_busy(instance), servers.has_left(instance)
     )
 

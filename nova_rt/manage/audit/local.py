@@ -14,7 +14,7 @@ from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host.host import Host
 from nova_rt.host.options import Options
-from nova_rt.manage.audit.picture import LocalContainer, Server
+from nova_rt.manage.audit.picture import LocalContainer, NovaServer
 from nova_rt.record import Record
 from nova_rt.virt.libvirt import metadata
 
@@ -57,7 +57,9 @@ class Local:
         """Read what each CPU can promise."""
         return self._host.capacity()
 
-    def read(self, servers: Mapping[str, Server]) -> dict[str, LocalContainer]:
+    def read(
+        self, servers: Mapping[str, NovaServer]
+    ) -> dict[str, LocalContainer]:
         """Read every container.
 
         :param servers: the real-time servers of this host, by UUID
@@ -77,7 +79,7 @@ class Local:
         except libvirt.libvirtError as err:
             raise Unreadable(f'libvirt: {err}') from err
 
-    def _read(self, domain: Any, server: Server | None) -> LocalContainer:
+    def _read(self, domain: Any, server: NovaServer | None) -> LocalContainer:
         guest = libvirt_guest.Guest(domain)
         carried: Record | str | None
         try:

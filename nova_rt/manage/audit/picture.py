@@ -16,7 +16,7 @@ from nova_rt.request import Request
 
 
 @dataclasses.dataclass(frozen=True)
-class Server:
+class NovaServer:
     """A real-time server that Nova has on the host.
 
     :ivar asked: what its flavor and hints ask for; None if the hints that it
@@ -46,7 +46,7 @@ class Move:
 
 
 class Holder(enum.Enum):
-    """A holder of bandwidth in Placement that is no :class:`Server`."""
+    """A holder of bandwidth in Placement that is no server."""
 
     #: Nova has no server or move with this UUID.
     GONE = 'gone'
@@ -108,7 +108,7 @@ class Picture:
 
     host: str
     provider: str = ''
-    servers: Mapping[str, Server] = dataclasses.field(default_factory=dict)
+    servers: Mapping[str, NovaServer] = dataclasses.field(default_factory=dict)
     moves: Mapping[str, Move] = dataclasses.field(default_factory=dict)
     allocations: Mapping[str, int] = dataclasses.field(default_factory=dict)
     holders: Mapping[str, Holder] = dataclasses.field(default_factory=dict)
@@ -118,7 +118,7 @@ class Picture:
     containers: Mapping[str, LocalContainer] | None = None
     rows: Mapping[str, Row] | None = None
 
-    def list_settled(self) -> list[tuple[str, Server]]:
+    def list_settled(self) -> list[tuple[str, NovaServer]]:
         """List the servers to which nothing is being done.
 
         :returns: UUID and server, in order

@@ -82,12 +82,12 @@ class PurgeTest(base.DatabaseTest):
         self.assertEqual('applied', api.get_server(UUID).state)
         self.assertRaises(exception.ServerNotFound, api.get_server, OTHER)
         self.assertRaises(exception.ServerNotFound, api.get_history, OTHER)
-        self.assertEqual(1, count(models.Server))
+        self.assertEqual(1, count(models.ServerRow))
 
     def test_a_server_stays_while_it_has_usage(self):
         self._fill([0])
         self._purge(NOW + DAY)
-        self.assertEqual(1, count(models.Server))
+        self.assertEqual(1, count(models.ServerRow))
 
     def test_a_host_that_is_gone(self):
         api.record_state('gone', state(held()), NOW - 401 * DAY)
@@ -97,7 +97,7 @@ class PurgeTest(base.DatabaseTest):
         self._purge(NOW)
         self.assertEqual(['here'], [each.name for each in api.list_hosts()])
         self.assertEqual([OTHER], [each.uuid for each in api.list_servers()])
-        self.assertEqual(1, count(models.Server))
+        self.assertEqual(1, count(models.ServerRow))
         self.assertEqual([], self._purge(NOW))
 
     def test_a_host_stays_while_it_has_usage(self):
@@ -107,17 +107,17 @@ class PurgeTest(base.DatabaseTest):
         list(api.purge(NOW + 89 * DAY, keep))
         self.assertEqual(1, self._left())
         list(api.purge(NOW + 92 * DAY, keep))
-        self.assertEqual(0, count(models.Host))
-        self.assertEqual(0, count(models.ServerHour))
+        self.assertEqual(0, count(models.HostRow))
+        self.assertEqual(0, count(models.ServerHourRow))
 
     def test_a_host_that_never_was(self):
         api.record_events('x', 1, [event(1, 'claimed', at=NOW)], NOW)
         api.record_usage('y', [])
         self._purge(NOW)
-        self.assertEqual(1, count(models.Host))
+        self.assertEqual(1, count(models.HostRow))
         self._purge(NOW + 401 * DAY)
-        self.assertEqual(0, count(models.Host))
-        self.assertEqual(0, count(models.Server))
+        self.assertEqual(0, count(models.HostRow))
+        self.assertEqual(0, count(models.ServerRow))
 
     def test_an_event_is_as_old_as_its_receipt(self):
         """Not as a host says whose clock is years behind."""
@@ -134,7 +134,9 @@ class PurgeTest(base.DatabaseTest):
             'one', 1, [event(1, 'claimed', at=NOW - 9 * DAY)], NOW
         )
         with session.writer() as writer:
-            writer.execute(sa.update(models.History).values(received_at=None))
+            writer.execute(
+                sa.update(models.HistoryRow).values(received_at=None)
+            )
         self._purge(NOW + 390 * DAY)
         self.assertEqual(1, len(api.get_history(UUID)))
         self._purge(NOW + 392 * DAY)
@@ -144,9 +146,9 @@ class PurgeTest(base.DatabaseTest):
         api.record_state('one', state(held()), NOW)
         self._fill([0])
         self._purge(NOW + 5 * 400 * DAY)
-        for model in (models.Host, models.HostCPU, models.Server,
-                      models.Reservation, models.ServerHour,
-                      models.History):  # fmt: skip
+        for model in (models.HostRow, models.HostCPURow, models.ServerRow,
+                      models.ReservationRow, models.ServerHourRow,
+                      models.HistoryRow):  # fmt: skip
             self.assertEqual(0, count(model), model)
 
 

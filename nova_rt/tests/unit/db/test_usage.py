@@ -111,7 +111,7 @@ class UsageTest(base.DatabaseTest):
         api.record_usage(
             'one', [dataclasses.replace(each, periods=99) for each in some]
         )
-        self.assertEqual(500, count(models.ServerHour))
+        self.assertEqual(500, count(models.ServerHourRow))
         self.assertEqual({99}, {each.periods for each in self.hours()})
 
     def test_hours(self):

@@ -12,8 +12,8 @@ from nova_rt.manage.audit.picture import (
     Holder,
     LocalContainer,
     Move,
+    NovaServer,
     Row,
-    Server,
 )
 from nova_rt.record import Record
 from nova_rt.request import Request
@@ -28,7 +28,7 @@ A, B = 'server-a', 'server-b'
 GOOD = picture.Picture(
     host='host1',
     provider='node1',
-    servers={A: Server(REQUEST, RECORD)},
+    servers={A: NovaServer(REQUEST, RECORD)},
     allocations={A: 1_200_000},
     inventory_ppm=3_800_000,
     free=Capacity({0: 350_000, 1: 950_000, 2: 350_000, 3: 950_000}),
@@ -88,8 +88,8 @@ class CleanTest(CompareTestBase):
     def test_busy_server(self):
         """Whatever its sources say."""
         for busy in (
-            Server('x', 'y', busy=True),
-            Server(None, SMALLER, busy=True),
+            NovaServer('x', 'y', busy=True),
+            NovaServer(None, SMALLER, busy=True),
         ):
             self.assert_clean(
                 change(
@@ -102,7 +102,7 @@ class CleanTest(CompareTestBase):
 
     def test_move_that_was_not_finished(self):
         """Its flavor is the old one; what it holds is not."""
-        lost = Server(SMALLER.request, RECORD, lost=True)
+        lost = NovaServer(SMALLER.request, RECORD, lost=True)
         self.assert_found(
             'record', A, 'was not finished', change(servers={A: lost})
         )
@@ -119,8 +119,8 @@ class CleanTest(CompareTestBase):
         found = compare.compare(
             change(
                 servers={
-                    A: Server(REQUEST, RECORD),
-                    B: Server(REQUEST, 'broken'),
+                    A: NovaServer(REQUEST, RECORD),
+                    B: NovaServer(REQUEST, 'broken'),
                 },
                 allocations={A: 1, B: 1_200_000},
                 free=None,
@@ -139,18 +139,20 @@ class RecordTest(CompareTestBase):
     def test_cannot_be_read(self):
         self.assert_found(
             'record', A, 'no record',
-            change(servers={A: Server(REQUEST, 'no record')}, free=Capacity(
-                dict.fromkeys(range(4), 950_000))),
+            change(
+                servers={A: NovaServer(REQUEST, 'no record')},
+                free=Capacity(dict.fromkeys(range(4), 950_000)),
+            ),
         )  # fmt: skip
 
     def test_flavor_cannot_be_read(self):
         self.assert_found(
             'record', A, 'no flavor',
-            change(servers={A: Server('no flavor', RECORD)}),
+            change(servers={A: NovaServer('no flavor', RECORD)}),
         )  # fmt: skip
 
     def test_hints_are_gone(self):
-        self.assert_clean(change(servers={A: Server(None, RECORD)}))
+        self.assert_clean(change(servers={A: NovaServer(None, RECORD)}))
 
     def test_not_what_was_asked_for(self):
         other = dataclasses.replace(REQUEST, priority=2)
@@ -158,7 +160,7 @@ class RecordTest(CompareTestBase):
             'record',
             A,
             'priority 2',
-            change(servers={A: Server(other, RECORD)}),
+            change(servers={A: NovaServer(other, RECORD)}),
         )
 
 
@@ -180,7 +182,7 @@ class AllocationTest(CompareTestBase):
         """The record says it, too."""
         self.assert_found(
             'placement', A, '1 ppm',
-            change(servers={A: Server(None, RECORD)}, allocations={A: 1}),
+            change(servers={A: NovaServer(None, RECORD)}, allocations={A: 1}),
             picture.SetAllocation(A, 'node1', 1, 1_200_000),
         )  # fmt: skip
 
@@ -188,7 +190,7 @@ class AllocationTest(CompareTestBase):
         """The flavor says it, too."""
         found = compare.compare(
             change(
-                servers={A: Server(REQUEST, 'broken')},
+                servers={A: NovaServer(REQUEST, 'broken')},
                 allocations={A: 1},
                 free=Capacity(dict.fromkeys(range(4), 950_000)),
             )
@@ -203,7 +205,7 @@ class AllocationTest(CompareTestBase):
         for held in (0, 7, 1_200_000):
             found = compare.compare(
                 change(
-                    servers={A: Server(REQUEST, SMALLER)},
+                    servers={A: NovaServer(REQUEST, SMALLER)},
                     allocations={A: held},
                     capacity=None, free=None, inventory_ppm=None,
                     containers=None, rows=None,
@@ -218,7 +220,7 @@ class AllocationTest(CompareTestBase):
     def test_nothing_can_be_read(self):
         found = compare.compare(
             change(
-                servers={A: Server('bad', 'broken')},
+                servers={A: NovaServer('bad', 'broken')},
                 allocations={A: 5},
                 free=Capacity(dict.fromkeys(range(4), 950_000)),
             )
@@ -297,7 +299,7 @@ class TrackerTest(CompareTestBase):
         free = Capacity({**GOOD.free.cpus, 1: 1})
         for fields in (
             {'servers': {**GOOD.servers,
-                         B: Server(REQUEST, 'none yet', busy=True)}},
+                         B: NovaServer(REQUEST, 'none yet', busy=True)}},
             {'allocations': {**GOOD.allocations, B: 7},
              'holders': {B: Holder.BUSY}},
         ):  # fmt: skip
@@ -307,7 +309,7 @@ class TrackerTest(CompareTestBase):
         """Of a kernel that sums over the host, whatever the CPUs."""
         good = {
             'allocations': {A: 600_000},
-            'servers': {A: Server(None, SMALLER)},
+            'servers': {A: NovaServer(None, SMALLER)},
             'containers': None,
             'rows': None,
             'inventory_ppm': 950_000,

@@ -11,7 +11,7 @@ from nova_rt.cmd import nova_db
 from nova_rt.host.host import Host
 from nova_rt.host.options import Options
 from nova_rt.manage.audit import local
-from nova_rt.manage.audit.picture import LocalContainer, Server
+from nova_rt.manage.audit.picture import LocalContainer, NovaServer
 from nova_rt.record import Record
 from nova_rt.request import Request
 from nova_rt.reservation import Reservation
@@ -51,7 +51,7 @@ class LocalTest(base.BaseTestCase):
 
     def test_running_without_what_it_should_have(self):
         """The kernel knows no such container."""
-        servers = {DOMAIN: Server(RECORD.request, RECORD)}
+        servers = {DOMAIN: NovaServer(RECORD.request, RECORD)}
         found = local.Local.open(self.conf).read(servers)
         self.assertIsNone(found[DOMAIN].carried)
         self.assertIn('600/1000 us', found[DOMAIN].difference)
@@ -59,7 +59,7 @@ class LocalTest(base.BaseTestCase):
     def test_changes_nothing(self):
         """Not even if it wanted to."""
         found = local.Local.open(self.conf)
-        found.read({DOMAIN: Server(RECORD.request, RECORD)})
+        found.read({DOMAIN: NovaServer(RECORD.request, RECORD)})
         self.assertEqual([], self.kernel.writes)
         (domain,) = found._connection.listAllDomains()
         self.assertRaises(libvirt.libvirtError, domain.destroy)

@@ -20,8 +20,8 @@ class ExtentTest(base.BaseTestCase):
         )
 
     def test_servers(self):
-        settled = picture.Server(None, 'broken')
-        busy = picture.Server(None, 'broken', busy=True)
+        settled = picture.NovaServer(None, 'broken')
+        busy = picture.NovaServer(None, 'broken', busy=True)
         self.assertEqual(
             'Compared 3 server(s) (1 more left out: busy) on 2 host(s), '
             'sources: placement, tracker, record',
