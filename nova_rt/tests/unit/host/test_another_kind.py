@@ -164,6 +164,10 @@ class AnotherKindTest(base.BaseTestCase):
         self.assertEqual([], self.calls)
         super().tearDown()
 
+    def test_cost(self):
+        """As many methods as the manual says (contributor/changes)."""
+        self.assertEqual(10, len(Backend.__abstractmethods__))
+
     def test_look(self):
         found = self.host.look()
         self.assertEqual('toy-table', found.name)

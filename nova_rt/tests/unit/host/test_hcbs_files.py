@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.host.supply: the texts are as the kernel prints them."""
+"""Tests of nova_rt.host.hcbs_files: texts are as the kernel prints them."""
 
 from oslotest import base
 
