@@ -9,6 +9,7 @@ the rule of RT group throttling, which ignores cpusets (kernel/sched/rt.c,
 tg_rt_schedulable()).
 """
 
+import collections
 from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import enum
@@ -119,6 +120,18 @@ class Claim:
     def total_ppm(self) -> int:
         """On all of them together."""
         return len(self.cpus) * self.ppm
+
+
+def sum_by_cpu(claims: Iterable[Claim]) -> collections.Counter[int]:
+    """Add up what claims hold on each CPU.
+
+    :returns: CPU -> ppm of it; 0 for any other
+    """
+    total: collections.Counter[int] = collections.Counter()
+    for claim in claims:
+        for cpu in claim.cpus:
+            total[cpu] += claim.ppm
+    return total
 
 
 # The heuristics. Each says what it costs to take a CPU, by the ppm that are

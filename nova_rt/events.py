@@ -181,7 +181,7 @@ class Promoted(Event):
 
 @dataclasses.dataclass(frozen=True)
 class Stopped(Event):
-    """A container was stopped because it cannot have its reservation.
+    """A container was stopped because its reservation is not held.
 
     :ivar reason: why, a sentence with the numbers
     :ivar at_start: whether it was being started: whoever wanted that has an

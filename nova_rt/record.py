@@ -118,6 +118,11 @@ class Record(Slot):
             return (self.claim,)
         return self.claim, self.other.claim
 
+    @property
+    def held_ppm(self) -> int:
+        """The bandwidth of all slots on all CPUs, in ppm of a CPU."""
+        return sum(claim.total_ppm for claim in self.claims)
+
     def encode(self) -> str:
         """Write it as text.
 
@@ -216,7 +221,7 @@ def _split(text: str) -> dict[str, str]:
         if match is None:
             raise ValueError(f'{part!r} is not <key>=<value>')
         if match[1] in fields:
-            raise ValueError(f'{match[1]!r} stands there twice')
+            raise ValueError(f'{match[1]!r} is given twice')
         fields[match[1]] = match[2]
     return fields
 

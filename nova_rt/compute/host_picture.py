@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the whole picture of this host: its CPUs, and what servers hold."""
 
-import collections
-from collections.abc import Mapping
 import datetime
 from typing import Protocol
 
@@ -70,7 +68,9 @@ class HostPicture:
         records = self._source.held.list_records()
         capacity = self._source.capacity()
         capability = self._source.capability
-        reserved = reserved_ppm(records)
+        reserved = admission.sum_by_cpu(
+            claim for rec in records.values() for claim in rec.claims
+        )
         whole = None
         if capacity.host_ppm is not None:
             whole = HostCPU(capacity.host_ppm, sum(reserved.values()))
@@ -111,18 +111,3 @@ class HostPicture:
             return HeldReservation(uuid, rec, change.state, change.at)
         since = self._started if change is None else _now()
         return HeldReservation(uuid, rec, other, since)
-
-
-def reserved_ppm(
-    records: Mapping[str, record.Record],
-) -> collections.Counter[int]:
-    """Add up what servers hold on each CPU.
-
-    :returns: CPU -> ppm of it
-    """
-    total: collections.Counter[int] = collections.Counter()
-    for rec in records.values():
-        for claim in rec.claims:
-            for cpu in claim.cpus:
-                total[cpu] += claim.ppm
-    return total

@@ -107,7 +107,7 @@ class Meter:
             server = self._servers.get(event.uuid)
             if server is not None:
                 self._hold(event.uuid, server)
-            ppm = sum_ppm(event.record)
+            ppm = event.record.held_ppm
             if isinstance(event, events.Released):
                 self._servers.pop(event.uuid, None)
             elif server is None:
@@ -151,7 +151,7 @@ class Meter:
             # While this service was down.
             self._servers.pop(uuid, None)
         for uuid, rec in records.items():
-            ppm = sum_ppm(rec)
+            ppm = rec.held_ppm
             server = self._servers.setdefault(uuid, self._begin(ppm))
             self._hold(uuid, server)
             server.held_ppm = ppm
@@ -274,14 +274,6 @@ class Meter:
         self._ledger.add(
             self._number, uuid, min(begin_us, end_us), end_us, new
         )
-
-
-def sum_ppm(rec: record.Record) -> int:
-    """Add up what a server holds on all CPUs.
-
-    :returns: in ppm of a CPU
-    """
-    return sum(claim.ppm * len(claim.cpus) for claim in rec.claims)
 
 
 def _since(old: Counted | None, new: Counted) -> Amounts:

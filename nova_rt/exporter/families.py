@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import core
 
-from nova_rt.admission import Capacity
+from nova_rt.admission import Capacity, sum_by_cpu
 from nova_rt.exporter.reading import (
     ContainerState,
     CountsFile,
@@ -107,9 +107,7 @@ def _collect_claims(reading: Reading) -> Iterator[core.Metric]:
     cpus = dict.fromkeys(
         reading.kernel.capability.ceiling.cpus if reading.kernel else (), 0
     )
-    for claim in reading.claims:
-        for cpu in claim.cpus:
-            cpus[cpu] = cpus.get(cpu, 0) + claim.ppm
+    cpus |= sum_by_cpu(reading.claims)
     yield from _collect_capacity(
         'reserved', 'what its servers hold, running or not', Capacity(cpus)
     )

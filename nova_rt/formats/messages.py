@@ -156,7 +156,7 @@ def read_state(message: Any, epoch: int, seq: int) -> HostState:
     )
     held = tuple(map(_read_held, servers))
     if len({each.uuid for each in held}) < len(held):
-        raise exception.InvalidReport('a server stands there twice')
+        raise exception.InvalidReport('a server is listed twice')
     return HostState(
         epoch=epoch,
         seq=seq,

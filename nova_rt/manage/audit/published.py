@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from nova_rt import cpulist
-from nova_rt.admission import Capacity, Claim
+from nova_rt.admission import Capacity, Claim, sum_by_cpu
 from nova_rt.manage.audit.picture import (
     Finding,
     Holder,
@@ -109,12 +109,8 @@ def _compare_free(
         return
     if free.host_ppm is None:
         published = sum(free.cpus.values())
-        held = sum(
-            claim.ppm
-            for claim in claims
-            for cpu in claim.cpus
-            if cpu in free.cpus
-        )
+        held_on = sum_by_cpu(claims)
+        held = sum(held_on[cpu] for cpu in free.cpus)
     else:
         published = free.host_ppm
         held = sum(claim.total_ppm for claim in claims)

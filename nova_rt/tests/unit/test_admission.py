@@ -58,6 +58,15 @@ class CapacityTest(base.BaseTestCase):
         self.assertEqual((3, 9, 0, 1, 4), free.emptiest_first)
 
 
+class SumTest(base.BaseTestCase):
+    def test_sum_by_cpu(self):
+        found = admission.sum_by_cpu(
+            [admission.Claim((1, 3), 400), admission.Claim((3,), 50)]
+        )
+        self.assertEqual({1: 400, 3: 450}, found)
+        self.assertEqual(0, found[2])
+
+
 class PlaceTest(base.BaseTestCase):
     def test_emptiest_first(self):
         free = Capacity({0: 100, 1: 900, 2: 500, 3: 700})

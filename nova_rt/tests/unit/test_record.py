@@ -261,6 +261,9 @@ class MoveTest(base.BaseTestCase):
             rec.claims,
         )
         self.assertEqual(rec.claims[0], rec.claim)
+        self.assertEqual(
+            sum(claim.total_ppm for claim in rec.claims), rec.held_ppm
+        )
 
     def test_claimed_on_leaves_the_other_slot_alone(self):
         rec = record.Record.decode(MOVE)

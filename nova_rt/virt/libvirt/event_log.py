@@ -71,15 +71,16 @@ class EventLog:
     @_log.register
     def _(self, event: events.Stopped) -> None:
         LOG.error(
-            'Stopping this container, it cannot have its reservation: %s',
+            'Stopping this container, whose reservation is not held: %s',
             event.reason, instance_uuid=event.uuid,
         )  # fmt: skip
 
     @_log.register
     def _(self, event: events.Unverified) -> None:
         LOG.error(
-            'Cannot see to its reservation: %s; the container runs on, and '
-            'each check tries again', event.reason, instance_uuid=event.uuid,
+            'Cannot verify or repair its reservation: %s; the container runs '
+            'on, and each check tries again', event.reason,
+            instance_uuid=event.uuid,
         )  # fmt: skip
 
     @_log.register

@@ -325,8 +325,8 @@ class RunningContainers:
             stop()
         except Exception as err:
             LOG.error(
-                'Could not stop this container, which cannot have its '
-                'reservation (%s): %s', reason, err, instance_uuid=uuid,
+                'Could not stop this container, whose reservation is not '
+                'held (%s): %s', reason, err, instance_uuid=uuid,
             )  # fmt: skip
             raise
         self._dispatcher.emit(events.Stopped(uuid, reason, at_start))

@@ -14,11 +14,11 @@ from oslotest import base
 
 from nova_rt import events
 from nova_rt.compute.ledger import HOUR_US
-from nova_rt.compute.meter import Meter, sum_ppm
+from nova_rt.compute.meter import Meter
 from nova_rt.compute.meter_file import MeterFile, meter_path
 from nova_rt.host.interface import Usage
 from nova_rt.record import Record
-from nova_rt.tests.fixtures.reports import RECORD, UUID, make_uuid
+from nova_rt.tests.fixtures.reports import UUID, make_uuid
 from nova_rt.tests.unit.compute.source import Source
 
 OTHER = make_uuid(2)
@@ -355,9 +355,6 @@ class MeterTest(base.BaseTestCase):
         self.clock.pass_us(MINUTE_US)
         self.meter.read()
         self.assertEqual((MINUTE_RESERVED, None), self.totals())
-
-    def test_sum(self):
-        self.assertEqual(1_400_000, sum_ppm(RECORD))
 
     def test_two_hosts_of_one_directory(self):
         names = {meter_path('/x', name) for name in ('a', 'b', '../a', 'a/b')}

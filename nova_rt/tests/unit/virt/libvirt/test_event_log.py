@@ -63,15 +63,15 @@ class EventLogTest(base.BaseTestCase):
 
     def test_stopped(self):
         self.assert_logged(
-            'ERROR Stopping this container, it cannot have its reservation: '
+            'ERROR Stopping this container, whose reservation is not held: '
             'it is red',
             events.Stopped('a', 'it is red'),
         )
 
     def test_unverified(self):
         self.assert_logged(
-            'ERROR Cannot see to its reservation: it is red; the container '
-            'runs on, and each check tries again',
+            'ERROR Cannot verify or repair its reservation: it is red; the '
+            'container runs on, and each check tries again',
             events.Unverified('a', 'it is red'),
         )
 
