@@ -328,7 +328,7 @@ def run_part(name: str, part: Part, deadline: float) -> Outcome:
             word, note = 'unstable', ', '.join(runner.unstable)
     except Failed as error:
         word, note, counts = 'FAILED', str(error), error.counts
-        if name in parts.ON_THE_LAB:
+        if name in parts.USES_THE_LAB:
             note += _keep_service_logs(name)
     except Skipped as error:
         word, note, counts = 'skipped', str(error), Counts(skipped=1)

@@ -427,3 +427,5 @@ FULL = {
 ON_THE_LAB = {
     name for name, part in FULL.items() if part.steps[0] in (_ONE, _TWO)
 }
+#: The logs of the lab's services are kept if one of them fails.
+USES_THE_LAB = ON_THE_LAB | {'chapter-cloud', 'runbooks', 'faults'}

@@ -101,6 +101,10 @@ class ServiceLogsTest(CheckTestCase):
             self.assertIn('e2e.services', self.run_one(text))
             self.assertEqual(text, self.kept.read_text())
 
+    def test_of_targets_that_use_the_lab(self):
+        for name in parts.USES_THE_LAB - parts.ON_THE_LAB:
+            self.assertIn(f'{name}.services', self.run_one('x', name))
+
     def test_only_of_what_needs_the_lab(self):
         self.assertNotIn('services', self.run_one('x', 'unit'))
         self.assertFalse(self.kept.exists())
