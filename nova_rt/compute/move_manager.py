@@ -304,7 +304,7 @@ class MoveManager(manager.ComputeManager):
             request.choose_hints(hints, flavor.flavorid),
         )
         if asked is not None:
-            self.driver.rt_check_request(asked)
+            user_namespaces.check_request(self.driver, asked)
         return asked
 
     def _rt_refuse(

@@ -37,23 +37,6 @@ class UserNamespaceDriver(driver.LibvirtDriver):
         #: None if containers have no user namespaces.
         self._rt_ids: id_ranges.IDRanges | None = None
 
-    def rt_check_request(self, asked: request.Request) -> None:
-        """See that a container of this host could make use of a reservation.
-
-        :raises InvalidRequest: if its tasks could never become real-time
-        """
-        if (
-            self._rt_ids is not None
-            and asked.policy is extra_specs.TaskPolicy.OTHER
-        ):
-            # kernel/sched/syscalls.c, user_check_sched_setscheduler():
-            # CAP_SYS_NICE counts in the first user namespace alone.
-            raise exception.InvalidRequest(
-                f'{extra_specs.POLICY}={asked.policy}: in a user namespace '
-                'no program may become real-time by itself, so the '
-                'reservation would be of no use; take rr or fifo'
-            )
-
     @contextlib.contextmanager
     def _rt_id_range(self, instance: Any) -> Iterator[int | None]:
         """Give a server that is being started a range of IDs.
@@ -163,3 +146,21 @@ def check_owners_after_death(
         not instance.image_ref or virt.instance_on_disk(instance)
     ):
         check_owners(virt, instance)
+
+
+def check_request(virt: UserNamespaceDriver, asked: request.Request) -> None:
+    """See that a container of this host could make use of a reservation.
+
+    :raises InvalidRequest: if its tasks could never become real-time
+    """
+    if (
+        virt._rt_ids is not None
+        and asked.policy is extra_specs.TaskPolicy.OTHER
+    ):
+        # kernel/sched/syscalls.c, user_check_sched_setscheduler():
+        # CAP_SYS_NICE counts in the first user namespace alone.
+        raise exception.InvalidRequest(
+            f'{extra_specs.POLICY}={asked.policy}: in a user namespace '
+            'no program may become real-time by itself, so the '
+            'reservation would be of no use; take rr or fifo'
+        )
