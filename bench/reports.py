@@ -47,9 +47,9 @@ from nova_rt.compute.meter_file import Clock, MeterFile
 from nova_rt.compute.spool import Spool
 from nova_rt.conductor import rpcapi
 from nova_rt.db import api
-from nova_rt.extra_specs import Enforcement
+from nova_rt.flavors.extra_specs import Enforcement
+from nova_rt.formats.record import Record
 from nova_rt.host.interface import Counted, Usage
-from nova_rt.record import Record
 from nova_rt.tests.fixtures import database, rabbitmq
 from nova_rt.tests.fixtures.reports import make_uuid
 

@@ -11,7 +11,7 @@ put their deadlines before those of the server as often as can be.
 from collections.abc import Callable, Iterator
 import dataclasses
 
-from nova_rt.reservation import Reservation
+from nova_rt.flavors.reservation import Reservation
 
 #: What a CPU can reserve, in ppm: the fair server has the rest.
 CEILING_PPM = 950_000

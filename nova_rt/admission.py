@@ -15,8 +15,9 @@ import dataclasses
 import enum
 import functools
 
-from nova_rt import exception, extra_specs
-from nova_rt.extra_specs import Numa
+from nova_rt import exception
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.extra_specs import Numa
 
 #: A refusal names no more nodes: a fault holds 255 characters.
 _NODES_SHOWN = 4

@@ -16,8 +16,9 @@ import uuid
 from lab import catalog, namespace, paths, second, world
 from lab.measure import container
 from lab.measure.rtprobe import Probe
-from nova_rt import extra_specs, record
-from nova_rt.reservation import Reservation
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import record
 
 RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
 IMAGE = catalog.IMAGE

@@ -11,8 +11,9 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.policies import flavor_extra_specs as policies
 
-from nova_rt import exception, extra_specs, resources
-from nova_rt.bounds import Bounds
+from nova_rt import exception
+from nova_rt.flavors import extra_specs, resources
+from nova_rt.flavors.bounds import Bounds
 
 
 def check(

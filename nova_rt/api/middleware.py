@@ -10,7 +10,7 @@ filter looks at them before Nova does. It belongs behind ``keystonecontext`` in
     paste.filter_factory = nova_rt.api.middleware:RTHintMiddleware.factory
 
 It also notes with a hint which flavor it was given with
-(:data:`nova_rt.request.FLAVOR_HINT`): a resize ends its effect.
+(:data:`nova_rt.flavors.request.FLAVOR_HINT`): a resize ends its effect.
 
 The scheduler and the compute service hold every server against the same rules
 again. Therefore it leaves to Nova what Nova cannot read either, and reads a
@@ -27,9 +27,10 @@ from nova.api.openstack import wsgi as openstack_wsgi
 import nova.conf
 import webob.exc
 
-from nova_rt import bounds, exception
+from nova_rt import exception
 from nova_rt.api import flavors, hints, routing
 import nova_rt.conf
+from nova_rt.flavors import bounds
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)

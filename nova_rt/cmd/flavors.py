@@ -10,9 +10,10 @@ import dataclasses
 import shlex
 from typing import Any
 
-from nova_rt import exception, extra_specs, resources
-from nova_rt.bounds import Bounds
+from nova_rt import exception
 from nova_rt.cmd import nova_db
+from nova_rt.flavors import extra_specs, resources
+from nova_rt.flavors.bounds import Bounds
 
 
 @dataclasses.dataclass(frozen=True)

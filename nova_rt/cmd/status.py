@@ -18,10 +18,10 @@ from oslo_upgradecheck import upgradecheck
 from nova_rt import conf as nova_rt_conf
 from nova_rt import cpulist, exception
 from nova_rt.admission import Scope
-from nova_rt.bounds import Bounds
 from nova_rt.cmd import flavors, nova_db, nova_fit
 from nova_rt.conf import nova as nova_conf
-from nova_rt.extra_specs import Enforcement
+from nova_rt.flavors.bounds import Bounds
+from nova_rt.flavors.extra_specs import Enforcement
 from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files

@@ -14,7 +14,9 @@ from nova import utils
 from nova.compute import resource_tracker, vm_states
 from nova.objects import fields
 
-from nova_rt import events, exception, extra_specs, record
+from nova_rt import events, exception
+from nova_rt.flavors import extra_specs
+from nova_rt.formats import record
 from nova_rt.virt.libvirt import faults, servers, user_namespaces
 from nova_rt.virt.libvirt.reservations import Reservations
 

@@ -4,9 +4,10 @@
 import datetime
 from typing import Protocol
 
-from nova_rt import admission, record
+from nova_rt import admission
 from nova_rt.compute.backlog import Backlog
 from nova_rt.compute.meter import Records, Running
+from nova_rt.formats import record
 from nova_rt.formats.reports import (
     HeldReservation,
     HostCPU,

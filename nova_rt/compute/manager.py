@@ -17,7 +17,7 @@ from nova.compute import manager
 from oslo_log import log as logging
 from oslo_service import periodic_task
 
-from nova_rt import conf, events, exception, record
+from nova_rt import conf, events, exception
 from nova_rt.compute import (
     aside,
     counters,
@@ -38,6 +38,7 @@ from nova_rt.compute.spool import Spool, spool_path
 from nova_rt.conductor import rpcapi
 from nova_rt.conf import exporter
 from nova_rt.conf import nova as nova_conf
+from nova_rt.formats import record
 from nova_rt.host.options import Options
 from nova_rt.virt.libvirt import driver, faults, servers
 

@@ -18,7 +18,7 @@ from typing import Protocol
 import libvirt
 from oslo_log import log as logging
 
-from nova_rt import events, record
+from nova_rt import events
 from nova_rt.compute import meter_file
 from nova_rt.compute.ledger import HOUR_US, Amounts, Ledger
 from nova_rt.compute.meter_file import (
@@ -28,6 +28,7 @@ from nova_rt.compute.meter_file import (
     MeterFile,
     Moment,
 )
+from nova_rt.formats import record
 from nova_rt.formats.reports import ServerHour
 from nova_rt.host.interface import Counted, Usage
 

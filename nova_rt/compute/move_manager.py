@@ -13,8 +13,10 @@ from nova.objects import fields
 from oslo_log import log as logging
 from oslo_utils import excutils
 
-from nova_rt import bounds, conf, events, exception, record, request
+from nova_rt import conf, events, exception
 from nova_rt.compute import destinations, endings, interrupted
+from nova_rt.flavors import bounds, request
+from nova_rt.formats import record
 from nova_rt.virt.libvirt import faults, servers, user_namespaces
 
 CONF = manager.CONF

@@ -7,8 +7,10 @@ from nova import context, rpc
 from nova.notifications.objects import base as notification_base
 from nova.objects import base, fields
 
-from nova_rt import events, extra_specs, record, spec_values
+from nova_rt import events
 from nova_rt.compute import aside
+from nova_rt.flavors import extra_specs, spec_values
+from nova_rt.formats import record
 
 #: Those that somebody has to look at.
 _ERRORS = (events.Drifted, events.Stopped, events.Unverified)

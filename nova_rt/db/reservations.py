@@ -10,8 +10,8 @@ from typing import Any
 
 from nova_rt import cpulist, exception
 from nova_rt.db import models
-from nova_rt.extra_specs import Plain
-from nova_rt.record import Record
+from nova_rt.flavors.extra_specs import Plain
+from nova_rt.formats.record import Record
 
 
 def write(row: models.ReservationRow, record: Record) -> None:
@@ -28,8 +28,8 @@ def write(row: models.ReservationRow, record: Record) -> None:
 def read_specs(row: models.ReservationRow) -> dict[str, Plain]:
     """Read the values of extra specs.
 
-    :returns: field of :class:`nova_rt.extra_specs.ExtraSpecs` -> value; of
-        those in columns alone if the record cannot be read
+    :returns: field of :class:`nova_rt.flavors.extra_specs.ExtraSpecs` ->
+        value; of those in columns alone if the record cannot be read
     """
     record = _decode(row.record)
     if record is not None and all(

@@ -14,10 +14,10 @@ import uuid
 
 import libvirt
 
-from nova_rt import exception, record
+from nova_rt import exception
 from nova_rt.exporter import details
 from nova_rt.exporter.details import Details
-from nova_rt.formats import domain_record
+from nova_rt.formats import domain_record, record
 
 LOG = logging.getLogger(__name__)
 

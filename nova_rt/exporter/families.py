@@ -19,9 +19,9 @@ from nova_rt.exporter.reading import (
     Reading,
     Source,
 )
-from nova_rt.extra_specs import Enforcement
+from nova_rt.flavors.extra_specs import Enforcement
+from nova_rt.flavors.reservation import PPM
 from nova_rt.formats import counts
-from nova_rt.reservation import PPM
 
 _Row = tuple[tuple[str, ...], float]
 

@@ -7,7 +7,8 @@ those who read it without.
 
 from xml.etree import ElementTree
 
-from nova_rt import exception, record
+from nova_rt import exception
+from nova_rt.formats import record
 
 #: Identifies our element in ``<metadata>``; a name, not an address.
 NAMESPACE = 'urn:nova-rt:reservation:1'

@@ -11,7 +11,7 @@ import re
 import sys
 
 # What a layer may import of this project. A layer is named after its
-# directory; the modules at the top and formats are the layer 'pure'.
+# directory; the modules at the top, flavors and formats are the layer 'pure'.
 _BELOW = {
     'pure': {'pure'},
     'model': {'pure', 'model'},
@@ -35,9 +35,8 @@ _ELSEWHERE = {'pure': set[str](), 'model': {'numpy'}}
 # A program puts the layers together; tests reach everywhere.
 _FREE = {'cmd', 'manage', 'tests'}
 _PURE_MODULES = {
-    'admission', 'bounds', 'cpulist', 'events', 'exception', 'extra_specs',
-    'formats', 'id_pool', 'record', 'request', 'reservation', 'resources',
-    'spec_values', 'task_limit',
+    'admission', 'cpulist', 'events', 'exception', 'flavors', 'formats',
+    'id_pool',
 }  # fmt: skip
 _WITH_NOVA = {
     'api', 'scheduler', 'virt', 'compute', 'cmd', 'manage', 'tests',
@@ -52,10 +51,7 @@ _EVERY_KERNEL = {
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')
 _MOST_LINES = 350
-_INTEGERS_ONLY = {
-    'admission', 'extra_specs', 'record', 'request', 'reservation',
-    'resources', 'spec_values',
-}  # fmt: skip
+_INTEGERS_ONLY = {('admission',), ('flavors',), ('formats', 'record')}
 _EVENTLET = {'eventlet', 'greenlet'}
 # Openings of a docstring that has no head.
 _HEADLESS = {'What', 'Who', 'Whose', 'How', 'Where', 'Which', 'When', 'Why'}
@@ -63,7 +59,7 @@ _HEADLESS = {'What', 'Who', 'Whose', 'How', 'Where', 'Which', 'When', 'Why'}
 # changes together with what they do.
 _KEYED = re.compile(
     r'(^|/)(experiments/|kernel/|nova_rt/model/|nova_rt/exception\.py'
-    r'|nova_rt/reservation\.py|lab/paths\.py|lab/measure/distribution\.py)'
+    r'|nova_rt/flavors/reservation\.py|lab/paths\.py|lab/measure/distribution\.py)'
 )
 
 _Finding = tuple[int, int, str, type]
@@ -154,7 +150,7 @@ class Checker:
             yield from self._options(node)
         if self._ours and self._layer != 'tests':
             yield from self._returns(node)
-        if self._module and self._module[0] in _INTEGERS_ONLY:
+        if {self._module[:1], self._module[:2]} & _INTEGERS_ONLY:
             yield from self._integers(node)
 
     def _imported(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:

@@ -7,9 +7,10 @@ import errno
 import pathlib
 from typing import Self
 
-from nova_rt import cpulist, exception, record
+from nova_rt import cpulist, exception
 from nova_rt.admission import Capacity, Scope
-from nova_rt.extra_specs import Enforcement
+from nova_rt.flavors.extra_specs import Enforcement
+from nova_rt.formats import record
 from nova_rt.host.interface import Interface
 
 #: Explanations of a refused write, by its errno.

@@ -12,8 +12,9 @@ import threading
 from time import monotonic, sleep
 from typing import Any, Self
 
-from nova_rt import admission, cpulist, exception, record
-from nova_rt.extra_specs import Numa
+from nova_rt import admission, cpulist, exception
+from nova_rt.flavors.extra_specs import Numa
+from nova_rt.formats import record
 from nova_rt.host import capability, cgroup, ownership, probe
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files

@@ -7,7 +7,7 @@ from typing import Self
 
 from nova_rt import admission, exception
 from nova_rt.admission import Capacity, Claim, Placement
-from nova_rt.extra_specs import Numa
+from nova_rt.flavors.extra_specs import Numa
 from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files

@@ -4,10 +4,10 @@
 from collections.abc import Callable, Iterable
 import os
 
-from nova_rt.extra_specs import TaskPolicy
+from nova_rt.flavors.extra_specs import TaskPolicy
+from nova_rt.flavors.request import Request
 from nova_rt.host.cgroup import Container, restate
 from nova_rt.host.files import Files
-from nova_rt.request import Request
 
 #: The kernel's numbers; ``other`` is not here: tasks start with it.
 NUMBERS = {TaskPolicy.RR: os.SCHED_RR, TaskPolicy.FIFO: os.SCHED_FIFO}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nova_rt import cpulist
 from nova_rt.cmd.cli import base
-from nova_rt.extra_specs import SPECS
+from nova_rt.flavors.extra_specs import SPECS
 from nova_rt.manage import stored
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy
 import numpy.typing
 
 from nova_rt import exception
+from nova_rt.flavors.reservation import PPM, Reservation
 from nova_rt.model import cbs, edf, supply
 from nova_rt.model.schedule import Nanoseconds, Position
-from nova_rt.reservation import PPM, Reservation
 
 # Events that the servers of neighbours may have: some seconds.
 _MOST_EVENTS = 20_000_000

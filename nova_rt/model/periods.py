@@ -5,9 +5,9 @@ from collections.abc import Callable
 import enum
 import math
 
+from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import supply, units
 from nova_rt.model.limits import Limits
-from nova_rt.reservation import Reservation
 
 # How many periods next to the best one are tried, on either side.
 _NEAR = 6

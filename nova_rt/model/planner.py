@@ -13,7 +13,7 @@ import random
 
 from nova_rt import admission, exception
 from nova_rt.admission import Capacity, Claim, Placement
-from nova_rt.reservation import Reservation
+from nova_rt.flavors.reservation import Reservation
 
 # How many servers the search for a better order places in all.
 _EFFORT = 15_000

@@ -7,8 +7,9 @@ modest refusals reads.
 
 from collections.abc import Sequence
 
-from nova_rt import admission, exception, extra_specs
-from nova_rt.request import Request
+from nova_rt import admission, exception
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.request import Request
 
 
 def explain(

@@ -15,8 +15,9 @@ from nova.scheduler import manager, utils
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
-from nova_rt import bounds, exception
+from nova_rt import exception
 import nova_rt.conf
+from nova_rt.flavors import bounds
 from nova_rt.scheduler import request_specs, survey
 
 CONF = nova.conf.CONF

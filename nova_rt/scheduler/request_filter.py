@@ -7,8 +7,9 @@ from nova import exception as nova_exception
 import nova.conf
 from nova.scheduler import request_filter
 
-from nova_rt import bounds, exception, resources
+from nova_rt import exception
 import nova_rt.conf
+from nova_rt.flavors import bounds, resources
 from nova_rt.scheduler import cells, request_specs, rights
 
 CONF = nova.conf.CONF

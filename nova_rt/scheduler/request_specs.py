@@ -3,8 +3,8 @@
 
 from typing import Any
 
-from nova_rt import bounds, resources
-from nova_rt.request import Request, choose_hints
+from nova_rt.flavors import bounds, resources
+from nova_rt.flavors.request import Request, choose_hints
 
 
 def parse(spec_obj: Any, allowed: bounds.Bounds) -> Request | None:

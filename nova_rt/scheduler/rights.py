@@ -10,8 +10,8 @@ from typing import Any
 from nova import exception as nova_exception
 from nova import objects
 
-from nova_rt import extra_specs
 from nova_rt.api import policies
+from nova_rt.flavors import extra_specs
 
 
 def check(ctxt: Any, request_spec: Any) -> None:

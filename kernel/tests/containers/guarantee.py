@@ -22,13 +22,13 @@ import lxc
 
 from nova_rt import exception
 from nova_rt.admission import Scope
-from nova_rt.extra_specs import Enforcement, TaskPolicy
+from nova_rt.flavors.extra_specs import Enforcement, TaskPolicy
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats.record import Record
 from nova_rt.host import host
 import nova_rt.privsep
 import nova_rt.privsep.oom
-from nova_rt.record import Record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
 
 ROOT = pathlib.Path('/sys/fs/cgroup')
 SLICE = ROOT / 'machine.slice'

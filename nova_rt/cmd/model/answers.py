@@ -5,14 +5,18 @@ import dataclasses
 import math
 from typing import Any
 
-from nova_rt.bounds import Bounds
 from nova_rt.cmd.model import columns, options
-from nova_rt.extra_specs import RESERVATION, SPECS
+from nova_rt.flavors.bounds import Bounds
+from nova_rt.flavors.extra_specs import RESERVATION, SPECS
+from nova_rt.flavors.request import HintRule
+from nova_rt.flavors.reservation import (
+    MAX_PERIOD_US,
+    MIN_PERIOD_US,
+    Reservation,
+)
 from nova_rt.manage import flavor
 from nova_rt.model import periods, services, sizing, units
 from nova_rt.model.limits import Limits
-from nova_rt.request import HintRule
-from nova_rt.reservation import MAX_PERIOD_US, MIN_PERIOD_US, Reservation
 
 #: Percentiles that every answer has.
 _USUAL = (0.5, 0.9, 0.99, 0.999)

@@ -9,7 +9,7 @@ import shlex
 from typing import Any
 
 from nova_rt import cpulist, exception
-from nova_rt.reservation import PPM
+from nova_rt.flavors.reservation import PPM
 
 #: CPUs of a host.
 MAX_CPUS = 1_024

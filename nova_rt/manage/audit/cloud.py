@@ -15,10 +15,10 @@ from nova import exception as nova_exception
 from nova import objects, rpc
 from nova.scheduler.client import report
 
-from nova_rt import extra_specs
 from nova_rt.admission import Capacity
 from nova_rt.cmd import nova_db
 from nova_rt.cmd.nova_db import Unreadable
+from nova_rt.flavors import extra_specs
 from nova_rt.manage.audit import instances
 from nova_rt.manage.audit.picture import Holder, Move, NovaServer
 from nova_rt.virt.libvirt import servers

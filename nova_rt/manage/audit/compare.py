@@ -8,8 +8,11 @@ of nova-rt-compute alone, which verifies it against the record.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from nova_rt import cpulist, extra_specs
-from nova_rt.extra_specs import Plain
+from nova_rt import cpulist
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.extra_specs import Plain
+from nova_rt.flavors.request import Request
+from nova_rt.formats.record import Record
 from nova_rt.manage.audit import published
 from nova_rt.manage.audit.picture import (
     Finding,
@@ -24,8 +27,6 @@ from nova_rt.manage.audit.picture import (
     SetAllocation,
     Source,
 )
-from nova_rt.record import Record
-from nova_rt.request import Request
 
 _BY_THE_CHECK = (
     'nova-rt-compute corrects it at its next check ([nova_rt] '

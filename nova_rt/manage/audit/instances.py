@@ -10,10 +10,10 @@ from nova.objects import fields
 
 from nova_rt import exception
 from nova_rt.admission import Capacity
+from nova_rt.flavors.request import HintRule, Request, choose_hints
 from nova_rt.formats import node_stats
+from nova_rt.formats.record import Record
 from nova_rt.manage.audit.picture import Move, NovaServer
-from nova_rt.record import Record
-from nova_rt.request import HintRule, Request, choose_hints
 from nova_rt.virt.libvirt import servers
 
 #: States of a resize or cold migration that is on its way.

@@ -10,9 +10,9 @@ import dataclasses
 import enum
 
 from nova_rt.admission import Capacity
-from nova_rt.extra_specs import Plain
-from nova_rt.record import Record
-from nova_rt.request import Request
+from nova_rt.flavors.extra_specs import Plain
+from nova_rt.flavors.request import Request
+from nova_rt.formats.record import Record
 
 
 @dataclasses.dataclass(frozen=True)

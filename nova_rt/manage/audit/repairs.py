@@ -12,8 +12,10 @@ from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
 from nova.scheduler import utils as scheduler_utils
 
-from nova_rt import exception, extra_specs, resources
+from nova_rt import exception
 from nova_rt.cmd.nova_db import Unreadable
+from nova_rt.flavors import extra_specs, resources
+from nova_rt.flavors.request import Request
 from nova_rt.manage.audit import cloud, instances
 from nova_rt.manage.audit.compare import REMOVABLE
 from nova_rt.manage.audit.picture import (
@@ -23,7 +25,6 @@ from nova_rt.manage.audit.picture import (
     SetAllocation,
 )
 from nova_rt.manage.audit.reading import Auditor
-from nova_rt.request import Request
 
 _RC = extra_specs.RESOURCE_CLASS
 _CHANGED = 'it has changed meanwhile: audit again'

@@ -16,10 +16,11 @@ import nova.conf
 from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
-from nova_rt import admission, bounds, exception
+from nova_rt import admission, exception
 import nova_rt.conf
-from nova_rt.extra_specs import Numa
-from nova_rt.request import Request
+from nova_rt.flavors import bounds
+from nova_rt.flavors.extra_specs import Numa
+from nova_rt.flavors.request import Request
 from nova_rt.scheduler import host_stats, request_filter, request_specs
 
 CONF = nova.conf.CONF

@@ -7,8 +7,9 @@ import nova.conf
 from nova.scheduler import weights
 from oslo_log import log as logging
 
-from nova_rt import bounds, exception
+from nova_rt import exception
 import nova_rt.conf
+from nova_rt.flavors import bounds
 from nova_rt.scheduler import host_stats, request_specs
 
 CONF = nova.conf.CONF

@@ -18,12 +18,13 @@ from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
 from testtools import content
 
-from nova_rt import events, extra_specs, record, resources
+from nova_rt import events
 from nova_rt.cmd import compute, hooks
-from nova_rt.formats import node_stats
+from nova_rt.flavors import extra_specs, resources
+from nova_rt.flavors.request import Request
+from nova_rt.formats import node_stats, record
 from nova_rt.host import owners
 from nova_rt.privsep import left
-from nova_rt.request import Request
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import containers, paste, quick, waiting
 from nova_rt.virt.libvirt import driver, metadata

@@ -10,8 +10,8 @@ from nova.tests.fixtures import policy as policy_fixture
 from nova.tests.functional.api import client
 import webob
 
-from nova_rt import extra_specs
 from nova_rt.api import policies
+from nova_rt.flavors import extra_specs
 from nova_rt.tests.functional import base, moves
 
 BAD_SPECS = {

@@ -11,10 +11,11 @@ from nova import objects
 from nova.tests.functional.libvirt import base as nova_base
 
 from nova_rt import conf as nova_rt_conf
-from nova_rt import extra_specs, record
 from nova_rt.cmd import nova_db
 from nova_rt.db import api as db_api
 from nova_rt.db import models, session
+from nova_rt.flavors import extra_specs
+from nova_rt.formats import record
 from nova_rt.formats.reports import (
     HeldReservation,
     HostCPU,

@@ -8,7 +8,7 @@ from nova import objects
 from nova.compute import provider_tree
 from nova.tests.fixtures import libvirt as fakelibvirt
 
-from nova_rt import extra_specs
+from nova_rt.flavors import extra_specs
 from nova_rt.tests.functional import base
 
 

@@ -3,7 +3,8 @@
 
 import fixtures
 
-from nova_rt import events, exception, record
+from nova_rt import events, exception
+from nova_rt.formats import record
 from nova_rt.tests.functional import base
 
 

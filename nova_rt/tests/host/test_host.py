@@ -16,11 +16,11 @@ import fixtures
 
 from nova_rt import exception
 from nova_rt.admission import Capacity
-from nova_rt.extra_specs import TaskPolicy
+from nova_rt.flavors.extra_specs import TaskPolicy
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats.record import Record
 from nova_rt.host import hcbs_files, host
-from nova_rt.record import Record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
 from nova_rt.tests.host import machine
 
 

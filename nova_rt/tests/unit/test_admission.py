@@ -9,7 +9,7 @@ from oslotest import base
 
 from nova_rt import admission, exception
 from nova_rt.admission import Capacity, Claim, Placement
-from nova_rt.extra_specs import Numa
+from nova_rt.flavors.extra_specs import Numa
 
 
 def equal_cpus(count, ppm=950_000, host=None):

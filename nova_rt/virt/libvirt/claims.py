@@ -15,7 +15,8 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from nova_rt import admission, events, exception, record
+from nova_rt import admission, events, exception
+from nova_rt.formats import record
 
 LOG = logging.getLogger(__name__)
 

@@ -17,8 +17,10 @@ from nova.virt.libvirt import driver
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
-from nova_rt import conf, events, exception, extra_specs, record
+from nova_rt import conf, events, exception
 from nova_rt.conf import nova as nova_conf
+from nova_rt.flavors import extra_specs
+from nova_rt.formats import record
 from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps, limits, options
 from nova_rt.virt.libvirt import (
@@ -133,11 +135,9 @@ class RTLibvirtDriver(containers.ContainerDriver):
         if total or had:
             # If others have taken all, there may be allocations still, with
             # which an inventory cannot go; and its total is not 0.
-            reserved = 0 if total else 1
-            total = max(1, total)
             inventory[extra_specs.RESOURCE_CLASS] = {
-                'total': total,
-                'reserved': reserved,
+                'total': max(1, total),
+                'reserved': 0 if total else 1,
                 'min_unit': 1,
                 # What one server may have of it is up to the CPUs. A bound
                 # that shrinks with them would be in the way of a server's

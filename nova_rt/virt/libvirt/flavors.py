@@ -5,7 +5,8 @@ from lxml import etree
 from nova.virt.libvirt import config
 from nova.virt.libvirt import guest as libvirt_guest
 
-from nova_rt import exception, task_limit
+from nova_rt import exception
+from nova_rt.flavors import task_limit
 
 _SPECS = (
     f'metadata/{{{config.NOVA_NS}}}instance/{{{config.NOVA_NS}}}flavor/'

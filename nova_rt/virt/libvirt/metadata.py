@@ -13,7 +13,8 @@ from nova.virt.libvirt import config
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
-from nova_rt import exception, record
+from nova_rt import exception
+from nova_rt.formats import record
 from nova_rt.formats.domain_record import NAME, NAMESPACE, PREFIX, parse_domain
 
 LOG = logging.getLogger(__name__)

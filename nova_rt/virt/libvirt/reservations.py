@@ -18,7 +18,8 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from nova_rt import admission, events, exception, record
+from nova_rt import admission, events, exception
+from nova_rt.formats import record
 from nova_rt.host import host as rt_host
 from nova_rt.host.capability import Capability
 from nova_rt.virt.libvirt import event_log, servers

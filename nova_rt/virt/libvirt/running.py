@@ -18,7 +18,8 @@ from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
-from nova_rt import events, exception, record
+from nova_rt import events, exception
+from nova_rt.formats import record
 from nova_rt.host import helpers
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Counted, Usage

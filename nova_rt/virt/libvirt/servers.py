@@ -39,7 +39,9 @@ see :func:`has_left`.
 import dataclasses
 from typing import Any
 
-from nova_rt import exception, extra_specs, record
+from nova_rt import exception
+from nova_rt.flavors import extra_specs
+from nova_rt.formats import record
 
 NEW = f'{record.KEY}_new'
 OLD = f'{record.KEY}_old'

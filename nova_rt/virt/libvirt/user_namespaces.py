@@ -21,7 +21,8 @@ from nova.virt.libvirt import driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_utils import excutils, fileutils
 
-from nova_rt import exception, extra_specs, request
+from nova_rt import exception
+from nova_rt.flavors import extra_specs, request
 from nova_rt.host import idmaps
 from nova_rt.virt.libvirt import disk_owners, disks, faults, id_ranges
 

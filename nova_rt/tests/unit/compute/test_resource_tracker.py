@@ -7,10 +7,11 @@ from nova import exception as nova_exception
 from nova import objects
 from oslotest import base
 
-from nova_rt import extra_specs, record
 from nova_rt.compute import resource_tracker
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import record
 
 NOVA = 'nova.compute.resource_tracker.ResourceTracker'
 

@@ -5,9 +5,10 @@ import ddt
 from oslo_config import cfg
 from oslotest import base
 
-from nova_rt import admission, bounds, exception
+from nova_rt import admission, exception
 import nova_rt.conf
-from nova_rt.request import HintRule
+from nova_rt.flavors import bounds
+from nova_rt.flavors.request import HintRule
 
 
 @ddt.ddt

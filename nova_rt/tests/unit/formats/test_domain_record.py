@@ -4,10 +4,10 @@
 import ddt
 from oslotest import base
 
-from nova_rt import exception, record
-from nova_rt.formats import domain_record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
+from nova_rt import exception
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import domain_record, record
 
 RECORD = record.Record(Request(Reservation(1400, 2000), 2), (3, 7))
 ELEMENT = (

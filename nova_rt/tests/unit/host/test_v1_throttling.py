@@ -10,11 +10,11 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.admission import Capacity, Claim
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats.record import Record
 from nova_rt.host import host, v1_throttling
 from nova_rt.host.interface import Share, Usage
-from nova_rt.record import Record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 
 

@@ -9,8 +9,8 @@ from oslo_config import fixture as config
 from oslotest import base
 
 from nova_rt import conf as nova_rt_conf
-from nova_rt.bounds import Bounds
 from nova_rt.cmd import flavors
+from nova_rt.flavors.bounds import Bounds
 from nova_rt.tests.fixtures import manage
 
 BASE = ('--reservation=1400/2000', '--vcpus=2')

@@ -8,6 +8,7 @@ from hypothesis import strategies
 from oslotest import base
 
 from nova_rt import exception
+from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import (
     chain,
     constant,
@@ -22,7 +23,6 @@ from nova_rt.model import (
     units,
 )
 from nova_rt.model.limits import Limits
-from nova_rt.reservation import Reservation
 
 SINGLE = single.SingleQueue(1e-3, 1e-4)
 MODELS = (

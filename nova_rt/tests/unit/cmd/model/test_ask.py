@@ -7,12 +7,12 @@ import types
 from oslo_config import cfg
 
 from nova_rt import conf as nova_rt_conf
-from nova_rt.bounds import Bounds
 from nova_rt.cmd import flavors
+from nova_rt.flavors.bounds import Bounds
+from nova_rt.flavors.request import HintRule
+from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import guarantee
 from nova_rt.model.limits import Limits
-from nova_rt.request import HintRule
-from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import manage
 from nova_rt.tests.unit.cmd.model import base
 

@@ -7,6 +7,9 @@ import itertools
 from oslotest import base
 
 from nova_rt.admission import Capacity
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats.record import Record
 from nova_rt.manage.audit import compare, picture
 from nova_rt.manage.audit.picture import (
     Holder,
@@ -15,9 +18,6 @@ from nova_rt.manage.audit.picture import (
     NovaServer,
     Row,
 )
-from nova_rt.record import Record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import specs
 
 REQUEST = Request(Reservation(600, 1000), 2)

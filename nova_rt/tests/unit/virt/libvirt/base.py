@@ -7,10 +7,11 @@ import fixtures
 from nova import objects
 from oslotest import base
 
-from nova_rt import extra_specs, record
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import record
 from nova_rt.host import host
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.virt.libvirt import reservations
 

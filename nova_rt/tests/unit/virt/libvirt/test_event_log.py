@@ -6,9 +6,10 @@ import logging
 import fixtures
 from oslotest import base
 
-from nova_rt import events, record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
+from nova_rt import events
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import record
 from nova_rt.virt.libvirt import event_log
 
 RECORD = record.Record(Request(Reservation(1400, 2000), 2), (3, 7))

@@ -6,9 +6,11 @@ from nova import objects
 from nova.virt.libvirt import config, guest
 from oslotest import base
 
-from nova_rt import exception, extra_specs, record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
+from nova_rt import exception
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import record
 from nova_rt.virt.libvirt import metadata, servers
 
 RECORD = record.Record(

@@ -3,10 +3,11 @@
 
 import fixtures
 
-from nova_rt import events, exception, record
+from nova_rt import events, exception
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import record
 from nova_rt.host import hcbs_files
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
 from nova_rt.tests.unit.virt.libvirt import base
 from nova_rt.virt.libvirt import reservations
 from nova_rt.virt.libvirt.claims import Slots

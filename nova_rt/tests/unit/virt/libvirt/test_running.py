@@ -11,9 +11,10 @@ import libvirt
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_privsep import comm, daemon
 
-from nova_rt import events, exception, record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
+from nova_rt import events, exception
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import record
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.unit.virt.libvirt import base
 from nova_rt.virt.libvirt import metadata, running, verdicts

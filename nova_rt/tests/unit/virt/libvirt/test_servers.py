@@ -5,9 +5,10 @@ from nova import objects
 from oslo_utils import uuidutils
 from oslotest import base
 
-from nova_rt import exception, record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
+from nova_rt import exception
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import record
 from nova_rt.virt.libvirt import servers
 
 objects.register_all()

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.extra_specs."""
+"""Tests of nova_rt.flavors.extra_specs."""
 
 from unittest import mock
 
 import ddt
 from oslotest import base
 
-from nova_rt import exception, extra_specs
-from nova_rt.extra_specs import SPECS
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
+from nova_rt import exception
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.extra_specs import SPECS
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
 from nova_rt.tests.fixtures import specs
-from nova_rt.tests.unit import test_reservation
+from nova_rt.tests.unit.flavors import test_reservation
 
 
 @ddt.ddt

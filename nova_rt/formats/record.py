@@ -13,7 +13,7 @@ be served from either, without asking anyone. An example:
 ``c``      CPUs: a list such as ``1-2,7``, or packed (:mod:`nova_rt.cpulist`)
            if the record would be too long; empty until they are claimed
 others     the other extra specs, by their letters in
-           :class:`nova_rt.extra_specs.ExtraSpecs`
+           :class:`nova_rt.flavors.extra_specs.ExtraSpecs`
 =========  ================================================================
 
 Lower-case keys say what is in force. The same keys in upper case are a second
@@ -36,9 +36,10 @@ import dataclasses
 import re
 from typing import Any, Self
 
-from nova_rt import admission, cpulist, exception, extra_specs
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
+from nova_rt import admission, cpulist, exception
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
 
 #: Key in ``instance.system_metadata``.
 KEY = 'nova_rt'

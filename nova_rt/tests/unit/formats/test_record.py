@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.record."""
+"""Tests of nova_rt.formats.record."""
 
 import dataclasses
 import random
@@ -7,9 +7,11 @@ import random
 import ddt
 from oslotest import base
 
-from nova_rt import admission, exception, extra_specs, record
-from nova_rt.request import Request
-from nova_rt.reservation import Reservation
+from nova_rt import admission, exception
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.request import Request
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.formats import record
 
 REQUEST = Request(
     Reservation(1400, 2000),

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
-from nova_rt import resources
-from nova_rt.extra_specs import SPECS, Spec
-from nova_rt.request import HintRule, Request
-from nova_rt.reservation import Reservation
+from nova_rt.flavors import resources
+from nova_rt.flavors.extra_specs import SPECS, Spec
+from nova_rt.flavors.request import HintRule, Request
+from nova_rt.flavors.reservation import Reservation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Bounds:
 
         :param specs: the flavor's extra specs
         :param vcpus: the flavor's number of CPUs
-        :param hints: as :meth:`nova_rt.request.Request.from_flavor` takes them
+        :param hints: as :meth:`~nova_rt.flavors.request.Request.from_flavor`
+            takes them
         :returns: None for a flavor that is not real-time
         :raises InvalidRequest: with a message for the user
         """

@@ -10,8 +10,9 @@ import dataclasses
 import enum
 from typing import Any
 
-from nova_rt import exception, extra_specs
-from nova_rt.extra_specs import ExtraSpecs, Hint, Spec
+from nova_rt import exception
+from nova_rt.flavors import extra_specs
+from nova_rt.flavors.extra_specs import ExtraSpecs, Hint, Spec
 
 #: An internal hint: the ID of the flavor that the others were given with.
 #: nova-api adds it (:mod:`nova_rt.api.hints`); no user can give it there.

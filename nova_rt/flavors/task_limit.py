@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from nova_rt import spec_values
+from nova_rt.flavors import spec_values
 
 #: Extra spec of flavors, plain or real-time.
 KEY = 'lxc:max_tasks'

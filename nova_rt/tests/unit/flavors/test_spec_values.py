@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.spec_values."""
+"""Tests of nova_rt.flavors.spec_values."""
 
 import ddt
 from oslotest import base
 
-from nova_rt import exception, spec_values
+from nova_rt import exception
+from nova_rt.flavors import spec_values
 
 
 @ddt.ddt

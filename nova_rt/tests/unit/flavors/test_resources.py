@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.resources; what Nova makes of it: test_request_filter."""
+"""Tests of nova_rt.flavors.resources.
+
+test_request_filter has the placement requests that Nova makes of them.
+"""
 
 import ddt
 from oslotest import base
 
-from nova_rt import exception, resources
-from nova_rt.request import Request
+from nova_rt import exception
+from nova_rt.flavors import resources
+from nova_rt.flavors.request import Request
 
 FLAVOR = {'rt:reservation': '1400/2000'}
 GUARANTEE = {

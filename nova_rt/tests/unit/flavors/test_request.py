@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.request."""
+"""Tests of nova_rt.flavors.request."""
 
 import ddt
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.extra_specs import Enforcement, TaskPolicy
-from nova_rt.request import HintRule, Request, choose_hints
-from nova_rt.reservation import Reservation
-from nova_rt.tests.unit import test_reservation
+from nova_rt.flavors.extra_specs import Enforcement, TaskPolicy
+from nova_rt.flavors.request import HintRule, Request, choose_hints
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.tests.unit.flavors import test_reservation
 
 FLAVOR = {'rt:reservation': '1400/2000'}
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.reservation."""
+"""Tests of nova_rt.flavors.reservation."""
 
 import fractions
 
 import ddt
 from oslotest import base
 
-from nova_rt import exception, reservation
-from nova_rt.reservation import Reservation
+from nova_rt import exception
+from nova_rt.flavors import reservation
+from nova_rt.flavors.reservation import Reservation
 
 # The same list is a flavor's and a hint's bad input.
 BAD = {

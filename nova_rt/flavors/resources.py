@@ -10,13 +10,13 @@ from collections.abc import Mapping
 import re
 
 from nova_rt import exception
-from nova_rt.extra_specs import (
+from nova_rt.flavors.extra_specs import (
     RESOURCE_CLASS,
     TRAIT_GUARANTEE,
     TRAIT_LIMIT,
     Enforcement,
 )
-from nova_rt.request import Request
+from nova_rt.flavors.request import Request
 
 _TRAIT = {
     Enforcement.GUARANTEE: TRAIT_GUARANTEE,

@@ -12,8 +12,9 @@ import dataclasses
 import enum
 from typing import Any
 
-from nova_rt import exception, reservation, spec_values
-from nova_rt.reservation import Reservation
+from nova_rt import exception
+from nova_rt.flavors import reservation, spec_values
+from nova_rt.flavors.reservation import Reservation
 
 NAMESPACE = 'rt:'
 RESERVATION = 'rt:reservation'

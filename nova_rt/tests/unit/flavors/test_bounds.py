@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.bounds."""
+"""Tests of nova_rt.flavors.bounds."""
 
 from oslotest import base
 
-from nova_rt import bounds, exception
-from nova_rt.request import HintRule
-from nova_rt.reservation import Reservation
+from nova_rt import exception
+from nova_rt.flavors import bounds
+from nova_rt.flavors.request import HintRule
+from nova_rt.flavors.reservation import Reservation
 from nova_rt.tests.fixtures import specs
 
 FLAVOR = {'rt:reservation': '1400/2000'}

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.task_limit."""
+"""Tests of nova_rt.flavors.task_limit."""
 
 import ddt
 from oslotest import base
 
-from nova_rt import exception, task_limit
+from nova_rt import exception
+from nova_rt.flavors import task_limit
 
 
 @ddt.ddt

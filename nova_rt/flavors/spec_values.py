@@ -7,7 +7,7 @@ import re
 from typing import Any, Protocol
 
 from nova_rt import exception
-from nova_rt.reservation import Reservation
+from nova_rt.flavors.reservation import Reservation
 
 
 class Values(Protocol):

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests for reservations: extra specs, hints, bounds and resources."""
