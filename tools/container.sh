@@ -77,15 +77,6 @@ function need {
     done
 }
 
-# Install a Debian package of this machine, unless its program is there.
-function provide {
-    command -v "$1" >/dev/null && return
-    echo "container: installing $1"
-    apt-get -o DPkg::Lock::Timeout=600 -qq update
-    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -qq \
-        install --yes --no-install-recommends "$1" >/dev/null
-}
-
 # --- The tree ---------------------------------------------------------------
 
 # Repository, code name and label of all that this machine's apt reads.
@@ -179,7 +170,7 @@ function make_root {
         # One at a time; the second takes what the first has made.
         flock 9
         [ ! -e "$kept" ] || exit 0
-        provide debootstrap
+        need debootstrap
         log=$CACHE/debootstrap.log
         echo "container: making a tree of $suite, about two minutes: $log"
         made=$(mktemp -d "$CACHE/root-XXXXXX")
