@@ -12,12 +12,9 @@ from nova import exception as nova_exception
 from nova import objects
 from nova.compute import task_states, vm_states
 from nova.objects import fields
-from oslo_log import log as logging
 
 from nova_rt.virt.libvirt import servers
 from nova_rt.virt.libvirt.claims import Slots, read_slot
-
-LOG = logging.getLogger(__name__)
 
 _MOVING = (
     *task_states.resizing_states,

@@ -25,6 +25,11 @@ def make_target(**kwargs: Any) -> oslo_messaging.Target:
     )
 
 
+def _is(err: oslo_messaging.RemoteError, kind: type[Exception]) -> bool:
+    """Whether an error was of this class before it crossed the bus."""
+    return bool(err.exc_type == kind.__name__)
+
+
 class ConductorAPI:
     """Calls from one host.
 
@@ -61,8 +66,7 @@ class ConductorAPI:
                 {}, 'get_position', host=self._host, epoch=epoch
             )
         except oslo_messaging.RemoteError as err:
-            # As it comes over a bus.
-            if err.exc_type != exception.InvalidReport.__name__:
+            if not _is(err, exception.InvalidReport):
                 raise
             raise exception.InvalidReport(err.value) from err
         if answer is None:
@@ -101,8 +105,7 @@ class ConductorAPI:
         except oslo_messaging.UnsupportedVersion:
             return None
         except oslo_messaging.RemoteError as err:
-            # As it comes over a bus.
-            if err.exc_type != oslo_messaging.UnsupportedVersion.__name__:
+            if not _is(err, oslo_messaging.UnsupportedVersion):
                 raise
             return None
 

@@ -7,7 +7,6 @@ does not answer, this says so.
 
 from collections.abc import Callable, Iterator
 import dataclasses
-import logging
 import threading
 from typing import Any
 import uuid
@@ -18,8 +17,6 @@ from nova_rt import exception
 from nova_rt.exporter import details
 from nova_rt.exporter.details import Details
 from nova_rt.formats import domain_record, record
-
-LOG = logging.getLogger(__name__)
 
 #: Between the answer of libvirt and ours, a domain may go.
 _NOT_OURS = (

@@ -16,8 +16,6 @@ the database.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from oslo_log import log as logging
-
 from nova_rt import admission, events, exception
 from nova_rt.formats import record
 from nova_rt.host import host as rt_host
@@ -30,8 +28,6 @@ from nova_rt.virt.libvirt.claims import (
     Slots,
     read_slot,
 )
-
-LOG = logging.getLogger(__name__)
 
 
 class Reservations:
