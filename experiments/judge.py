@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bounds that are stated, and whether they hold."""
+"""Checks of the bounds that the project states."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import statistics
@@ -125,7 +125,7 @@ def _never_longer(results: Sequence[Result]) -> Iterator[Verdict]:
 
 
 def _half_a_link(results: Sequence[Result]) -> list[Result]:
-    """Where there is a link, and at most half of it is used."""
+    """Results with a link of which at most half is used."""
     return [
         one
         for one in results
@@ -227,7 +227,7 @@ def _mean_error(results: Sequence[Result]) -> Iterator[Verdict]:
 
 
 def _alone_errors(results: Sequence[Result]) -> list[float]:
-    """How far the model for a container alone is off, where it is valid."""
+    """Errors of the model for a container alone, where it is valid."""
     return [
         abs(error) for one in results if (error := one.alone_error) is not None
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Service times that were measured: parameters, and which model suits."""
+"""Measured service times: their parameters, and the model that suits."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -25,7 +25,7 @@ _CONSTANT = 1e-4
 
 @dataclasses.dataclass(frozen=True)
 class Goodness:
-    """How far a sample is from exponential times with the same mean.
+    """Distance of a sample from exponential times with the same mean.
 
     :ivar distance: D, the largest difference of the distribution functions
     :ivar statistic: D, made independent of the size of the sample
@@ -40,7 +40,7 @@ class Goodness:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """What a sample says of service times.
+    """Parameters of service times, estimated from a sample.
 
     :ivar number: of times
     :ivar mean_s: their mean
@@ -51,7 +51,7 @@ class Fit:
     :ivar times_s: all, in ascending order
     :ivar goodness: against exponential times
     :ivar suits: the model that suits
-    :ivar why: a sentence
+    :ivar why: the reason, a sentence
     """
 
     number: int
@@ -79,7 +79,7 @@ def fit(times_s: Sequence[float]) -> Fit:
     :param times_s: in seconds, in any order
     :returns: parameters, and the model that suits
     :raises InvalidQuantity: for a sample of fewer than :data:`LEAST` times,
-        and times that are none
+        and for invalid times
     """
     ordered = sorted(times_s)
     if len(ordered) < LEAST:

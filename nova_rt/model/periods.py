@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which period is the best one."""
+"""Choice of the best period."""
 
 from collections.abc import Callable
 import enum
@@ -9,7 +9,7 @@ from nova_rt.model import supply, units
 from nova_rt.model.limits import Limits
 from nova_rt.reservation import Reservation
 
-# How many periods next to the best one are tried, on either side.
+# Periods that are tried on either side of the best one.
 _NEAR = 6
 #: Of the deadline: with a gap up to this, neighbours change response times by
 #: less than what is known of the service.
@@ -20,7 +20,7 @@ Choice = Callable[[Callable[[int], float], list[int]], int]
 
 
 class Rule(enum.Enum):
-    """Why a period was chosen."""
+    """Reason for the choice of a period."""
 
     GIVEN = enum.auto()
     #: it needs the least bandwidth
@@ -95,7 +95,7 @@ def _shorter(
 
 
 def tell(rule: Rule, reservation: Reservation, limits: Limits) -> str:
-    """Say why a period was chosen.
+    """Explain why a period was chosen.
 
     :returns: a sentence
     """

@@ -134,7 +134,7 @@ class TandemBound(Tandem):
     """The same queues with the papers' conservative percentile.
 
     Source: EDGE 2019, equations 10 to 12, with the two errors of the texts
-    put right. With 1/alpha = 1/a + 1/b and
+    corrected. With 1/alpha = 1/a + 1/b and
     beta = -ln(1 - sqrt(phi))/(D - 2 delta)::
 
         P(R <= t) >= (1 - exp(-alpha (t - 2 delta)))^2

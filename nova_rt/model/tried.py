@@ -71,8 +71,8 @@ class Trial:
         By bisection: of the runtimes that were tried, it is the smallest whose
         interval is within the deadline, and one microsecond less was not.
 
-        :param enough: where to begin, such as what
-            :func:`nova_rt.model.sizing.size` returns
+        :param enough: a first reservation, such as the result of
+            :func:`nova_rt.model.sizing.size`
         :returns: at most ``enough``; None if the interval of that is not
             within the deadline
         """
@@ -104,7 +104,7 @@ class Trial:
 
     @functools.cached_property
     def _requests(self) -> tuple[Nanoseconds, Nanoseconds]:
-        """When they come, and their CPU times."""
+        """Their arrivals and CPU times."""
         rng = numpy.random.default_rng(self.seed)
         return (
             simulation.poisson_ns(self.rate_per_s, REQUESTS, rng),
