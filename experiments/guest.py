@@ -279,6 +279,6 @@ def check(text: str, log: pathlib.Path) -> None:
     wrong = re.compile('|'.join(['FATAL.*', *filter(None, patterns)]))
     found = wrong.search(text)
     if found:
-        raise Failed(f'the guest says {found[0][:80]!r}, see {log}')
+        raise Failed(f'the guest reports {found[0][:80]!r}, see {log}')
     if not re.search(r'^DONE failures 0$', text, re.M):
         raise Failed(f'the guest did not measure everything, see {log}')

@@ -172,7 +172,7 @@ def _exact_percentile(results: Sequence[Result]) -> Iterator[Verdict]:
         errors = [one.percentile_error for one in used]
         yield Verdict(
             'For exponential sizes, the exact 99th percentile of the tandem, '
-            'less the frame that the token bucket lets pass at once, is '
+            'less the frame that passes the token bucket at once, is '
             f'within {PERCENTILE_ERROR:.0%} at each point, apart from what is '
             'chance',
             f'{min(errors):+.1%} to {max(errors):+.1%}, {len(used)} points; '

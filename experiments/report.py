@@ -228,7 +228,7 @@ def _sentences(results: Sequence[Result]) -> Iterator[str]:
             yield (
                 f'Unpatched, at a load ratio of {one.point.ldr:g}, the mean '
                 f'is {one.measured.mean_s / one.theory.mean_s:.2f} and the '
-                f'99th percentile {late:.2f} times what the model says.'
+                f'99th percentile {late:.2f} times that of the model.'
             )
 
 

@@ -16,7 +16,7 @@ from lab.console import LabError
 from lab.measure import container, network, rtprobe
 
 _PORT = 7000
-#: Where the programs are in a container; it becomes their /.
+#: Directory of the programs in a container; it becomes their /.
 _PLACE = '/experiment'
 _NOISE_S = 3600
 

@@ -20,7 +20,7 @@ from nova_rt.model.planner import Host, Placed, Server, bound_ppm
 
 # Beyond this, an answer within a minute is out of reach.
 _MOST_NUMBERS = 50_000
-# How near to a whole number the solver's numbers are. A CPU's sum has
+# Largest distance of the solver's numbers from whole ones. A CPU's sum has
 # coefficients below 2e6, so that this is much less than 1 ppm of it.
 _WHOLE = 1e-9
 # Error that a bound, which is a whole number, can have.

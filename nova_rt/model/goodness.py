@@ -17,7 +17,7 @@ _POINTS = (
 )  # fmt: skip
 #: Times are not taken for exponential if so unlikely under that assumption.
 LEVEL = 0.05
-#: Fewer times say nothing of their distribution.
+#: Fewer times are too few to find their distribution.
 LEAST = 20
 # All times within 1 % of their mean, or nearly: M/D/1 is right to that.
 _CONSTANT = 1e-4
@@ -84,8 +84,8 @@ def fit(times_s: Sequence[float]) -> Fit:
     ordered = sorted(times_s)
     if len(ordered) < LEAST:
         raise exception.InvalidQuantity(
-            f'{len(ordered)} service times are too few to say anything: '
-            f'there must be at least {LEAST}'
+            f'{len(ordered)} service times are too few: there must be at '
+            f'least {LEAST}'
         )
     for time_s in (ordered[0], ordered[-1]):
         inputs.positive('a service time', time_s)

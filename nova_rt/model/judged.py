@@ -54,7 +54,7 @@ def run(
         return server.fifo_many_ns(arrivals_ns, works_ns, cpus)
     if cpus > 1:
         raise exception.InvalidQuantity(
-            'no simulation knows neighbours beside several CPUs that share '
+            'no simulation covers neighbours beside several CPUs that share '
             'a queue'
         )
     _check_neighbours(reservation, place, len(arrivals_ns), arrivals_ns[-1])

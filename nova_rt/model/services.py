@@ -95,7 +95,7 @@ class Choice:
         enough = math.ceil(10 / (1 - fraction) - 1e-6)
         if 0 < self.samples < enough:
             found.append(
-                f'A sample of {self.samples} CPU times says little of this '
+                f'A sample of {self.samples} CPU times is too small for this '
                 f'percentile: take at least {enough}.'
             )
         link_load = rate_per_s * self.link_s
@@ -180,7 +180,7 @@ def choose_split(service: Service) -> Choice:
 def _only_exponential(service: Service, what: str) -> None:
     if service.times is not Times.EXPONENTIAL:
         raise exception.InvalidQuantity(
-            f'no model knows {service.times} CPU times with {what}: take '
+            f'no model covers {service.times} CPU times with {what}: take '
             'exponential ones'
         )
 
@@ -189,7 +189,7 @@ def _on_a_link(service: Service, link: Link) -> Choice:
     _only_exponential(service, 'a link')
     if service.cpus > 1:
         raise exception.InvalidQuantity(
-            'no model knows several vCPUs with a link: leave out one of them'
+            'no model covers several vCPUs with a link: leave out one of them'
         )
     link_s = tandem.transmission_s(link.size_bit, link.bit_per_s)
     if link.conservative:

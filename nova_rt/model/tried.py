@@ -61,7 +61,7 @@ class Trial:
         most = confidence.highest_fraction(REQUESTS)
         if self.fraction > most:
             raise exception.InvalidQuantity(
-                f'{REQUESTS} requests are simulated, which say nothing of a '
+                f'{REQUESTS} requests are simulated, too few for a '
                 f'percentile above {math.floor(1e4 * most) / 100}'
             )
 

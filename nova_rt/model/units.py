@@ -43,7 +43,7 @@ def _parse(
     match = _SPELLING.fullmatch(text)
     if match is None:
         raise exception.InvalidQuantity(
-            f'{shown} is no {what}: write a number and a unit, as in '
+            f'{shown} is not a {what}: write a number and a unit, as in '
             f'{_EXAMPLES[what]}'
         )
     if match[2] not in units:
@@ -56,7 +56,7 @@ def _parse(
     value = float(match[1]) * units[match[2]]
     if not 0 < value < math.inf:
         raise exception.InvalidQuantity(
-            f'{shown} is no {what}: it must be finite and above 0'
+            f'{shown} is not a {what}: it must be finite and above 0'
         )
     return value
 
@@ -129,8 +129,8 @@ def percentile(text: str) -> float:
         )
     if value >= 100:
         raise exception.InvalidQuantity(
-            f'the percentile {text} is not below 100: no deadline that the '
-            'model knows is met always'
+            f'the percentile {text} is not below 100: no deadline of the '
+            'model is always met'
         )
     # In decimals: 99.9 is the nearest double to 0.999, and no other one.
     return float(decimal.Decimal(text.rstrip('% ')).scaleb(-2))
