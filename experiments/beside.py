@@ -18,7 +18,7 @@ SHORT_US = 2_000
 def verdicts(results: Mapping[str, Sequence[Result]]) -> Iterator[Verdict]:
     """Judge the points that have noise.
 
-    :param results: by the names of the figures
+    :param results: results by the names of the figures
     """
     measured = [one for some in results.values() for one in some]
     # In one figure all points have the same requests.

@@ -20,10 +20,10 @@ from nova_rt import exception
 from nova_rt.reservation import Reservation
 
 FIGURES = pathlib.Path(__file__).resolve().parent / 'figures'
-#: check is what `make model` measures, in about a minute.
+#: `make model` measures check, in about a minute.
 SETS = ('check', 'small', 'full')
 KERNELS = ('hcbs', 'base')
-#: Of a guest.
+#: Most CPUs of a guest.
 MAX_CPUS = 4
 #: Size of one Ethernet frame, with its headers.
 DATAGRAM_BYTES = 1514
@@ -51,7 +51,7 @@ class Point:
     :ivar ldr: lambda/(n mu u)
     :ivar bwr: lambda E[s]/sigma; 0 without a link
     :ivar link_mbit: sigma; 0 without a link, or if ``bwr`` gives it
-    :ivar delay_us: of each answer, by netem: 2 delta
+    :ivar delay_us: delay of each answer, by netem: 2 delta
     """
 
     bandwidth: float = 0.0
@@ -204,7 +204,7 @@ class Point:
 class Figure:
     """A description.
 
-    :ivar name: of its file
+    :ivar name: name of its file
     :ivar title: its subject, in a few words
     :ivar source: the paper's figure
     :ivar question: the question that the figure answers

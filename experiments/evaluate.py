@@ -52,7 +52,7 @@ class Numbers:
 
     @classmethod
     def of(cls, times_ns: Nanoseconds) -> 'Numbers':
-        """Those of response times."""
+        """Mean and percentile of response times."""
         return cls(
             float(times_ns.mean()) / 1e9,
             distribution.percentile(sorted(times_ns.tolist()), PERCENT) / 1e9,

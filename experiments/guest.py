@@ -43,8 +43,8 @@ class Failed(Exception):
 class Task:
     """A point to measure.
 
-    :ivar count: requests
-    :ivar seed: of the random numbers; the same seed gives the same requests
+    :ivar count: number of requests
+    :ivar seed: seed of random numbers; the same seed gives the same requests
     """
 
     name: str
@@ -61,7 +61,7 @@ class Task:
 class Load:
     """Programs that send requests and answer them.
 
-    :ivar source: of the guest's program load
+    :ivar source: source of the guest's program load
     :ivar programs: programs that it starts, from bin
     :ivar cpus: CPUs that it takes beside the server's
     """

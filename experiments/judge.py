@@ -32,7 +32,7 @@ SCHEDULER_ERROR = 0.02
 def verdicts(results: Mapping[str, Sequence[Result]]) -> list[Verdict]:
     """Judge all figures.
 
-    :param results: by the names of the figures
+    :param results: results by the names of the figures
     :returns: the bounds that some point can show or break
     """
     measured = [one for some in results.values() for one in some]

@@ -97,7 +97,7 @@ KINDS = {
 def beside(kind: str, server: Reservation | None) -> Neighbours:
     """Return the reservations of a kind of noise.
 
-    :param kind: of :data:`KINDS`
+    :param kind: a key of :data:`KINDS`
     :param server: None for a server without a reservation
     """
     if server is None:

@@ -28,7 +28,7 @@ class Run:
     :ivar early_ns: CPU time that the server took for the datagrams before the
         last one
     :ivar service_ns: CPU time that the server took for all of it
-    :ivar size_bytes: with the headers
+    :ivar size_bytes: sizes with the headers
     :ivar lost: requests without an answer
     """
 

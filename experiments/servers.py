@@ -36,8 +36,8 @@ def again(module: str) -> int:
 class Servers:
     """Servers of one experiment.
 
-    :param prefix: of their names
-    :param image: id
+    :param prefix: prefix of their names
+    :param image: ID of their image
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Servers:
     ) -> Any:
         """Boot a server with one vCPU and wait for it.
 
-        :param reservation: as a flavor has it; empty: none
+        :param reservation: extra spec of its flavor; empty for none
         """
         compute = self._cloud.compute
         flavor = compute.create_flavor(

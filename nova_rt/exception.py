@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every error nova_rt raises, each with the numbers behind it.
 
-The tree has four branches, for the four who can act on an error: the user
+The tree has four branches, by the party that can act on an error: the user
 (:class:`InvalidRequest`), the scheduler and the claim
 (:class:`InsufficientBandwidth`), the operator of a host (:class:`HostError`),
 and the owner of a service who asks how large its reservation must be
@@ -50,11 +50,11 @@ class NovaRTError(Exception):
 
 
 class InvalidRequest(NovaRTError):
-    """A flavor or hint asks for something that means nothing here."""
+    """A flavor or hint asks for something that has no meaning here."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        # It is about what the user wrote, and the rules of this cloud.
+        # It is about the user's own words, and the rules of this cloud.
         self.modest = text
 
 
@@ -194,7 +194,7 @@ class ReservationNotApplied(HostError):
 
 
 class Unanswerable(NovaRTError):
-    """The model of response times has no answer; the text says why."""
+    """The model of response times has no answer; the text has the reason."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

@@ -100,7 +100,7 @@ def measure_in_lab(load: guest.Load, count: int) -> list[evaluate.Result]:
 def measure_noise(load: guest.Load, name: str, count: int) -> Iterator[str]:
     """Measure the effect of noise, with the switch before it and beside it.
 
-    :param name: of the load
+    :param name: name of the load
     :returns: lines for people
     """
     point = description.Point(bandwidth=0.5, ldr=0.5)

@@ -34,8 +34,8 @@ class Kind:
 
     :ivar word: plain or real-time
     :ivar beside: name of its noise
-    :ivar reservation: of the server; empty: none
-    :ivar noise: reservation of its noise; empty: none
+    :ivar reservation: reservation of the server; empty for none
+    :ivar noise: reservation of its noise; empty for none
     :ivar scheduler: options of chrt for the noise
     """
 

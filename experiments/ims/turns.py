@@ -37,7 +37,7 @@ def ratio(
     The logarithm of the factor by which noise multiplies the 99th percentile
     is nearly independent from turn to turn.
 
-    :param turns: with as many of each case as :mod:`confidence` has batches
+    :param turns: turns, as many of each case as :mod:`confidence` has batches
     :returns: the ratio of the percentiles, and the ends of its 95 % confidence
         interval
     """

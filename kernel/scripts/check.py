@@ -38,8 +38,8 @@ SLOTS = int(os.environ.get('JOBS', os.cpu_count() or 1))
 class Kernel:
     """A kernel to be built.
 
-    :ivar arguments: of build.sh
-    :ivar environment: of guest.sh, in all runs of this kernel
+    :ivar arguments: arguments of build.sh
+    :ivar environment: environment of guest.sh, in all runs of this kernel
     """
 
     arguments: tuple[str, ...]
@@ -65,7 +65,7 @@ class Run:
     :ivar log: its log, without the extension; unique
     :ivar kernel: the kernel of the guest, or None for a command
     :ivar test: the guest's test with its argument, or the command
-    :ivar cpus: of the guest
+    :ivar cpus: number of CPUs of the guest
     :ivar when: 'brief', 'full' or 'both'
     :ivar slots: number of CPUs of this machine that it uses
     """

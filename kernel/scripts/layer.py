@@ -105,7 +105,7 @@ def build(root: pathlib.Path) -> None:
         copy = root / path.relative_to('/')
         copy.parent.mkdir(parents=True)
         shutil.copy(path, copy)
-    # Whatever encoding a library asks for.
+    # A library may ask for any encoding.
     shutil.copytree(
         encodings,
         root / pathlib.Path(encodings).relative_to('/'),

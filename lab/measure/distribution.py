@@ -25,7 +25,7 @@ Time = TypeVar('Time', bound=float)
 
 
 def percentile(times: Sequence[Time], percent: int) -> Time:
-    """The time that so many percent of the requests met.
+    """The time within which this percentage of the requests was answered.
 
     The nearest rank, so always a time that was measured.
 
@@ -53,7 +53,7 @@ class Series:
 
     :ivar server: 'plain' or 'real-time'.
     :ivar beside: ALONE, or the load beside it.
-    :ivar times_us: in microseconds, ascending; those without answer left out.
+    :ivar times_us: times in microseconds, ascending, of answered requests.
     :ivar lost: requests without answer.
     """
 
@@ -73,7 +73,7 @@ class Series:
         return cls(server, beside, tuple(kept), len(times_us) - len(kept))
 
     def percentile(self, percent: int) -> int:
-        """Return the time that so many percent of the requests met, in us."""
+        """Return the time that this percentage of the requests met, in us."""
         return percentile(self.times_us, percent)
 
 

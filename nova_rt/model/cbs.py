@@ -26,8 +26,8 @@ class DeadlineServer:
       for its deadline, then has q = Q and d = d + P (replenish_dl_entity()).
 
     Beside other servers, by earliest deadline first, it has its budget some
-    time before its deadline; the position says when. The budget that is left
-    runs in one piece.
+    time before its deadline, by its position. The budget that is left runs in
+    one piece.
 
     :ivar reservation: Q and P
     :ivar position: first, last or random

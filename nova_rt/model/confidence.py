@@ -62,8 +62,8 @@ def estimate(
 
     The first of 31 batches is not used: the queue was empty at first.
 
-    :param values: in the order in which they came
-    :param of: the statistic, of one batch
+    :param values: the values, in the order in which they came
+    :param of: computes the statistic of one batch
     :param t: Student's t for the confidence, such as :data:`T_95`
     :returns: the statistic with its interval
     :raises InvalidQuantity: for fewer than :data:`FEWEST` values

@@ -50,7 +50,7 @@ class _Program:
 
     :ivar most: upper bounds of the numbers
     :ivar gains: coefficient of each in the sum that is maximized
-    :ivar rows: of pairs of a number and its coefficient
+    :ivar rows: rows of pairs of a number and its coefficient
     :ivar lower: lower bound of each row
     :ivar upper: upper bound of each row
     """

@@ -42,7 +42,7 @@ class Goodness:
 class Fit:
     """Parameters of service times, estimated from a sample.
 
-    :ivar number: of times
+    :ivar number: number of times
     :ivar mean_s: their mean
     :ivar variation: squared coefficient of variation: 0 if all are equal,
         1 for exponential times
@@ -76,7 +76,7 @@ class Fit:
 def fit(times_s: Sequence[float]) -> Fit:
     """Describe service times.
 
-    :param times_s: in seconds, in any order
+    :param times_s: the times in seconds, in any order
     :returns: parameters, and the model that suits
     :raises InvalidQuantity: for a sample of fewer than :data:`LEAST` times,
         and for invalid times

@@ -40,7 +40,7 @@ class Arrivals:
 
     @classmethod
     def of(cls, burst: int, rate_per_s: float, cost_s: float) -> 'Arrivals':
-        """Convert a rate and a CPU time, rounded to what is harder to serve.
+        """Convert a rate and a CPU time, rounded so as to be harder to serve.
 
         :returns: the arrivals
         :raises InvalidQuantity: for invalid quantities, and rates above 1/ns

@@ -45,7 +45,7 @@ class _Model(Protocol):
 class Wish:
     """A rate, a deadline and a fraction that somebody asked for.
 
-    :ivar fraction: of the requests, that must be in time
+    :ivar fraction: fraction of the requests that must be in time
     """
 
     rate_per_s: float

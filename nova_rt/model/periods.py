@@ -38,12 +38,12 @@ def best(
 ) -> tuple[Reservation, Rule] | None:
     """The reservation of the best period.
 
-    :param runtime_us: by period; None where no runtime will do
-    :param period_us: take this one
-    :param choose: the best one, by its cost
+    :param runtime_us: smallest runtime for a period; None if there is none
+    :param period_us: the only period, if it is given
+    :param choose: finds the best period, by its cost
     :param gap_us: a shorter one is taken if P - Q is longer than this, and
         there is one with which it is not
-    :returns: with the rule that chose it; None if no period will do
+    :returns: it and the rule that chose it; None if no period will do
     :raises InvalidQuantity: for a period that the cloud does not allow
     """
 

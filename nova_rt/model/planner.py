@@ -70,7 +70,7 @@ class Plan:
     """Places for servers.
 
     :ivar placement: the heuristic, of the hosts and between them
-    :ivar placed: in the order in which they are to be created
+    :ivar placed: places, in the order in which to create the servers
     :ivar refused: those without a place
     """
 
@@ -102,7 +102,7 @@ def place(
     The heuristic chooses hosts as it chooses CPUs: the host with the most
     free bandwidth, the first one, or the fullest one that will do.
 
-    :param servers: in the order in which they are created
+    :param servers: servers in the order in which they are created
     :returns: their places; a server that finds none is refused, and later
         ones are still tried
     """
@@ -155,7 +155,7 @@ def _may_fit(server: Server, free: Capacity) -> bool:
 def largest_first(servers: Sequence[Server]) -> list[Server]:
     """The order in which packing usually succeeds.
 
-    :returns: by what they need of each CPU, then by their number of CPUs
+    :returns: servers by bandwidth on each CPU, then by number of CPUs
     """
     return sorted(
         servers,

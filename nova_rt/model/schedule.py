@@ -44,8 +44,8 @@ class Schedule:
 
     :ivar runtime_ns: Q
     :ivar period_ns: P
-    :ivar position: of the budget in the period
-    :ivar seed: of random positions
+    :ivar position: position of the budget in the period
+    :ivar seed: seed of random positions
     """
 
     runtime_ns: int

@@ -151,7 +151,7 @@ def fifo_many_ns(
     have the same schedule.
 
     :param cpus: number of them
-    :param schedule: of each CPU; its position is first or last
+    :param schedule: schedule of each CPU; its position is first or last
     :returns: times, as many as requests
     :raises InvalidQuantity: for another position
     """

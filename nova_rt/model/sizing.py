@@ -79,8 +79,8 @@ def size(
     simulation.
 
     :param fraction: phi, such as 0.99
-    :param limits: of the cloud; default: :class:`Limits` as it is
-    :param period_us: take this one instead of choosing
+    :param limits: limits of the cloud; by default, those of :class:`Limits`
+    :param period_us: the only period, if it is given
     :returns: the reservation, and its expected response times
     :raises Unreachable: if no reservation meets the deadline
     :raises Unanswerable: for invalid quantities, or an unstable queue
@@ -214,8 +214,8 @@ def size_for_all(
     """Choose runtime and period so that no request misses the deadline.
 
     :param latency_s: delta, one way, at most
-    :param limits: of the cloud; default: :class:`Limits` as it is
-    :param period_us: take this one instead of choosing
+    :param limits: limits of the cloud; by default, those of :class:`Limits`
+    :param period_us: the only period, if it is given
     :returns: the reservation with the least bandwidth
     :raises Unreachable: if there is none
     :raises InvalidQuantity: for quantities that are invalid or off limits

@@ -86,7 +86,7 @@ class Tandem(ResponseTime):
 
     Valid for lambda < mu u and lambda < nu, Poisson arrivals, exponential
     service times and exponential request sizes. A request is served when its
-    last bit is there. Constant sizes wait less than this model says.
+    last bit is there. Constant sizes wait less than in this model.
 
     :ivar service_s: 1/mu, mean CPU time of a request, seconds at full speed
     :ivar transmission_s: 1/nu, mean time of a request on the link, seconds

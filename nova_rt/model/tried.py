@@ -30,7 +30,7 @@ class Tried:
     """A reservation, and its response times in simulation.
 
     :ivar reservation: Q and P, the overhead included
-    :ivar percentile_s: with its 99.9 % confidence interval
+    :ivar percentile_s: the percentile with its 99.9 % confidence interval
     """
 
     reservation: Reservation
@@ -45,7 +45,7 @@ class Trial:
 
     :ivar samples_s: CPU times at full speed
     :ivar latency_s: one way
-    :ivar seed: of the random numbers
+    :ivar seed: seed of the random numbers
     """
 
     samples_s: Sequence[float]

@@ -68,7 +68,7 @@ class Libvirt:
     def connection(self) -> libvirt.virConnect:
         """A connection that works."""
         try:
-            # isAlive() does not know before something is tried.
+            # isAlive() notices only after something was tried.
             self._open.numOfDomains()
         except libvirt.libvirtError:
             self._open = libvirt.open('lxc:///system')
