@@ -179,9 +179,9 @@ class FitTest(base.TestCase):
     def test_hostile(self):
         self.refused('line 1 is longer', '1' * 100_000)
         self.refused('line 1 is longer', b'\0' * 100_000)
-        self.refused('is no text', b'\xff\xfe1\n')
-        self.refused('is no CSV', '"1\n1\n')
-        self.refused('is no CSV', '"1"x\n')
+        self.refused('is not text', b'\xff\xfe1\n')
+        self.refused('is not CSV', '"1\n1\n')
+        self.refused('is not CSV', '"1"x\n')
         self.refused('2001 columns', 'a,' * 2000)
         self.assert_refused('line 1 is longer', 'fit /dev/zero')
         self.assert_refused('No such file', 'fit /nowhere')
