@@ -5,8 +5,8 @@
     check.py [--full] [GROUP ...]
 
 Builds the kernels, runs the guests as many at a time as there are CPUs, and
-prints the tables and a summary. Logs and tables lie in $KERNEL_LOGS, which is
-logs/ of the work directory if not set. The exit code is 0 if all passed.
+prints the tables and a summary. Logs and tables are in $KERNEL_LOGS, by
+default logs/ of the work directory. The exit code is 0 if all passed.
 """
 
 import argparse
@@ -38,8 +38,8 @@ SLOTS = int(os.environ.get('JOBS', os.cpu_count() or 1))
 class Kernel:
     """A kernel to be built.
 
-    :ivar arguments: of build.sh
-    :ivar environment: of guest.sh, wherever it runs
+    :ivar arguments: arguments of build.sh
+    :ivar environment: environment of guest.sh, in all runs of this kernel
     """
 
     arguments: tuple[str, ...]
@@ -59,15 +59,15 @@ KERNELS = {
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Something that runs by itself.
+    """A run of a guest or of a command.
 
-    :ivar group: what the issue calls it
+    :ivar group: name that selects it
     :ivar log: its log, without the extension; unique
     :ivar kernel: the kernel of the guest, or None for a command
     :ivar test: the guest's test with its argument, or the command
-    :ivar cpus: of the guest
+    :ivar cpus: number of CPUs of the guest
     :ivar when: 'brief', 'full' or 'both'
-    :ivar slots: how many CPUs of this machine it uses
+    :ivar slots: number of CPUs of this machine that it uses
     """
 
     group: str
@@ -82,7 +82,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Something that is read from two logs."""
+    """A comparison of two logs."""
 
     group: str
     name: str
@@ -228,7 +228,7 @@ class Line:
 
 
 def say(text: str) -> None:
-    """Print what goes on."""
+    """Print a line at once."""
     print(text, flush=True)
 
 
@@ -248,23 +248,23 @@ def build(name: str) -> tuple[Line, str]:
 
 
 def log_of(run: Run) -> pathlib.Path:
-    """Where a run's log is."""
+    """The path of a run's log."""
     return LOGS / f'{run.log}.log'
 
 
 def lines_of(name: str) -> list[str]:
-    """A log by name; empty if it is not there."""
+    """The lines of a log by name; empty if it is missing."""
     path = LOGS / f'{name}.log'
     return table.read(str(path)) if path.exists() else []
 
 
 def tells(line: str) -> bool:
-    """Whether a line may tell why a run failed."""
+    """Whether a line may show why a run failed."""
     return 'FAIL' in line or 'FATAL' in line or complaints.complains(line)
 
 
 class Slots:
-    """CPUs of this machine; who needs several waits until they are free."""
+    """CPUs of this machine; a run waits until enough of them are free."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -272,7 +272,7 @@ class Slots:
         self.change = threading.Condition()
 
     def take(self, slots: int) -> int:
-        """Wait for so many slots, or for all that there are."""
+        """Wait for this number of slots, or for all; return how many."""
         slots = min(slots, self.number)
         with self.change:
             self.change.wait_for(lambda: self.free >= slots)
@@ -280,14 +280,14 @@ class Slots:
         return slots
 
     def give(self, slots: int) -> None:
-        """Give them back."""
+        """Give slots back."""
         with self.change:
             self.free += slots
             self.change.notify_all()
 
 
 def execute(run: Run, images: dict[str, str], slots: Slots) -> Line:
-    """Run one thing, and look at what it says."""
+    """Run one thing, and judge its log."""
     log = log_of(run)
     log.unlink(missing_ok=True)
     environment = dict(run.environment)

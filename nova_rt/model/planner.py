@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the servers of a plan go: hosts, CPUs, and how many hosts it takes.
+"""Placement of servers on hosts and CPUs, and the number of hosts it takes.
 
-Hosts choose CPUs as :mod:`nova_rt.admission` has it, one server after the
-other, so a plan is an order of servers and a host for each; whoever creates
-them in that order gets the CPUs of the plan. Packing is NP-hard: a plan is
-compared with a bound that no plan can beat, and says so.
+Hosts choose CPUs by :mod:`nova_rt.admission`, one server after the other, so a
+plan is an order of servers and a host for each: servers that are created in
+that order get the CPUs of the plan. Packing is NP-hard, so each plan is
+compared with a bound that no plan can beat.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,18 +15,18 @@ from nova_rt import admission, exception
 from nova_rt.admission import Capacity, Claim, Placement
 from nova_rt.flavors.reservation import Reservation
 
-# How many servers the search for a better order places in all.
+# Servers that the search for a better order places, in all.
 _EFFORT = 15_000
-# And how many times it goes through the servers.
+# Orders that it tries at most, for each heuristic.
 _ROUNDS = 1_500
 
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """What a plan has to place.
+    """A server to be placed.
 
     :ivar name: for the report
-    :ivar vcpus: how many CPUs, distinct ones of one host
+    :ivar vcpus: number of CPUs, distinct ones of one host
     :ivar reservation: on each of them
     """
 
@@ -42,10 +42,10 @@ class Server:
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """Where servers can go.
+    """A host for servers.
 
     :ivar name: for the report
-    :ivar capacity: what is free; its heuristic is that of the plan
+    :ivar capacity: free bandwidth; its heuristic is that of the plan
     """
 
     name: str
@@ -70,7 +70,7 @@ class Plan:
     """Places for servers.
 
     :ivar placement: the heuristic, of the hosts and between them
-    :ivar placed: in the order in which they are to be created
+    :ivar placed: places, in the order in which to create the servers
     :ivar refused: those without a place
     """
 
@@ -85,12 +85,12 @@ class Plan:
 
     @property
     def hosts_used(self) -> int:
-        """How many hosts have a server."""
+        """Number of hosts that have a server."""
         return len({each.host for each in self.placed})
 
     @property
     def merit(self) -> tuple[int, int]:
-        """The more the better: bandwidth first, then hosts left empty."""
+        """Rank of the plan: bandwidth first, then hosts left empty."""
         return self.admitted_ppm, -self.hosts_used
 
 
@@ -102,7 +102,7 @@ def place(
     The heuristic chooses hosts as it chooses CPUs: the host with the most
     free bandwidth, the first one, or the fullest one that will do.
 
-    :param servers: in the order in which they are created
+    :param servers: servers in the order in which they are created
     :returns: their places; a server that finds none is refused, and later
         ones are still tried
     """
@@ -144,7 +144,7 @@ def _find(
 
 
 def _may_fit(server: Server, free: Capacity) -> bool:
-    """Whether to ask: a refusal is written for people, and takes its time."""
+    """Whether to try: a refusal has a text for people, and takes long."""
     order = free.emptiest_first
     return (
         len(order) >= server.vcpus
@@ -155,7 +155,7 @@ def _may_fit(server: Server, free: Capacity) -> bool:
 def largest_first(servers: Sequence[Server]) -> list[Server]:
     """The order in which packing usually succeeds.
 
-    :returns: by what they need of each CPU, then by their number of CPUs
+    :returns: servers by bandwidth on each CPU, then by number of CPUs
     """
     return sorted(
         servers,
@@ -206,7 +206,7 @@ def _by_total(servers: Sequence[Server]) -> list[Server]:
 
 
 def _better(one: Plan, other: Plan) -> Plan:
-    """The better one, the other one of equals."""
+    """The better one, or the other one if they are equal."""
     return one if one.merit > other.merit else other
 
 
@@ -250,7 +250,7 @@ def bound_ppm(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
 
 
 def least_hosts(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
-    """How many hosts any plan takes that has a place for all servers.
+    """Hosts that any plan takes that has a place for all servers.
 
     :returns: a lower bound, at most the number of hosts
     """
@@ -272,7 +272,7 @@ def least_hosts(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
 
 
 def _count(needed: int, each: list[int]) -> int:
-    """How many, the largest first, have what is needed together."""
+    """Number of the largest ones that together have what is needed."""
     for number, size in enumerate(sorted(each, reverse=True)):
         if needed <= 0:
             return number
@@ -283,7 +283,7 @@ def _count(needed: int, each: list[int]) -> int:
 def hosts_needed(
     servers: Sequence[Server], hosts: Sequence[Host]
 ) -> int | None:
-    """With how many hosts all servers have a place, the last kind repeated.
+    """Number of hosts with which all servers fit, the last kind repeated.
 
     :param hosts: at least one
     :returns: the least number that was found; None if some server fits on
@@ -306,7 +306,7 @@ def hosts_needed(
         if counts:
             return min(counts)
         if more >= len(servers):
-            # What fits on one of the other kinds only, and not on these.
+            # Some servers fit on one of the other kinds only, not on these.
             return None
         more *= 2
 
