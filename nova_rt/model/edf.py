@@ -19,7 +19,7 @@ from nova_rt.model.supply import NS_PER_US
 _FOREVER_NS = 1 << 62
 
 
-class Server:
+class DeadlineServer:
     """A deadline server and the requests of its container, in order.
 
     :ivar runtime: Q, in ns like all times here
@@ -34,7 +34,7 @@ class Server:
         period: int,
         arrivals: Sequence[int],
         works: Sequence[int],
-        rule: Callable[['Server', int], None] | None = None,
+        rule: Callable[['DeadlineServer', int], None] | None = None,
     ) -> None:
         self.runtime, self.period = runtime, period
         self.rule = rule or kernel
@@ -45,7 +45,7 @@ class Server:
         self.done: list[int] = []
 
     @classmethod
-    def busy(cls, reservation: Reservation) -> 'Server':
+    def busy(cls, reservation: Reservation) -> 'DeadlineServer':
         """A server that never sleeps.
 
         :returns: the server
@@ -93,7 +93,7 @@ class Server:
         return now
 
 
-def kernel(server: Server, now: int) -> None:
+def kernel(server: DeadlineServer, now: int) -> None:
     """update_dl_entity(): a new period unless both can be kept."""
     left = server.deadline - now
     if left <= 0 or server.budget * server.period > left * server.runtime:
@@ -101,7 +101,7 @@ def kernel(server: Server, now: int) -> None:
         server.deadline = now + server.period
 
 
-def run(*servers: Server) -> list[int]:
+def run(*servers: DeadlineServer) -> list[int]:
     """Schedule servers until the first one has done all its requests.
 
     :returns: completion times of its requests
@@ -127,7 +127,7 @@ def run(*servers: Server) -> list[int]:
 
 def fifo_ns(
     reservation: Reservation,
-    neighbours: Iterable[Server],
+    neighbours: Iterable[DeadlineServer],
     arrivals_ns: Nanoseconds,
     works_ns: Nanoseconds,
 ) -> Nanoseconds:
@@ -137,7 +137,7 @@ def fifo_ns(
     :param works_ns: CPU times of at least 1
     :returns: times, as many as requests
     """
-    ours = Server(
+    ours = DeadlineServer(
         reservation.runtime_us * NS_PER_US,
         reservation.period_us * NS_PER_US,
         arrivals_ns.tolist(),

@@ -16,7 +16,12 @@ from typing import Any
 
 from nova_rt import exception
 from nova_rt.admission import Capacity, Claim
-from nova_rt.model.planner import Host, Placed, Server, bound_ppm
+from nova_rt.model.planner import (
+    CandidateHost,
+    Placed,
+    PlannedServer,
+    bound_ppm,
+)
 
 # Beyond this, an answer within a minute is out of reach.
 _MOST_NUMBERS = 50_000
@@ -88,7 +93,7 @@ class _Group:
     :ivar on: CPU -> index of the number of servers that have it
     """
 
-    servers: list[Server]
+    servers: list[PlannedServer]
     host: int
     count: int
     on: dict[int, int]
@@ -109,7 +114,9 @@ def load() -> Any:
 
 
 def solve(
-    servers: Sequence[Server], hosts: Sequence[Host], limit_s: float
+    servers: Sequence[PlannedServer],
+    hosts: Sequence[CandidateHost],
+    limit_s: float,
 ) -> Optimum:
     """Look for the plan with the most bandwidth, whatever the heuristic.
 
@@ -132,7 +139,7 @@ def solve(
 
 
 def _write(
-    servers: Sequence[Server], hosts: Sequence[Host], unit: int
+    servers: Sequence[PlannedServer], hosts: Sequence[CandidateHost], unit: int
 ) -> tuple[_Program, list[_Group]]:
     """Write the program, with one number for all servers of a size.
 
@@ -143,7 +150,9 @@ def _write(
 
     is enough for each to have v distinct CPUs, see :func:`_deal`.
     """
-    sizes: dict[tuple[int, int], list[Server]] = collections.defaultdict(list)
+    sizes: dict[tuple[int, int], list[PlannedServer]] = (
+        collections.defaultdict(list)
+    )
     for server in servers:
         sizes[server.reservation.ppm, server.vcpus].append(server)
     total = sum(len(host.capacity.cpus) for host in hosts)
@@ -272,7 +281,9 @@ def _deal(count: int, on: dict[int, int]) -> list[tuple[int, ...]]:
     return [tuple(sorted(cards[first::count])) for first in range(count)]
 
 
-def _check(placed: list[Placed], hosts: Sequence[Host]) -> tuple[Placed, ...]:
+def _check(
+    placed: list[Placed], hosts: Sequence[CandidateHost]
+) -> tuple[Placed, ...]:
     """Check a plan of the solver, which counts in floats, by admission.
 
     :returns: the servers that are admitted where they are

@@ -22,7 +22,7 @@ _ROUNDS = 1_500
 
 
 @dataclasses.dataclass(frozen=True)
-class Server:
+class PlannedServer:
     """A server to be placed.
 
     :ivar name: for the report
@@ -41,7 +41,7 @@ class Server:
 
 
 @dataclasses.dataclass(frozen=True)
-class Host:
+class CandidateHost:
     """A host for servers.
 
     :ivar name: for the report
@@ -60,7 +60,7 @@ class Placed:
     :ivar cpus: its CPUs, in ascending order
     """
 
-    server: Server
+    server: PlannedServer
     host: int
     cpus: tuple[int, ...]
 
@@ -76,7 +76,7 @@ class Plan:
 
     placement: Placement
     placed: tuple[Placed, ...]
-    refused: tuple[Server, ...]
+    refused: tuple[PlannedServer, ...]
 
     @property
     def admitted_ppm(self) -> int:
@@ -95,7 +95,9 @@ class Plan:
 
 
 def place(
-    servers: Sequence[Server], hosts: Sequence[Host], placement: Placement
+    servers: Sequence[PlannedServer],
+    hosts: Sequence[CandidateHost],
+    placement: Placement,
 ) -> Plan:
     """Place servers one after the other, as a cloud does.
 
@@ -111,7 +113,7 @@ def place(
         for host in hosts
     ]
     placed: list[Placed] = []
-    refused: list[Server] = []
+    refused: list[PlannedServer] = []
     for server in servers:
         found = _find(server, free, placement)
         if found is None:
@@ -124,7 +126,7 @@ def place(
 
 
 def _find(
-    server: Server, free: list[Capacity], placement: Placement
+    server: PlannedServer, free: list[Capacity], placement: Placement
 ) -> Placed | None:
     order: Sequence[int] = range(len(free))
     if placement is not Placement.FIRST_FIT:
@@ -143,7 +145,7 @@ def _find(
     return None
 
 
-def _may_fit(server: Server, free: Capacity) -> bool:
+def _may_fit(server: PlannedServer, free: Capacity) -> bool:
     """Whether to try: a refusal has a text for people, and takes long."""
     order = free.emptiest_first
     return (
@@ -152,7 +154,7 @@ def _may_fit(server: Server, free: Capacity) -> bool:
     )
 
 
-def largest_first(servers: Sequence[Server]) -> list[Server]:
+def largest_first(servers: Sequence[PlannedServer]) -> list[PlannedServer]:
     """The order in which packing usually succeeds.
 
     :returns: servers by bandwidth on each CPU, then by number of CPUs
@@ -165,8 +167,8 @@ def largest_first(servers: Sequence[Server]) -> list[Server]:
 
 
 def plan(
-    servers: Sequence[Server],
-    hosts: Sequence[Host],
+    servers: Sequence[PlannedServer],
+    hosts: Sequence[CandidateHost],
     placements: Sequence[Placement] = tuple(Placement),
     keep_order: bool = False,
     seed: int = 1,
@@ -201,7 +203,7 @@ def plan(
     return sorted(found, key=lambda each: each.merit, reverse=True)
 
 
-def _by_total(servers: Sequence[Server]) -> list[Server]:
+def _by_total(servers: Sequence[PlannedServer]) -> list[PlannedServer]:
     return sorted(servers, key=lambda server: server.total_ppm, reverse=True)
 
 
@@ -212,7 +214,7 @@ def _better(one: Plan, other: Plan) -> Plan:
 
 def _search(
     start: Plan,
-    hosts: Sequence[Host],
+    hosts: Sequence[CandidateHost],
     rounds: int,
     generator: random.Random,
     enough: tuple[int, int],
@@ -238,7 +240,9 @@ def _search(
     return best
 
 
-def bound_ppm(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
+def bound_ppm(
+    servers: Sequence[PlannedServer], hosts: Sequence[CandidateHost]
+) -> int:
     """Bandwidth that no plan exceeds.
 
     :returns: ppm, on all hosts together
@@ -249,7 +253,9 @@ def bound_ppm(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
     )
 
 
-def least_hosts(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
+def least_hosts(
+    servers: Sequence[PlannedServer], hosts: Sequence[CandidateHost]
+) -> int:
     """Hosts that any plan takes that has a place for all servers.
 
     :returns: a lower bound, at most the number of hosts
@@ -281,7 +287,7 @@ def _count(needed: int, each: list[int]) -> int:
 
 
 def hosts_needed(
-    servers: Sequence[Server], hosts: Sequence[Host]
+    servers: Sequence[PlannedServer], hosts: Sequence[CandidateHost]
 ) -> int | None:
     """Number of hosts with which all servers fit, the last kind repeated.
 
