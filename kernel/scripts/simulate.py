@@ -7,8 +7,8 @@
 The simulation knows nothing of the kernel but the rules. The earliest deadline
 comes first. A server that has used up its budget waits for its deadline, and
 then has a new budget and a deadline one period later. A server that wakes up
-begins a new period if its deadline has passed, or if what is left of its budget
-is more than its bandwidth until the deadline. What it takes from the log is
+begins a new period if its deadline has passed, or if what is left of its
+budget is more than its bandwidth until then. What it takes from the log is
 what the tasks did: when each was to start, what its jobs used, and whether it
 slept before.
 """
@@ -37,6 +37,14 @@ USUAL_SHARE = 0.98
 # Numbers that are closer to each other than this may compare either way: then
 # the log decides, once for each comparison.
 DOUBT_NS = 4_000
+ATTEMPTS = 64
+# A server that is replenished while its task sleeps is queued until schedule()
+# picks it and finds it empty. If the CPU is idle or has fair tasks only,
+# schedule() does not look there, and the server keeps that budget and that
+# deadline until its task wakes up, whatever the rule for wakeups says. This is
+# a fault of the series, see "Open" in README.rst. A set that agrees with a
+# simulation that has it as well is counted by itself.
+EMPTY_STAYS = True
 # The end of a set is not compared, where the tasks end.
 TAIL_NS = 200_000
 # A log with fewer for each set of two reservations or more is a failure.
@@ -94,12 +102,14 @@ class Set:
 class Difference:
     """A stretch of time in which another one ran than should have.
 
-    :ivar pairs: who should have run, and who did, one after the other
+    :ivar wanted: who should have run
+    :ivar seen: who did, one after the other
     """
 
     begin: int
     end: int
-    pairs: tuple[tuple[int, int], ...]
+    wanted: int
+    seen: tuple[int, ...]
 
     @property
     def length(self) -> int:
@@ -152,10 +162,11 @@ class Server:
     def overflows(self, now: int, margin: int = 0) -> bool:
         """Whether what is left is more than the bandwidth until the deadline.
 
-        :param margin: taken from the time until the deadline
+        :param margin: added to what is left, and taken from the time
         """
         laxity = self.deadline - now - margin
-        return laxity < 0 or self.budget * self.period > laxity * self.runtime
+        budget = self.budget + margin
+        return laxity < 0 or budget * self.period > laxity * self.runtime
 
     def renew(self, now: int) -> None:
         """Begin a period now."""
@@ -163,18 +174,17 @@ class Server:
         self.budget = self.runtime
 
     def run(self, time: int) -> None:
-        """Let the task run; it may go to sleep, and the budget may end."""
+        """Let the task run; its work may end."""
         self.budget -= time
-        if self.left is not None:
-            self.left -= time
+        if self.left is None:
+            return
+        self.left -= time
         while self.left == 0:
             self.job += 1
             if self.job >= len(self.jobs) or self.jobs[self.job].slept:
                 self.asleep = True
-                break
+                return
             self.left = self.jobs[self.job].used
-        if self.asleep and self.budget > 0:
-            self.queued = False
 
     def throttle(self) -> None:
         """Wait for the deadline."""
@@ -187,6 +197,7 @@ class Simulation:
 
     :ivar answers: what the log has decided, by the key of the doubt
     :ivar doubts: all comparisons that were close
+    :ivar empty_stays: see EMPTY_STAYS
     """
 
     def __init__(
@@ -194,10 +205,12 @@ class Simulation:
         reservations: list[Reservation],
         length: int,
         answers: dict[tuple[object, ...], bool] | None = None,
+        empty_stays: bool = False,
     ) -> None:
         self.servers = [Server(i, r) for i, r in enumerate(reservations)]
         self.length = length
         self.answers = answers or {}
+        self.empty_stays = empty_stays
         self.doubts: list[Doubt] = []
         self.now = 0
         self.running: Server | None = None
@@ -242,6 +255,13 @@ class Simulation:
 
     def pick(self) -> Server | None:
         """Pick who runs next; a server without a task leaves when it is."""
+        queued = [server for server in self.servers if server.queued]
+        if (
+            self.empty_stays
+            and not self.running
+            and all(server.asleep for server in queued)
+        ):
+            return None
         while True:
             best = None
             for server in self.servers:
@@ -259,14 +279,29 @@ class Simulation:
         return min([t for t in times if t is not None], default=self.length)
 
     def charge(self) -> None:
-        """Throttle who runs if its budget is used up, as an event shows.
+        """Throttle who ran, or let it go to sleep.
 
-        If the two come together, the event may also find some budget left.
+        The end of a budget is seen by a timer, which is late. Work may end
+        before that, and so may an event come that finds some budget left.
         """
         server = self.running
         if not server or not server.queued:
             return
         over = server.budget <= 0
+        left = server.left
+        if over and not server.asleep and left is not None:
+            key = ('work', server.number, server.job)
+            if self.ask(False, left <= DOUBT_NS, key):
+                server.run(left)
+        if server.asleep:
+            key = ('sleep', server.number, server.job)
+            if self.ask(over, abs(server.budget) <= DOUBT_NS, key):
+                server.budget = min(server.budget, 0)
+                server.throttle()
+            else:
+                server.budget = max(server.budget, 1)
+                server.queued = False
+            return
         event = self.next_event()
         late = self.ask(
             not over,
@@ -341,10 +376,10 @@ def filled(pieces: Iterable[Piece], end: int) -> list[Piece]:
 
 
 def differences(
-    wanted: Iterable[Piece], seen: Iterable[Piece], end: int
+    simulated: Iterable[Piece], logged: Iterable[Piece], end: int
 ) -> list[Difference]:
     """All stretches before the end in which the two are not the same."""
-    first, second = filled(wanted, end), filled(seen, end)
+    first, second = filled(simulated, end), filled(logged, end)
     found: list[Difference] = []
     i = j = now = 0
     while now < end:
@@ -353,15 +388,16 @@ def differences(
         while second[j].end <= now:
             j += 1
         until = min(first[i].end, second[j].end, end)
-        pair = first[i].who, second[j].who
-        if pair[0] != pair[1]:
-            if found and found[-1].end == now:
-                last = found.pop()
-                found.append(
-                    Difference(last.begin, until, (*last.pairs, pair))
+        wanted, seen = first[i].who, second[j].who
+        if wanted != seen:
+            last = found[-1] if found else None
+            # Not over a switch in the simulation: each may be late.
+            if last and last.end == now and now > first[i].begin:
+                found[-1] = Difference(
+                    last.begin, until, wanted, (*last.seen, seen)
                 )
             else:
-                found.append(Difference(now, until, (pair,)))
+                found.append(Difference(now, until, wanted, (seen,)))
         now = until
     return found
 
@@ -373,11 +409,13 @@ class Outcome:
     :ivar decisions: how many dispatches the simulation has
     :ivar found: all differences, whatever their length
     :ivar settled: the comparisons that the log has turned round
+    :ivar faulty: whether it takes EMPTY_STAYS to agree
     """
 
     decisions: int
     found: list[Difference]
     settled: int
+    faulty: bool = False
 
     @property
     def wrong(self) -> list[Difference]:
@@ -391,7 +429,18 @@ class Outcome:
 
 
 def compare(case: Set) -> Outcome:
-    """Simulate a set, and compare.
+    """Simulate a set, and compare."""
+    outcome = compare_by(case, False)
+    if outcome.wrong and EMPTY_STAYS:
+        faulty = compare_by(case, True)
+        if not faulty.wrong:
+            faulty.faulty = True
+            return faulty
+    return outcome
+
+
+def compare_by(case: Set, empty_stays: bool) -> Outcome:
+    """Simulate a set by one of the rules for empty servers, and compare.
 
     If the log differs after a comparison that was close, that is turned round,
     and stays so if the first difference comes later then.
@@ -402,7 +451,9 @@ def compare(case: Set) -> Outcome:
     def attempt(
         tried: dict[tuple[object, ...], bool],
     ) -> tuple[Simulation, Outcome, int]:
-        simulation = Simulation(case.reservations, case.length, tried)
+        simulation = Simulation(
+            case.reservations, case.length, tried, empty_stays
+        )
         pieces = simulation.run()
         outcome = Outcome(
             len(pieces), differences(pieces, case.pieces, end), len(tried)
@@ -417,7 +468,7 @@ def compare(case: Set) -> Outcome:
             for doubt in simulation.doubts
             if doubt.when <= first + TOLERANCE_NS and doubt.key not in answers
         }
-        for doubt in list(close.values())[: -1 - 8 : -1]:
+        for doubt in list(close.values())[: -1 - ATTEMPTS : -1]:
             tried = {**answers, doubt.key: not doubt.taken}
             better = attempt(tried)
             if better[2] > first:
@@ -472,23 +523,22 @@ def one_log(lines: list[str]) -> tuple[list[str], bool]:
     """Judge a log."""
     sets, wanted = parse(lines)
     out = []
-    decisions = settled = wrong = least = 0
+    decisions = settled = wrong = least = faulty = 0
     lengths: list[int] = []
     for case in sets:
         outcome = compare(case)
         decisions += outcome.decisions
         settled += outcome.settled
+        faulty += outcome.faulty
         least += LEAST_DECISIONS * (len(case.reservations) > 1)
         lengths += [d.length for d in outcome.found]
         wrong += len(outcome.wrong)
         for d in outcome.wrong[:10]:
-            pairs = ', '.join(
-                f'{name(want)} wanted and {name(seen)} seen'
-                for want, seen in d.pairs
-            )
+            seen = ', '.join(name(who) for who in d.seen)
             out.append(
                 f'set {case.number} at {d.begin / 1000:.1f} us, for '
-                f'{d.length / 1000:.1f} us: {pairs} <--'
+                f'{d.length / 1000:.1f} us: {name(d.wanted)} wanted, '
+                f'{seen} seen <--'
             )
     unusual = sum(length > USUAL_NS for length in lengths)
     share = 1 - unusual / decisions if decisions else 0
@@ -499,7 +549,7 @@ def one_log(lines: list[str]) -> tuple[list[str], bool]:
         f'{decisions} decisions compared, {wrong} differ; worst '
         f'{max(lengths, default=0) / 1000:.1f} us, {100 * share:.2f} % within '
         f'{USUAL_NS // 1000} us; {settled} close comparisons settled by '
-        'the log'
+        f'the log; {faulty} sets with a budget kept by an empty server'
     )
     ok = (
         len(sets) == wanted > 0

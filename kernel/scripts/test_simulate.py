@@ -120,6 +120,38 @@ class SimulationTest(unittest.TestCase):
         )
 
 
+class FaultyRuleTest(unittest.TestCase):
+    """A server that is replenished while its task sleeps."""
+
+    CASE = (
+        # 2.001 ms: what is missing comes with the next budget.
+        sleeper(2000, 10000, (0, 2001), (15000, 3000)),
+    )
+
+    def pieces(self, empty_stays: bool) -> list[tuple[int, int]]:
+        """The schedule, if the first job ends before its budget is checked."""
+        answers: dict[tuple[object, ...], bool] = {('work', 0, 0): True}
+        simulation = simulate.Simulation(
+            list(self.CASE), 40 * MS, answers, empty_stays
+        )
+        return [
+            ((p.begin - simulate.TIMER_NS) // US, (p.end - p.begin) // US)
+            for p in simulation.run()
+        ]
+
+    def test_right(self) -> None:
+        """Woken up at 15 ms, with a new period until 25 ms."""
+        self.assertEqual(
+            [(0, 2000), (15000, 2000), (25000, 1000)], self.pieces(False)
+        )
+
+    def test_faulty(self) -> None:
+        """The budget of 10 ms is there at 15 ms, with the deadline 20 ms."""
+        self.assertEqual(
+            [(0, 2000), (15000, 1999), (20000, 1001)], self.pieces(True)
+        )
+
+
 class DifferencesTest(unittest.TestCase):
     """What is a difference, and how long it is."""
 
@@ -133,9 +165,9 @@ class DifferencesTest(unittest.TestCase):
         found = simulate.differences(one, two, 30)
         self.assertEqual(
             [
-                simulate.Difference(5, 7, ((0, -1),)),
-                simulate.Difference(10, 13, ((1, -1),)),
-                simulate.Difference(20, 25, ((-1, 1),)),
+                simulate.Difference(5, 7, 0, (-1,)),
+                simulate.Difference(10, 13, 1, (-1,)),
+                simulate.Difference(20, 25, -1, (1,)),
             ],
             found,
         )
@@ -144,7 +176,19 @@ class DifferencesTest(unittest.TestCase):
         one = [simulate.Piece(0, 0, 10), simulate.Piece(1, 10, 20)]
         two = [simulate.Piece(1, 0, 10), simulate.Piece(0, 10, 20)]
         found = simulate.differences(one, two, 20)
-        self.assertEqual([simulate.Difference(0, 20, ((0, 1), (1, 0)))], found)
+        self.assertEqual(
+            [
+                simulate.Difference(0, 10, 0, (1,)),
+                simulate.Difference(10, 20, 1, (0,)),
+            ],
+            found,
+        )
+
+    def test_one_and_another(self) -> None:
+        one = [simulate.Piece(0, 0, 10)]
+        two = [simulate.Piece(1, 0, 5), simulate.Piece(2, 5, 8)]
+        found = simulate.differences(one, two, 20)
+        self.assertEqual([simulate.Difference(0, 10, 0, (1, 2, -1))], found)
 
 
 def log_of(*reservations: tuple[int, int, int], late: int = 0) -> list[str]:
