@@ -120,36 +120,42 @@ class SimulationTest(unittest.TestCase):
         )
 
 
-class FaultyRuleTest(unittest.TestCase):
+class EmptyServerTest(unittest.TestCase):
     """A server that is replenished while its task sleeps."""
 
-    CASE = (
-        # 2.001 ms: what is missing comes with the next budget.
-        sleeper(2000, 10000, (0, 2001), (15000, 3000)),
-    )
+    # 2.001 ms: what is missing comes with the next budget.
+    ONE = sleeper(2000, 10000, (0, 2001), (15000, 3000))
 
-    def pieces(self, empty_stays: bool) -> list[tuple[int, int]]:
+    def pieces(
+        self, rule: str, *others: simulate.Reservation
+    ) -> list[tuple[int, int]]:
         """The schedule, if the first job ends before its budget is checked."""
-        answers: dict[tuple[object, ...], bool] = {('work', 0, 0): True}
         simulation = simulate.Simulation(
-            list(self.CASE), 40 * MS, answers, empty_stays
+            [self.ONE, *others], 40 * MS, {('work', 0, 0): True}, rule
         )
         return [
             ((p.begin - simulate.TIMER_NS) // US, (p.end - p.begin) // US)
             for p in simulation.run()
+            if not p.who
         ]
 
-    def test_right(self) -> None:
+    def test_stopped(self) -> None:
         """Woken up at 15 ms, with a new period until 25 ms."""
-        self.assertEqual(
-            [(0, 2000), (15000, 2000), (25000, 1000)], self.pieces(False)
-        )
+        new = [(0, 2000), (15000, 2000), (25000, 1000)]
+        self.assertEqual(new, self.pieces(simulate.STOPPED))
+        # An idle CPU does not pick it; one that runs another does.
+        other = busy(100, 40000, 12000)
+        self.assertEqual(new, self.pieces(simulate.PICKED, other))
 
-    def test_faulty(self) -> None:
+    def test_not_picked(self) -> None:
+        """Another has the earlier deadline until it wakes up."""
+        found = self.pieces(simulate.PICKED, busy(6000, 10000, 9990))
+        self.assertEqual([(0, 2000), (15990, 1999), (25990, 1001)], found)
+
+    def test_kept(self) -> None:
         """The budget of 10 ms is there at 15 ms, with the deadline 20 ms."""
-        self.assertEqual(
-            [(0, 2000), (15000, 1999), (20000, 1001)], self.pieces(True)
-        )
+        kept = [(0, 2000), (15000, 1999), (20000, 1001)]
+        self.assertEqual(kept, self.pieces(simulate.KEPT))
 
 
 class DifferencesTest(unittest.TestCase):
