@@ -16,10 +16,10 @@ void test_percpu(__attribute__((unused)) const char *arg)
 		expect(reserve(name, 9000, 10000), i < 4 ? 0 : EBUSY, "reserve");
 		if (i)
 			continue;
-		/* The other CPUs have more than enough. */
+		/* Less than the whole CPU, and the others have more than enough. */
 		make_group("again");
 		expect(put(cg("again", "cpuset.cpus"), file), 0, "cpuset");
-		expect(reserve("again", 9000, 10000), EBUSY, "0.9 of it again");
+		expect(reserve("again", 800, 10000), EBUSY, "0.08 more");
 		remove_group("again");
 	}
 	make_group("wide");
@@ -32,9 +32,11 @@ void test_percpu(__attribute__((unused)) const char *arg)
 	      get(cg("p1", "cpuset.cpus")));
 	expect(put(cg("p1", "cpuset.cpus"), "0-1"), EBUSY, "cpuset grows to a full CPU");
 	expect(reserve("p2", 0, 10000), 0, "CPU 2 is emptied");
+	expect(put(cg("p2", "cpuset.cpus"), "2-3"), 0, "a cpuset of it and a full CPU");
 	snprintf(before, sizeof(before), "%s", get(cg("", "cpu.rt.effective")));
-	expect(put(cg("p1", "cpuset.cpus"), "1-3"), EBUSY, "cpuset grows to it and a full CPU");
-	check(!strcmp(before, get(cg("", "cpu.rt.effective"))), "it is free as before");
+	expect(reserve("p2", 800, 10000), EBUSY, "0.08 on both");
+	check(!strcmp(before, get(cg("", "cpu.rt.effective"))), "it is as free as before");
+	expect(put(cg("p2", "cpuset.cpus"), "2"), 0, "cpuset without the full CPU");
 	expect(put(cg("p1", "cpuset.cpus"), "1-2"), 0, "cpuset grows to a free CPU");
 	expect(reserve("p2", 1000, 10000), EBUSY, "which is full now");
 	expect(put(cg("p1", "cpuset.cpus"), "2"), 0, "cpuset moves");
