@@ -39,6 +39,8 @@ USUAL_SHARE = 0.98
 # the log decides, once for each comparison.
 DOUBT_NS = 4_000
 ATTEMPTS = 64
+# More of them than this, of all decisions, would hide a fault.
+SETTLED_SHARE = 0.005
 # What becomes of a server that is replenished while its task sleeps: it is
 # stopped at once, so that the rule for wakeups comes next; or it is queued
 # until schedule() picks it and finds it empty; or it is kept even if the CPU
@@ -48,6 +50,8 @@ ATTEMPTS = 64
 # budget comes too early. A set agrees with one of them from beginning to end.
 STOPPED, PICKED, KEPT = 'stopped', 'picked', 'kept'
 RULES = (STOPPED, PICKED, KEPT)
+# Of all sets; it is rare that a task sleeps in the last moment of a budget.
+KEPT_SHARE = 0.1
 # The end of a set is not compared, where the tasks end.
 TAIL_NS = 200_000
 # A log with fewer for each set of two reservations or more is a failure.
@@ -561,6 +565,8 @@ def one_log(lines: list[str]) -> tuple[list[str], bool]:
         and not wrong
         and decisions >= max(least, 1)
         and share >= USUAL_SHARE
+        and settled <= SETTLED_SHARE * decisions
+        and rules[KEPT] <= max(1, KEPT_SHARE * len(sets))
         and any(line.startswith('DONE random') for line in lines)
         and not any(line.startswith('FAIL') for line in lines)
     )

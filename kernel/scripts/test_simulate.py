@@ -2,6 +2,7 @@
 """Tests of the simulation of EDF and CBS, and of its verdicts."""
 
 import unittest
+from unittest import mock
 
 import simulate
 
@@ -252,13 +253,14 @@ class VerdictTest(unittest.TestCase):
         )
 
     def test_settled_by_the_log(self) -> None:
-        """Deadlines of 10 ms and 10.001 ms: either may come first."""
-        lines = log_of((3000, 10000, 5), (800, 2000, 2004))
-        lines[3], lines[4] = (
-            'reservation 0 3000 10000 6500',
-            'reservation 1 800 2000 2004000',
-        )
+        """Deadlines of 30.005 and 30.006 ms: either may come first."""
+        lines = log_of((5000, 10000, 5), (800, 1999, 2020))
+        said = lines[4].replace(' 2020000', ' 2018000')
+        self.assertNotEqual(lines[4], said)
+        lines[4] = said
         self.assertTrue(self.verdict(lines))
+        with mock.patch.object(simulate, 'SETTLED_SHARE', 0):
+            self.assertFalse(self.verdict(lines))
 
     def test_both_logs_count(self) -> None:
         good = log_of(*self.SET)
