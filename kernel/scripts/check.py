@@ -23,6 +23,7 @@ import threading
 import time
 
 import complaints
+import simulate
 import table
 
 KERNEL = pathlib.Path(__file__).resolve().parent.parent
@@ -139,6 +140,10 @@ RUNS = [
     Run('supply', 'supply', 'hcbs', 'supply', when='full'),
     Run('supply', 'supply-again', 'hcbs', 'supply', when='full'),
     Run('supply', 'supply1', 'hcbs', 'supply1:brief'),
+    Run('random', 'random', 'hcbs', 'random:1,8', when='brief'),
+    Run('random', 'random-sleep', 'hcbs', 'random:2,8,sleep', when='brief'),
+    Run('random', 'random', 'hcbs', 'random:3,200', when='full'),
+    Run('random', 'random-sleep', 'hcbs', 'random:4,200,sleep', when='full'),
     Run('refusals', 'refuse', 'hcbs', 'refuse'),
     Run('refusals', 'refuse1', 'hcbs', 'refuse1'),
     Run('refusals', 'delegate', 'hcbs', 'delegate'),
@@ -195,6 +200,9 @@ RUNS = [
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),
     Comparison('supply', 'log hash', ('supply', 'supply-again'), same),
+    Comparison(
+        'random', 'schedules', ('random', 'random-sleep'), simulate.schedules
+    ),
     Comparison(
         'regression', 'values', ('regress-base', 'regress'), table.values
     ),
