@@ -286,7 +286,7 @@ GATE = {
 KERNEL_PIECES = {
     'kernel': (
         'harness', 'supply', 'refusals', 'percpu', 'migration', 'inheritance',
-        'regression', 'traces',
+        'random', 'regression', 'traces',
     ),
     'kernel-selftests': ('selftests',),
     'kernel-stress': ('stress', 'kunit'),
