@@ -24,6 +24,7 @@ import time
 
 import complaints
 import simulate
+import suite
 import table
 
 KERNEL = pathlib.Path(__file__).resolve().parent.parent
@@ -105,7 +106,10 @@ def same(one: list[str], two: list[str]) -> tuple[list[str], bool]:
     ], ok
 
 
-TOOLS = (('GUEST_TOOLS', 'yes'),)
+TOOLS = (('GUEST_TOOLS', 'tools'),)
+SUITE = (('GUEST_TOOLS', 'suite'),)
+# EX_UNAVAILABLE of a script that builds what the guest runs.
+UNAVAILABLE = 69
 RUNS = [
     Run(
         'harness', 'tables', None, 'python3 -B -m unittest discover -s scripts'
@@ -186,6 +190,24 @@ RUNS = [
         for seed in (1, 2, 3)
     ),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
+    # A deadline task counts on every CPU, so that fewer fit on more CPUs.
+    *(
+        Run(
+            'hcbs-suite',
+            f'suite-{cpus}{suffix}',
+            kernel,
+            f'script:suite:{part}',
+            cpus=cpus,
+            when='full',
+            environment=(
+                *SUITE,
+                ('GUEST_SHIFT', '3'),
+                ('GUEST_TIMEOUT', '3600'),
+            ),
+        )
+        for part, cpus in (('all', '8'), ('deadline', '2'), ('deadline', '1'))
+        for suffix, kernel in (('-base', 'base'), ('', 'hcbs'))
+    ),
     # The package of a server kernel, in a guest with systemd and libvirt.
     Run('server', 'deb', None, 'scripts/deb.sh', when='full', slots=2),
     Run('server', 'boot', None, 'scripts/debian.sh boot', when='full'),
@@ -221,6 +243,15 @@ COMPARISONS = [
         )
         for part in ('brief', 'memory', 'cpuset')
     ),
+    *(
+        Comparison(
+            'hcbs-suite',
+            f'{cpus} CPUs',
+            (f'suite-{cpus}-base', f'suite-{cpus}'),
+            suite.compare,
+        )
+        for cpus in (8, 2, 1)
+    ),
 ]
 
 
@@ -233,6 +264,14 @@ class Line:
     ok: bool
     seconds: float
     note: str = ''
+    skipped: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """The word of the summary."""
+        if self.skipped:
+            return 'skipped'
+        return 'passed' if self.ok else 'FAILED'
 
 
 def say(text: str) -> None:
@@ -253,6 +292,24 @@ def build(name: str) -> tuple[Line, str]:
     seconds = time.monotonic() - begin
     line = Line('build', name, done.returncode == 0, seconds, image)
     return line, image
+
+
+def programs(runs: list[Run]) -> tuple[list[Line], list[Run]]:
+    """Build what the guests run; leave out runs whose source can't be had."""
+    lines = []
+    for tools in (TOOLS, SUITE):
+        if not any(run.environment[:1] == tools for run in runs):
+            continue
+        name = tools[0][1]
+        begin = time.monotonic()
+        code = subprocess.run([SCRIPTS / f'{name}.sh'], check=False).returncode
+        line = Line('build', name, code == 0, time.monotonic() - begin)
+        if code == UNAVAILABLE:
+            line.ok = line.skipped = True
+            line.note = 'no source'
+            runs = [run for run in runs if run.environment[:1] != tools]
+        lines.append(line)
+    return lines, runs
 
 
 def log_of(run: Run) -> pathlib.Path:
@@ -367,17 +424,18 @@ def summary(lines: list[Line], seconds: float) -> str:
     for line in lines:
         out.append(
             f'{line.group:<14} {line.name:<16} '
-            f'{"passed" if line.ok else "FAILED":<7} {line.seconds:>6.0f}s  '
+            f'{line.verdict:<7} {line.seconds:>6.0f}s  '
             f'{line.note}'.rstrip()
         )
     bad = sum(not line.ok for line in lines)
+    skipped = sum(line.skipped for line in lines)
     out += [
         '',
         f'{len(lines)} runs and comparisons in {seconds:.0f} s on '
         f'{SLOTS} CPUs: {"all passed" if not bad else f"{bad} FAILED"}',
-        f' - Passed: {len(lines) - bad}',
+        f' - Passed: {len(lines) - bad - skipped}',
         f' - Failed: {bad}',
-        ' - Skipped: 0',
+        f' - Skipped: {skipped}',
     ]
     return '\n'.join(out)
 
@@ -418,11 +476,8 @@ def main() -> int:
                 if not line.ok:
                     say('a kernel could not be built')
                     return 1
-        if any(run.environment[:1] == TOOLS for run in runs):
-            tools_begin = time.monotonic()
-            done = subprocess.run([SCRIPTS / 'tools.sh'], check=False)
-            spent = time.monotonic() - tools_begin
-            lines.append(Line('build', 'tools', done.returncode == 0, spent))
+        built, runs = programs(runs)
+        lines += built
 
         slots = Slots(SLOTS)
         with concurrent.futures.ThreadPoolExecutor(SLOTS) as pool:

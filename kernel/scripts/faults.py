@@ -42,7 +42,7 @@ class Fault:
 
 @dataclasses.dataclass
 class Verdict:
-    """What became of a fault.
+    """The outcome for a fault.
 
     :ivar said: the line that told, or why there is none
     """
@@ -67,7 +67,7 @@ def faults() -> list[Fault]:
 
 
 def runs_of(group: str) -> list[check.Run]:
-    """What can run on the faulty kernel alone, and needs no tools."""
+    """The runs that need the faulty kernel alone, and no tools."""
     return [
         run
         for run in check.selected(False, [group])

@@ -88,7 +88,7 @@ class Reservation:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Who ran from when to when, in ns since the start of the set."""
+    """A run of one task, in ns since the start of the set."""
 
     who: int
     begin: int
@@ -97,7 +97,7 @@ class Piece:
 
 @dataclasses.dataclass
 class Set:
-    """What the log says of a set."""
+    """A set of reservations, as the log has it."""
 
     number: int
     length: int
@@ -120,7 +120,7 @@ class Difference:
 
     @property
     def length(self) -> int:
-        """How long it is, in ns."""
+        """Its length, in ns."""
         return self.end - self.begin
 
 
@@ -411,7 +411,7 @@ def differences(
 
 @dataclasses.dataclass
 class Outcome:
-    """What the comparison of a set says.
+    """The comparison of a set.
 
     :ivar decisions: how many dispatches the simulation has
     :ivar found: all differences, whatever their length
@@ -522,7 +522,7 @@ def parse(lines: Iterable[str]) -> tuple[list[Set], int]:
 
 
 def name(who: int) -> str:
-    """Who ran, in words."""
+    """The name of a task in the table."""
     return 'nobody' if who == NOBODY else f'g{who}'
 
 

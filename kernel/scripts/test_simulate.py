@@ -160,7 +160,7 @@ class EmptyServerTest(unittest.TestCase):
 
 
 class DifferencesTest(unittest.TestCase):
-    """What is a difference, and how long it is."""
+    """Differences, and their lengths."""
 
     def test_same(self) -> None:
         pieces = [simulate.Piece(0, 5, 10), simulate.Piece(1, 10, 20)]

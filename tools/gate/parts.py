@@ -288,7 +288,7 @@ KERNEL_PIECES = {
         'harness', 'supply', 'refusals', 'percpu', 'migration', 'inheritance',
         'random', 'regression', 'traces',
     ),
-    'kernel-selftests': ('selftests',),
+    'kernel-selftests': ('selftests', 'hcbs-suite'),
     'kernel-stress': ('stress', 'kunit'),
     'kernel-server': ('server',),
 }  # fmt: skip
