@@ -151,6 +151,8 @@ RUNS = [
     Run('inheritance', 'pi-cpus', 'hcbs', 'pi-cpus', cpus='4'),
     Run('regression', 'regress-base', 'base', 'regress'),
     Run('regression', 'regress', 'hcbs', 'regress'),
+    Run('regression', 'boot', 'hcbs', 'boot'),
+    Run('regression', 'full', 'hcbs', 'full'),
     Run('regression', 'beside-base', 'base', 'beside-control'),
     Run('regression', 'beside', 'hcbs', 'beside'),
     Run('regression', 'bench-base', 'base', 'script:bench', environment=TOOLS),

@@ -156,6 +156,8 @@ void test_pi_cpus(const char *arg);
 void test_stress(const char *arg);
 void test_kunit(const char *arg);
 void test_regress(const char *arg);
+void test_boot(const char *arg);
+void test_full(const char *arg);
 void test_beside(const char *arg);
 void test_beside_control(const char *arg);
 void test_trace(const char *arg);

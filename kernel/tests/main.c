@@ -28,6 +28,8 @@ static const struct test {
 	{ "stress", V2, test_stress },
 	{ "kunit", NONE, test_kunit },
 	{ "regress", NONE, test_regress },
+	{ "boot", NONE, test_boot },
+	{ "full", V2, test_full },
 	{ "beside", V2, test_beside },
 	{ "beside-control", V1, test_beside_control },
 	{ "trace", V2, test_trace },
