@@ -52,6 +52,7 @@ KERNELS = {
     # An interrupt while identify_cpu() has forgotten the five levels of the
     # page table is a wild access for KASAN, on any Linux 7.2.
     'debug': Kernel(('hcbs', 'debug'), (('GUEST_CPU', 'max,la57=off'),)),
+    'suspend': Kernel(('hcbs', 'suspend')),
     'base-selftest': Kernel(('base', 'selftest')),
     'hcbs-selftest': Kernel(('hcbs', 'selftest')),
 }
@@ -68,6 +69,7 @@ class Run:
     :ivar cpus: of the guest
     :ivar when: 'brief', 'full' or 'both'
     :ivar slots: how many CPUs of this machine it uses
+    :ivar arguments: of the guest's kernel, in addition
     """
 
     group: str
@@ -78,6 +80,7 @@ class Run:
     when: str = 'both'
     slots: int = 1
     environment: tuple[tuple[str, str], ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +148,7 @@ RUNS = [
     Run('refusals', 'delegate1', 'hcbs', 'delegate1'),
     Run('refusals', 'multiply', 'hcbs', 'multiply'),
     Run('percpu', 'percpu', 'hcbs', 'percpu', cpus='4'),
+    Run('percpu', 'partition', 'hcbs', 'partition', cpus='4'),
     Run('percpu', 'reclaim', 'hcbs', 'reclaim', cpus='4'),
     Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
     Run('inheritance', 'pi', 'hcbs', 'pi'),
@@ -152,6 +156,14 @@ RUNS = [
     Run('regression', 'regress-base', 'base', 'regress'),
     Run('regression', 'regress', 'hcbs', 'regress'),
     Run('regression', 'boot', 'hcbs', 'boot'),
+    Run(
+        'regression',
+        'later',
+        'hcbs',
+        'later',
+        cpus='2',
+        arguments=('maxcpus=1',),
+    ),
     Run('regression', 'full', 'hcbs', 'full'),
     Run('regression', 'beside-base', 'base', 'beside-control'),
     Run('regression', 'beside', 'hcbs', 'beside'),
@@ -183,6 +195,7 @@ RUNS = [
         for seed in (1, 2, 3)
     ),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
+    Run('suspend', 'suspend', 'suspend', 'suspend', cpus='4', when='full'),
     # The package of a server kernel, in a guest with systemd and libvirt.
     Run('server', 'deb', None, 'scripts/deb.sh', when='full', slots=2),
     Run('server', 'boot', None, 'scripts/debian.sh boot', when='full'),
@@ -308,6 +321,7 @@ def execute(run: Run, images: dict[str, str], slots: Slots) -> Line:
                 run.test,
                 run.cpus,
                 str(log),
+                *run.arguments,
             ]
             out = (LOGS / f'{run.log}.err').open('wb')
         with out:

@@ -49,6 +49,33 @@ void test_boot(__attribute__((unused)) const char *arg)
 	check(us > 200000, "init has %ld us of 5 s beside RR-99", us);
 }
 
+/* Started with maxcpus=1: CPU 1 comes up for the first time. */
+void test_later(__attribute__((unused)) const char *arg)
+{
+	uint64_t *out = shared(), end, c0;
+	int i;
+
+	expect(put("/sys/devices/system/cpu/cpu1/online", "1"), 0, "CPU 1 comes up");
+	end = now_ns(CLOCK_MONOTONIC) + 5 * SEC;
+	for (i = 0; i < 2; i++) {
+		if (fork())
+			continue;
+		pin(1);
+		if (!i)
+			set_policy(0, SCHED_RR, 99);
+		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
+		while (now_ns(CLOCK_MONOTONIC) < end)
+			;
+		out[i] = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
+		_exit(0);
+	}
+	while (wait(NULL) > 0)
+		;
+	check(out[1] > 200 * MS && out[1] < 300 * MS,
+	      "a fair hog has %llu us of 5 s there, RR-99 has %llu us",
+	      (unsigned long long)out[1] / US, (unsigned long long)out[0] / US);
+}
+
 /* ---- beside reservations that take the whole CPU, and sleep ---- */
 
 /* @on of every @period, from @start to @end. */
