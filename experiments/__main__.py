@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the papers' figures and hold them against the model.
+"""Measure the papers' figures and compare them with the model.
 
     python -m experiments list
     python -m experiments run SET [FIGURE ...] [--output DIR] [--jobs N]
@@ -10,9 +10,9 @@ SET is check (a minute; `make model`), small (ten minutes) or full
 
 ``run`` measures in QEMU guests under a virtual clock, so the numbers are the
 same wherever it runs. It writes a report with all figures, report/index.html,
-judges them, and prints each point. ``judge`` does so with the samples that
-``run`` has left, and needs neither kernel nor QEMU. Both end with 1 if a bound
-is broken that the project states.
+judges them, and prints each point. ``judge`` does the same with the samples
+that ``run`` left, and needs neither kernel nor QEMU. Both end with 1 if a
+bound that the project states is broken.
 """
 
 import argparse
@@ -34,10 +34,10 @@ PINGS = 100
 def tasks(
     figure: Figure, which: str
 ) -> dict[tuple[str, int], list[guest.Task]]:
-    """What is measured for a figure, by kernels and numbers of CPUs.
+    """Tasks that measure a figure, by kernels and numbers of CPUs.
 
-    Equal arrivals, CPU times and sizes for each point, but for their means:
-    curves differ in what the figure varies, and not in luck.
+    Equal arrivals, CPU times and sizes for each point, except their means:
+    curves differ by the parameters that the figure varies, not by chance.
     """
     found: dict[tuple[str, int], list[guest.Task]] = {}
     for number, point in enumerate(figure.points(which)):
@@ -87,7 +87,7 @@ def measure(
 
 
 def chosen(options: argparse.Namespace) -> list[Figure]:
-    """The figures that are asked for, as far as they are in the set.
+    """The requested figures that are in the set.
 
     :raises Refused: if none is
     """
@@ -96,7 +96,7 @@ def chosen(options: argparse.Namespace) -> list[Figure]:
     figures = [figure for figure in figures if figure.count(options.set)]
     if not figures:
         raise description.Refused(
-            f'nothing of this is in the {options.set} set'
+            f'none of these figures is in the {options.set} set'
         )
     return figures
 
@@ -139,7 +139,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def judged(options: argparse.Namespace) -> int:
-    """Judge the samples that there are, and report."""
+    """Judge the stored samples, and report."""
     figures = chosen(options)
     results = {
         figure.name: measure(

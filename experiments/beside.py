@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What noise may do to a server, and what it does without our kernel."""
+"""Bounds on the effect of noise, and its effect without our kernel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
@@ -10,15 +10,15 @@ from experiments.verdict import Verdict, beyond, each, reserved
 
 #: 99th percentile of a real-time server with noise against without.
 ISOLATION = 1.02
-#: The noise of the papers has a period of 100 ms. Up to this one of its own, a
-#: server waits for it so seldom that the 99th percentile stays as it is.
+#: The noise of the papers has a period of 100 ms. A server with a period up to
+#: this one waits for it so seldom that the 99th percentile does not change.
 SHORT_US = 2_000
 
 
 def verdicts(results: Mapping[str, Sequence[Result]]) -> Iterator[Verdict]:
     """Judge the points that have noise.
 
-    :param results: by the names of the figures
+    :param results: results by the names of the figures
     """
     measured = [one for some in results.values() for one in some]
     # In one figure all points have the same requests.
@@ -77,7 +77,7 @@ def _beside_busy(results: Sequence[Result]) -> Iterator[Verdict]:
 def ratios(results: Sequence[Result]) -> Iterator[tuple[Result, float]]:
     """99th percentiles with noise over those without, for equal requests.
 
-    :returns: what has noise, and the ratio
+    :returns: the result with noise, and the ratio
     """
     quiet = {
         one.point: one for one in results if one.point.noise == noises.NONE
@@ -93,7 +93,7 @@ def ratios(results: Sequence[Result]) -> Iterator[tuple[Result, float]]:
 
 
 def unpatched(results: Sequence[Result]) -> Iterator[Verdict]:
-    """Judge the control: a bound that every kernel keeps is none."""
+    """Judge the control: a bound that every kernel keeps shows nothing."""
     used = [one for one in results if one.gap_s and one.point.kernel == 'base']
     if used:
         yield Verdict(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure measures: experiments/figures/NAME.yaml, checked.
+"""Checked descriptions of figures, from experiments/figures/NAME.yaml.
 
 A description has the paper's parameters as a grid; :meth:`Figure.points` makes
-the points of it. Times are in microseconds, sizes in bytes, rates in 1/s.
+its points. Times are in microseconds, sizes in bytes and rates in 1/s.
 """
 
 from collections.abc import Iterator
@@ -20,19 +20,19 @@ from nova_rt import exception
 from nova_rt.flavors.reservation import Reservation
 
 FIGURES = pathlib.Path(__file__).resolve().parent / 'figures'
-#: check is what `make model` measures, in about a minute.
+#: `make model` measures check, in about a minute.
 SETS = ('check', 'small', 'full')
 KERNELS = ('hcbs', 'base')
-#: Of a guest.
+#: Most CPUs of a guest.
 MAX_CPUS = 4
-#: What one Ethernet frame has, with its headers.
+#: Size of one Ethernet frame, with its headers.
 DATAGRAM_BYTES = 1514
 #: Points that use more of their link are left out: they have no mean.
 MAX_LINK_RATIO = 0.95
 
 
 class Refused(Exception):
-    """A description that cannot be measured; the text says why."""
+    """A description that cannot be measured; the text has the reason."""
 
 
 def _check_number(name: str, value: object) -> None:
@@ -51,7 +51,7 @@ class Point:
     :ivar ldr: lambda/(n mu u)
     :ivar bwr: lambda E[s]/sigma; 0 without a link
     :ivar link_mbit: sigma; 0 without a link, or if ``bwr`` gives it
-    :ivar delay_us: of each answer, by netem: 2 delta
+    :ivar delay_us: delay of each answer, by netem: 2 delta
     """
 
     bandwidth: float = 0.0
@@ -146,7 +146,7 @@ class Point:
 
     @property
     def cpu_load(self) -> float:
-        """What the requests take of each CPU, lambda/(n mu)."""
+        """Load of the requests on each CPU, lambda/(n mu)."""
         return self.load or self.ldr * self.bandwidth
 
     @property
@@ -180,7 +180,7 @@ class Point:
 
     @property
     def link_ratio(self) -> float:
-        """What the requests take of the link; 0 without one."""
+        """Load of the requests on the link; 0 without one."""
         if not self.link_bit_per_s:
             return 0.0
         return self.rate_per_s * self.size_bytes * 8 / self.link_bit_per_s
@@ -204,20 +204,20 @@ class Point:
 class Figure:
     """A description.
 
-    :ivar name: of its file
-    :ivar title: what is drawn, in a few words
+    :ivar name: name of its file
+    :ivar title: its subject, in a few words
     :ivar source: the paper's figure
-    :ivar question: what the figure asks
-    :ivar setup: what is as in the paper, and what is not
-    :ivar deviates: where the result is off, and why
+    :ivar question: the question that the figure answers
+    :ivar setup: the set-up, and its differences from the paper's
+    :ivar deviates: deviations of the result, and their reasons
     :ivar x: the name of a parameter, for the axis
-    :ivar curves: the parameter of which each value has a curve
-    :ivar panels: the parameter of which each value has a plot; or ''
+    :ivar curves: the parameter each of whose values has a curve
+    :ivar panels: the parameter each of whose values has a plot; or ''
     :ivar draw: ``lines`` over x, or ``ecdf``
     :ivar common: parameters of all points
     :ivar full: parameters with a list of values each, and the count
     :ivar small: the same, for the small set; empty if it is not in there
-    :ivar check: the same, for what `make model` measures
+    :ivar check: the same, for the set that `make model` measures
     """
 
     name: str
@@ -269,7 +269,7 @@ def _pairs(key: str, value: Any) -> dict[str, Any]:
 def parse(name: str, text: str) -> Figure:
     """Read a description.
 
-    :raises Refused: if it is none
+    :raises Refused: if it is invalid
     """
     if not re.fullmatch(r'[a-z0-9-]+', name):
         raise Refused(f'{name!r} is not a name of a figure')
@@ -286,7 +286,7 @@ def parse(name: str, text: str) -> Figure:
     for axis in filter(None, (figure.x, figure.curves, figure.panels)):
         if axis not in {field.name for field in dataclasses.fields(Point)}:
             raise Refused(f'{name}: a point has no {axis}')
-    # Whoever asks for a set later is not refused.
+    # No set is refused later.
     list(figure.points('small'))
     list(figure.points('check'))
     if not list(figure.points('full')):
@@ -332,5 +332,5 @@ def load(name: str) -> Figure:
 
 
 def names() -> list[str]:
-    """The figures there are, in the order of the report."""
+    """Names of all figures, in the order of the report."""
     return sorted(path.stem for path in FIGURES.glob('*.yaml'))

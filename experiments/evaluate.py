@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured, beside what nova_rt/model says of it.
+"""Measured response times, beside those of nova_rt/model.
 
 A few thousand response times of a queue have a mean that is far from its
-expectation, because of which requests came. So each point has three answers:
+expectation, by the chance of the requests. So each point has three answers:
 
-- the *theory*, for all requests there could be;
+- the *theory*, for all possible requests;
 - the *fluid* queue with the very requests that were sent, on a CPU that is
   always there with the speed Q/P;
 - the *scheduler* with these requests, from the instants at which they came to
   the server: nova_rt/model/judged.
 
 Fluid against theory is chance. Measured against fluid is what the theory does
-not know, and measured against scheduler is what the simulation does not. What
-is guaranteed is guaranteed from when a request is there; the link before it is
+not cover, and measured against scheduler is what the simulation does not. The
+guarantees begin when a request has come to the server; the link before it is
 compared with the token bucket that it should be.
 """
 
@@ -38,7 +38,7 @@ FRACTION = PERCENT / 100
 #: Requests at the beginning that are sent and not counted: the queue is empty
 #: then, and the neighbours do not know each other's addresses.
 SKIPPED = 100
-#: What the client and the network can add to a response, beside their mean.
+#: Time that client and network can add to a response, beside their mean.
 JITTER_S = 50e-6
 Nanoseconds = samples.Nanoseconds
 
@@ -52,7 +52,7 @@ class Numbers:
 
     @classmethod
     def of(cls, times_ns: Nanoseconds) -> 'Numbers':
-        """Those of response times."""
+        """Mean and percentile of response times."""
         return cls(
             float(times_ns.mean()) / 1e9,
             distribution.percentile(sorted(times_ns.tolist()), PERCENT) / 1e9,
@@ -61,11 +61,11 @@ class Numbers:
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """What a request takes beside the link and the server, seconds.
+    """Time of a request outside the link and the server, seconds.
 
     :ivar there_s: until the server's kernel has it
     :ivar back_s: from the end of its CPU time to the client's kernel
-    :ivar awake_s: of that, for how long the client kept the server waiting
+    :ivar awake_s: of that, the time for which the client delayed the server
     """
 
     there_s: float
@@ -102,30 +102,31 @@ class Result:
 
     :ivar theory: M/M/1, or the tandem with its exact percentile
     :ivar bound_s: the papers' percentile, which is a bound with a link
-    :ivar bucket_s: what the token bucket's one frame takes off the tandem
+    :ivar bucket_s: time by which the token bucket's one frame is ahead of the
+        tandem
     :ivar fluid: the same requests on a fluid CPU, behind the token bucket
-    :ivar alone_s: the mean of the same requests as the model has it for a
-        container that is alone: :func:`nova_rt.model.sizing.mean_alone_s`, or
-        for several CPUs :func:`nova_rt.model.many.mean_shared_s`; None where
-        it has none
-    :ivar mean_half_s: the mean of endless requests is within so much of the
-        measured one, with a confidence of 95 %; 0 for short runs
+    :ivar alone_s: the mean of the same requests by the model for a container
+        that is alone: :func:`nova_rt.model.sizing.mean_alone_s`, or for
+        several CPUs :func:`nova_rt.model.many.mean_shared_s`; None where it
+        has none
+    :ivar mean_half_s: half-width of the 95 % confidence interval of the
+        measured mean; 0 for short runs
     :ivar scheduler: the same requests, scheduled as they came beside the same
         neighbours if they are busy; the fluid one without a reservation, or
         for several CPUs
-    :ivar link_late_s: how much later they came to the server than from the
-        token bucket, in the mean
+    :ivar link_late_s: mean delay of their arrivals at the server against the
+        token bucket
     :ivar phases_s: the smallest and the largest 99th percentile of the
         scheduler, for busy neighbours that begin at other instants
-    :ivar excess_s: the most that a response was later than on the fluid CPU
+    :ivar excess_s: the largest lateness of a response against the fluid CPU
         with the bandwidth less the overhead
-    :ivar gap_s: what it may be later: P - Q, with Q less the overhead
-    :ivar beyond: how many responses were later than that, by more than
+    :ivar gap_s: its bound: P - Q, with Q less the overhead
+    :ivar beyond: number of responses that exceed the bound by more than
         :data:`JITTER_S`
-    :ivar longest_s: the longest response, from when the request came
-    :ivar guaranteed_s: what none may exceed, for constant CPU times; else 0
-    :ivar way: measured
-    :ivar late_s: the most that the client was late
+    :ivar longest_s: the longest response, from the arrival of the request
+    :ivar guaranteed_s: its bound, for constant CPU times; else 0
+    :ivar way: the measured times outside link and server
+    :ivar late_s: the largest lateness of the client
     :ivar count: requests that were answered
     """
 
@@ -158,7 +159,7 @@ class Result:
 
     @property
     def chance(self) -> float:
-        """What of the error is due to which requests came."""
+        """Part of the error that is due to the chance of the requests."""
         return self.fluid.mean_s / self.theory.mean_s - 1
 
     @property
@@ -187,8 +188,8 @@ class Result:
     def expected_percentile_s(self) -> float:
         """The measured percentile without the part that is chance.
 
-        What was measured less the fluid one says what kernel and link add to
-        the percentile; with theory's in the place of the fluid one, this is an
+        The measured one less the fluid one is what kernel and link add to the
+        percentile; with theory's in the place of the fluid one, this is an
         estimate of the percentile of very many requests.
         """
         return (
@@ -201,7 +202,7 @@ class Result:
     def percentile_error(self) -> float:
         """The same against the exact percentile behind a token bucket.
 
-        The bucket lets one frame pass at once, and what waits at the link is
+        One frame passes the bucket at once, and all that waits at the link is
         ahead by it. The model has no such bucket.
         """
         exact_s = self.theory.percentile_s - self.bucket_s
@@ -211,7 +212,7 @@ class Result:
 def models(
     point: Point, trip_s: float
 ) -> tuple[ResponseTime, ResponseTime, float]:
-    """The exact model, the papers' bound, and the bandwidth to ask for."""
+    """The exact model, the papers' bound, and the bandwidth to use."""
     service_s = point.service_us / 1e6
     bandwidth = point.bandwidth or 1.0
     if point.cpus > 1:
@@ -246,11 +247,11 @@ def _mean_half_s(times_ns: Nanoseconds) -> float:
 
 
 def evaluate(point: Point, run: samples.Run, way: Way) -> Result:
-    """Put what was measured beside what the model says.
+    """Compare a measured run with the model.
 
-    :param way: measured
+    :param way: the measured times outside link and server
     :returns: all numbers of the point
-    :raises Malformed: if hardly anything was answered
+    :raises Malformed: if hardly any request was answered
     """
     if len(run.service_ns) <= SKIPPED:
         raise samples.Malformed(f'{len(run.service_ns)} answers are too few')

@@ -5,9 +5,9 @@ The kernel is kernel/scripts/build.sh's with kernel/config/net.config. A run is
 the same wherever it is made and whatever else the machine does.
 
 Several CPUs take turns in QEMU, and virtual time counts the instructions of
-all of them. A server that uses CPU time by the clock does not notice, but for
-the end of its time, which it sees when its turn comes, up to 1.6 ms later; the
-kernel's own work takes several times as long.
+all of them. A server that uses CPU time by the clock notices only the end of
+its time, which it sees when its turn comes, up to 1.6 ms late; the kernel's
+own work takes several times as long.
 """
 
 from collections.abc import Sequence
@@ -36,15 +36,15 @@ LIMIT_S = 24 * 3600
 
 
 class Failed(Exception):
-    """A guest did not measure; the text says where to look."""
+    """A guest did not measure; the text names the log."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
     """A point to measure.
 
-    :ivar count: requests
-    :ivar seed: of what is random; the same seed gives the same requests
+    :ivar count: number of requests
+    :ivar seed: seed of random numbers; the same seed gives the same requests
     """
 
     name: str
@@ -59,11 +59,11 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Load:
-    """What asks and answers.
+    """Programs that send requests and answer them.
 
-    :ivar source: of the guest's program load
-    :ivar programs: that it starts, from bin
-    :ivar cpus: that it takes beside the server's
+    :ivar source: source of the guest's program load
+    :ivar programs: programs that it starts, from bin
+    :ivar cpus: CPUs that it takes beside the server's
     """
 
     source: pathlib.Path = HERE / 'load/load.c'
@@ -75,7 +75,7 @@ OURS = Load()
 
 
 def kernel(which: str, flavour: str = 'net') -> pathlib.Path:
-    """Build a kernel; instantly if it is there.
+    """Build a kernel, unless it is there already.
 
     :param which: hcbs, or base for the one without the series
     :param flavour: name of its configuration in kernel/config
@@ -93,9 +93,9 @@ def kernel(which: str, flavour: str = 'net') -> pathlib.Path:
 
 
 def compile_c(source: pathlib.Path, out: pathlib.Path) -> None:
-    """Make a static program.
+    """Compile a static program.
 
-    :raises Failed: if the compiler does
+    :raises Failed: if the compiler fails
     """
     done = subprocess.run(
         [
@@ -109,7 +109,7 @@ def compile_c(source: pathlib.Path, out: pathlib.Path) -> None:
 
 
 def archive(root: pathlib.Path) -> bytes:
-    """A directory as the kernel's initramfs wants it; the same each time."""
+    """A directory as an initramfs of the kernel; the same bytes each time."""
     for path in (root, *root.rglob('*')):
         os.utime(path, (0, 0))
     names = sorted(str(path.relative_to(root)) for path in root.rglob('*'))
@@ -124,9 +124,9 @@ def archive(root: pathlib.Path) -> bytes:
 
 
 def find_tool(name: str) -> pathlib.Path:
-    """Where this machine has a program of the network.
+    """Find a program of the network on this machine.
 
-    :raises Failed: if it is not there
+    :raises Failed: if it is missing
     """
     path = shutil.which(name, path='/usr/sbin:/sbin:/usr/bin:/bin')
     if not path:
@@ -148,7 +148,7 @@ def copy_program(path: pathlib.Path, root: pathlib.Path) -> None:
 
 
 def initrd(tasks: Sequence[Task], load: Load = OURS) -> bytes:
-    """The guest's files: init, load, its tools and what to measure."""
+    """The guest's files: init, load, its tools and its tasks."""
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
         for each in ('proc', 'sys', 'dev', 'cg'):
@@ -171,7 +171,7 @@ def command(
     memory_mib: int = 512,
     words: str = '',
 ) -> list[str]:
-    """QEMU's, as kernel/scripts/guest.sh has it.
+    """The command line of QEMU, as in kernel/scripts/guest.sh.
 
     :param words: more of the kernel's command line
     """
@@ -191,7 +191,7 @@ def command(
 
 
 def _begin(which: str, tasks: Sequence[Task], load: Load = OURS) -> str:
-    """What a log begins with: the kernel, and what is measured on it."""
+    """The beginning of a log: the kernel, and the tasks on it."""
     lines = [f'PLAN {task.line()}\n' for task in tasks]
     if load.programs:
         names = ' '.join(program.name for program in load.programs)
@@ -202,10 +202,10 @@ def _begin(which: str, tasks: Sequence[Task], load: Load = OURS) -> str:
 def stored(
     which: str, tasks: Sequence[Task], cache: pathlib.Path
 ) -> dict[str, samples.Run]:
-    """Take what was measured last, by whatever kernel and programs.
+    """Read the latest measurement, by whatever kernel and programs.
 
     :param cache: directory for the logs
-    :returns: what was measured, by the names of the tasks
+    :returns: the measured runs, by the names of the tasks
     :raises Failed: if these points were not measured
     """
     begin = _begin(which, tasks)
@@ -230,12 +230,12 @@ def run(
     cache: pathlib.Path,
     load: Load = OURS,
 ) -> dict[str, samples.Run]:
-    """Measure points on a kernel, or take what was measured before.
+    """Measure points on a kernel, or read an earlier measurement.
 
     :param tasks: all with the same number of CPUs
-    :param cache: directory for the logs, by the hash of all that matters
-    :returns: what was measured, by the names of the tasks
-    :raises Failed: if something was not measured, or the kernel complains
+    :param cache: directory for the logs, by the hash of kernel and files
+    :returns: the measured runs, by the names of the tasks
+    :raises Failed: if a point was not measured, or the kernel complains
     """
     (cpus,) = {task.point.cpus + load.cpus for task in tasks}
     image = kernel(which)
@@ -273,12 +273,12 @@ def run(
 def check(text: str, log: pathlib.Path) -> None:
     """Refuse the log of a guest that did not do everything.
 
-    :raises Failed: with the first line that says so
+    :raises Failed: with the first line that shows it
     """
     patterns = (KERNEL / 'tests/tools/complaints').read_text().split('\n')
     wrong = re.compile('|'.join(['FATAL.*', *filter(None, patterns)]))
     found = wrong.search(text)
     if found:
-        raise Failed(f'the guest says {found[0][:80]!r}, see {log}')
+        raise Failed(f'the guest reports {found[0][:80]!r}, see {log}')
     if not re.search(r'^DONE failures 0$', text, re.M):
         raise Failed(f'the guest did not measure everything, see {log}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bounds that are stated, and whether they hold."""
+"""Checks of the bounds that the project states."""
 
 from collections.abc import Iterator, Mapping, Sequence
 import statistics
@@ -32,7 +32,7 @@ SCHEDULER_ERROR = 0.02
 def verdicts(results: Mapping[str, Sequence[Result]]) -> list[Verdict]:
     """Judge all figures.
 
-    :param results: by the names of the figures
+    :param results: results by the names of the figures
     :returns: the bounds that some point can show or break
     """
     measured = [one for some in results.values() for one in some]
@@ -125,7 +125,7 @@ def _never_longer(results: Sequence[Result]) -> Iterator[Verdict]:
 
 
 def _half_a_link(results: Sequence[Result]) -> list[Result]:
-    """Where there is a link, and at most half of it is used."""
+    """Results with a link of which at most half is used."""
     return [
         one
         for one in results
@@ -172,7 +172,7 @@ def _exact_percentile(results: Sequence[Result]) -> Iterator[Verdict]:
         errors = [one.percentile_error for one in used]
         yield Verdict(
             'For exponential sizes, the exact 99th percentile of the tandem, '
-            'less the frame that the token bucket lets pass at once, is '
+            'less the frame that passes the token bucket at once, is '
             f'within {PERCENTILE_ERROR:.0%} at each point, apart from what is '
             'chance',
             f'{min(errors):+.1%} to {max(errors):+.1%}, {len(used)} points; '
@@ -227,7 +227,7 @@ def _mean_error(results: Sequence[Result]) -> Iterator[Verdict]:
 
 
 def _alone_errors(results: Sequence[Result]) -> list[float]:
-    """How far the model for a container alone is off, where it is valid."""
+    """Errors of the model for a container alone, where it is valid."""
     return [
         abs(error) for one in results if (error := one.alone_error) is not None
     ]

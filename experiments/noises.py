@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is beside a server: tasks, and the reservations that they have.
+"""Noise beside a server: tasks, and the reservations that they have.
 
-experiments/guest/init.c starts the tasks. The papers' noise reserves the same
-whatever the server has. The others are the worst that the theorem allows (no
-response is later than on a fluid CPU by more than P - Q, test_theorem.py):
-neighbours that are always busy and leave nothing of the CPU, with periods that
-put their deadlines before those of the server as often as can be.
+experiments/guest/init.c starts the tasks. The papers' noise always reserves
+the same. The others are the worst that the theorem allows (no response is
+later than on a fluid CPU by more than P - Q, test_theorem.py): neighbours that
+are always busy and leave nothing of the CPU, with periods that put their
+deadlines before those of the server as often as possible.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ import dataclasses
 
 from nova_rt.flavors.reservation import Reservation
 
-#: What a CPU can reserve, in ppm: the fair server has the rest.
+#: Bandwidth of a CPU for reservations, in ppm: the fair server has the rest.
 CEILING_PPM = 950_000
 #: EDGE 2019, section IV: four tasks of 6 ms every 100 ms.
 _PAPER = Reservation(24_000, 100_000)
@@ -43,14 +43,15 @@ def _many(server: Reservation, free_ppm: int) -> Iterator[Reservation]:
 class Noise:
     """One kind of noise.
 
-    :ivar words: what is beside the server
-    :ivar tasks: of experiments/guest/init.c
-    :ivar reserved: the neighbours of a server with this reservation, when so
-        many ppm of the CPU are free
-    :ivar longer: their periods are longer than the server's, so that it has
-        its runtime first, as if it were alone
-    :ivar busy: they always have something to do
-    :ivar plain: it can be beside a server without a reservation, without one
+    :ivar words: the noise, in words
+    :ivar tasks: its name in experiments/guest/init.c
+    :ivar reserved: the neighbours of a server, from its reservation and the
+        ppm of the CPU that are free
+    :ivar longer: whether their periods are longer than the server's, so that
+        it has its runtime first, as if it were alone
+    :ivar busy: whether they always have something to do
+    :ivar plain: whether it can be beside a server without a reservation, and
+        then has none either
     """
 
     words: str
@@ -96,7 +97,7 @@ KINDS = {
 def beside(kind: str, server: Reservation | None) -> Neighbours:
     """Return the reservations of a kind of noise.
 
-    :param kind: of :data:`KINDS`
+    :param kind: a key of :data:`KINDS`
     :param server: None for a server without a reservation
     """
     if server is None:

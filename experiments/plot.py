@@ -222,7 +222,7 @@ def _ecdf(axis: Any, results: Sequence[Result]) -> None:
         axis.step(
             *distribution.steps((one.sorted_ns / 1e6).tolist()),
             where='post',
-            # What lies on each other is drawn thin over thick.
+            # Curves that coincide are drawn thin over thick.
             linewidth=width if reserved else 1.5,
             zorder=3 - width / 20,
             linestyle='-' if reserved else '--',

@@ -76,7 +76,7 @@ def write(
 
 
 def parameters(figure: Figure) -> list[str]:
-    """The columns that say which point it is."""
+    """The columns that identify a point."""
     names = [figure.panels, figure.curves, figure.x]
     return [name for name in dict.fromkeys(names) if name]
 
@@ -163,7 +163,7 @@ def section(
         )
     )
     rows = [row(figure, one) for one in results]
-    # What no point has would push the rest off the page.
+    # Empty columns would push the rest off the page.
     used = [any(cells) for cells in zip(*rows, strict=True)]
     heads, *rows = (
         list(itertools.compress(line, used)) for line in (head(figure), *rows)
@@ -228,7 +228,7 @@ def _sentences(results: Sequence[Result]) -> Iterator[str]:
             yield (
                 f'Unpatched, at a load ratio of {one.point.ldr:g}, the mean '
                 f'is {one.measured.mean_s / one.theory.mean_s:.2f} and the '
-                f'99th percentile {late:.2f} times what the model says.'
+                f'99th percentile {late:.2f} times that of the model.'
             )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What experiments/load prints, as arrays of whole nanoseconds."""
+"""Output of experiments/load, as arrays of whole nanoseconds."""
 
 import dataclasses
 import itertools
@@ -19,16 +19,16 @@ class Malformed(Exception):
 class Run:
     """The requests of a point that were answered, in their order.
 
-    :ivar intended_ns: when each was to be sent
-    :ivar sent_ns: when it was sent
-    :ivar until_ns: up to when the client was awake for it
-    :ivar begun_ns: when its first datagram came to the server
-    :ivar arrived_ns: when all of it had come to the server
-    :ivar received_ns: when its answer came
+    :ivar intended_ns: instants at which each was due to be sent
+    :ivar sent_ns: instants at which it was sent
+    :ivar until_ns: instants until which the client was awake for it
+    :ivar begun_ns: arrivals of its first datagram at the server
+    :ivar arrived_ns: arrivals of its last datagram at the server
+    :ivar received_ns: arrivals of its answer
     :ivar early_ns: CPU time that the server took for the datagrams before the
         last one
     :ivar service_ns: CPU time that the server took for all of it
-    :ivar size_bytes: with the headers
+    :ivar size_bytes: sizes with the headers
     :ivar lost: requests without an answer
     """
 
@@ -50,12 +50,12 @@ class Run:
 
     @property
     def late_ns(self) -> Nanoseconds:
-        """How late the client was."""
+        """Lateness of the client."""
         return self.sent_ns - self.intended_ns
 
 
 def requests(lines: list[str]) -> Run:
-    """Read what a client printed.
+    """Read the output of a client.
 
     :raises Malformed: unless every line is there and makes sense
     """

@@ -20,9 +20,9 @@ _STARTED_S = 2
 
 
 def again(module: str) -> int:
-    """Run the same command where the lab's network is.
+    """Run the same command inside the lab's network.
 
-    :param module: whose command this is
+    :param module: module of this command
     :returns: its exit code
     """
     python = sys.executable
@@ -34,10 +34,10 @@ def again(module: str) -> int:
 
 
 class Servers:
-    """Those of one experiment.
+    """Servers of one experiment.
 
-    :param prefix: of their names
-    :param image: id
+    :param prefix: prefix of their names
+    :param image: ID of their image
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Servers:
     ) -> Any:
         """Boot a server with one vCPU and wait for it.
 
-        :param reservation: as a flavor has it; empty: none
+        :param reservation: extra spec of its flavor; empty for none
         """
         compute = self._cloud.compute
         flavor = compute.create_flavor(
@@ -105,7 +105,7 @@ def inside(
     """Run a program in a container for a while, in its control groups.
 
     :param scheduler: options of chrt
-    :param root: directory in the container that the program has as its /
+    :param root: directory in the container that becomes the program's /
     :raises LabError: if it ends at once
     """
     first = found.first_process()

@@ -16,7 +16,7 @@ from nova_rt.model.limits import Limits
 #: The token bucket's size: one frame.
 BURST_BYTES = 1514
 #: Instants at which busy neighbours can begin, spread over their longest
-#: period: one of 24 ms in 100 ms is in the way from some of them only.
+#: period: one of 24 ms in 100 ms disturbs from some of them only.
 _PHASES = 20
 #: Runtime and period of the client's deadline in experiments/guest/init.c.
 _CLIENT_NS = 20_000
@@ -26,7 +26,7 @@ Nanoseconds = samples.Nanoseconds
 def through_link_ns(
     arrivals_ns: Nanoseconds, sizes_bytes: Nanoseconds, bit_per_s: int
 ) -> Nanoseconds:
-    """When the last frame of each request leaves the token bucket."""
+    """Times at which the last frames of requests leave the token bucket."""
     if not bit_per_s:
         return arrivals_ns
     times_ns = numpy.ceil(sizes_bytes * 8e9 / bit_per_s).astype(numpy.int64)
@@ -40,7 +40,7 @@ def on_fluid_ns(
     bandwidth: float,
     cpus: int = 1,
 ) -> Nanoseconds:
-    """When each request is done on CPUs that are always there."""
+    """Completion times of the requests on CPUs that are always there."""
     slowed_ns = numpy.ceil(works_ns / bandwidth).astype(numpy.int64)
     if cpus > 1:
         return simulation.fifo_many_ns(arrivals_ns, slowed_ns, cpus)
@@ -50,9 +50,9 @@ def on_fluid_ns(
 def bound_s(
     reservation: Reservation, arrivals_ns: Nanoseconds, works_ns: Nanoseconds
 ) -> float:
-    """What no response time exceeds, without the network.
+    """Bound on the response times, without the network.
 
-    Of the largest CPU time, and the smallest token bucket that the arrivals
+    From the largest CPU time, and the smallest token bucket that the arrivals
     keep to, at a rate of 0.98 of the capacity.
 
     :returns: seconds
@@ -74,12 +74,12 @@ def bound_s(
 
 @dataclasses.dataclass(frozen=True)
 class Jobs:
-    """What a server has to do, in order.
+    """Jobs of a server, in order.
 
     A request is a job that comes with its last datagram. Datagrams before
     that one are a job of their own, which comes with the first of them.
 
-    :ivar arrivals_ns: when they come
+    :ivar arrivals_ns: their arrivals
     :ivar works_ns: CPU times of at least 1
     :ivar last: positions of the jobs with which requests are done
     """
@@ -90,7 +90,7 @@ class Jobs:
 
     @classmethod
     def of(cls, run: samples.Run) -> 'Jobs':
-        """Those of a run."""
+        """The jobs of a run."""
         arrivals_ns = numpy.column_stack([run.begun_ns, run.arrived_ns])
         works_ns = numpy.column_stack(
             [run.early_ns, numpy.maximum(run.service_ns - run.early_ns, 1)]
@@ -104,34 +104,34 @@ class Jobs:
 
 
 def neighbours(point: Point) -> tuple[Reservation, ...]:
-    """Those in the simulation, which are always busy."""
+    """The neighbours in the simulation, which are always busy."""
     return point.beside if noises.KINDS[point.noise].busy else ()
 
 
 def scheduled_ns(
     point: Point, run: samples.Run, jobs: Jobs
 ) -> Iterator[Nanoseconds]:
-    """When each request is done, for each instant of the neighbours.
+    """Completion times of the requests, for each instant of the neighbours.
 
-    The client is a neighbour, too: what it does for a request takes the CPU
-    from the requests before.
+    The client is a neighbour, too: its work for a request takes the CPU from
+    the requests before.
 
     :returns: times, as many as requests; once where no neighbour is busy, or
-        where the kernel takes them for no neighbours
+        where the kernel does not treat them as neighbours
     """
     busy = neighbours(point)
     most_us = max((each.period_us for each in busy), default=0)
     several = most_us and point.kernel == 'hcbs'
     awake_ns = (run.until_ns - run.sent_ns).tolist()
     for phase in range(_PHASES if several else 1):
-        # Theirs is 0, so what is later is the requests.
+        # Neighbours begin at 0, so the requests are shifted instead.
         later_ns = most_us * 1000 * phase // _PHASES
-        client = edf.Server(
+        client = edf.DeadlineServer(
             _CLIENT_NS, _CLIENT_NS, (run.sent_ns + later_ns).tolist(), awake_ns
         )
         done_ns = edf.fifo_ns(
             point.reservation,
-            [client, *map(edf.Server.busy, busy)],
+            [client, *map(edf.DeadlineServer.busy, busy)],
             jobs.arrivals_ns + later_ns,
             jobs.works_ns,
         )

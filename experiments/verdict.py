@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One bound that is stated, and what was found."""
+"""One bound that the project states, and the findings about it."""
 
 from collections.abc import Callable, Sequence
 import dataclasses
@@ -11,11 +11,11 @@ from experiments.evaluate import Result
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """A bound that was looked at.
+    """A bound that was checked.
 
-    :ivar what: a sentence
+    :ivar what: the bound, a sentence
     :ivar found: the worst number that was found, in words
-    :ivar points: what each point has, a line for each
+    :ivar points: the numbers of each point, a line for each
     """
 
     what: str
@@ -25,7 +25,7 @@ class Verdict:
 
 
 def reserved(result: Result) -> bool:
-    """Whether the kernel guarantees something here."""
+    """Whether the kernel guarantees a reservation here."""
     return bool(result.point.bandwidth) and result.point.kernel == 'hcbs'
 
 
@@ -56,11 +56,11 @@ def describe(point: Point) -> str:
 def each(
     results: Sequence[Result], words: Callable[[Result], str]
 ) -> tuple[str, ...]:
-    """A line for each point, of what it has."""
+    """A line for each point, with its numbers."""
     return tuple(f'{describe(one.point)}: {words(one)}' for one in results)
 
 
 def beyond(results: Sequence[Result]) -> str:
-    """How many requests were later than the theorem allows."""
+    """Number of requests later than the theorem allows, and of all."""
     late = sum(one.beyond for one in results)
     return f'{late} of {sum(one.count for one in results)} requests'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the lab keeps its files: one work directory outside the checkout."""
+"""Paths of the lab's files: one work directory outside the checkout."""
 
 import os
 import pathlib

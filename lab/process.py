@@ -30,10 +30,17 @@ class Process:
     started: int
 
     def alive(self) -> bool:
-        """Return whether it still runs; a zombie does not."""
+        """Return whether it still runs; a zombie does not.
+
+        The first thread of a process that was killed may be a zombie while
+        others are still in the kernel; until they are gone, its sockets
+        accept connections.
+        """
         fields = _stat(self.pid)
         return bool(
-            fields and fields[0] != 'Z' and int(fields[19]) == self.started
+            fields
+            and (fields[0] != 'Z' or int(fields[17]) > 1)
+            and int(fields[19]) == self.started
         )
 
     def since(self) -> float:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every error nova_rt raises, each with the numbers behind it.
 
-The tree has four branches, for the four who can act on an error: the user
+The tree has four branches, by the party that can act on an error: the user
 (:class:`InvalidRequest`), the scheduler and the claim
 (:class:`InsufficientBandwidth`), the operator of a host (:class:`HostError`),
 and the owner of a service who asks how large its reservation must be
 (:class:`Unanswerable`).
 
-The text of an error is for administrators. What it says of hosts and of other
-servers is not every user's to know: :func:`tell` chooses.
+The text of an error is for administrators. It can describe hosts and other
+servers, which users may not see: :func:`tell` chooses.
 """
 
 import enum
@@ -16,21 +16,21 @@ import errno as errno_names
 
 
 class RefusalDetails(enum.StrEnum):
-    """How much of an error a user may read who is no administrator."""
+    """Amount of an error's text that users other than administrators see."""
 
     MODEST = 'modest'
     FULL = 'full'
 
 
 def tell(error: Exception, details: str) -> str:
-    """What the user of a server may read of an error.
+    """Choose the text of an error that the user of a server may read.
 
-    Raise what carries it ``from`` the error: Nova then shows administrators
-    the whole text in the details of the fault.
+    Raise the exception that carries it ``from`` the error: Nova then shows
+    administrators the whole text in the details of the fault.
 
     :param error: one of ours, or any other
     :param details: a :class:`RefusalDetails`
-    :returns: its whole text, or what it says of the request alone
+    :returns: its whole text, or only the part about the request
     """
     if details == RefusalDetails.FULL:
         return str(error)
@@ -42,19 +42,19 @@ def tell(error: Exception, details: str) -> str:
 class NovaRTError(Exception):
     """Root of all errors of this project.
 
-    :ivar modest: what any user may read of it: nothing about hosts, about
+    :ivar modest: the text that any user may read: nothing about hosts, about
         other servers, or about the software
     """
 
-    modest: str = 'the reservation cannot be had'
+    modest: str = 'the reservation is not available'
 
 
 class InvalidRequest(NovaRTError):
-    """A flavor or hint asks for something that means nothing here."""
+    """A flavor or hint asks for something that has no meaning here."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        # It is about what the user wrote, and the rules of this cloud.
+        # It is about the user's own words, and the rules of this cloud.
         self.modest = text
 
 
@@ -102,7 +102,7 @@ class InsufficientBandwidth(NovaRTError):
 class NoHost(NovaRTError):
     """No host can take a server, seen from the scheduler.
 
-    :ivar modest: what was asked for
+    :ivar modest: the request, in words
     """
 
     def __init__(self, text: str, modest: str) -> None:
@@ -115,11 +115,11 @@ class NotAdmitted(NovaRTError):
 
 
 class ClaimsUnknown(NovaRTError):
-    """It is not known yet what the servers of a host hold."""
+    """The claims of a host's servers are not known yet."""
 
 
 class NotReported(NovaRTError):
-    """The database knows nothing of that name."""
+    """The database has nothing of that name."""
 
 
 class HostNotFound(NotReported):
@@ -145,7 +145,7 @@ class NoRTInterface(HostError):
 
 
 class HostNotPrepared(HostError):
-    """The host has an interface, but its set-up does not let us use it."""
+    """The host has an interface, but its set-up prevents its use."""
 
 
 class NoIDRange(HostError):
@@ -172,7 +172,7 @@ class ReservationNotApplied(HostError):
         but the value read back is another one
     :ivar verdict: whether that is the kernel's verdict on this container: it
         refuses the numbers, or holds others than were written. If not, a fault
-        of ours may be behind it, and nobody knows what the container has
+        of ours may be behind it, and the container's state is unknown
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class ReservationNotApplied(HostError):
 
 
 class Unanswerable(NovaRTError):
-    """The model of response times has no answer; the text says why."""
+    """The model of response times has no answer; the text has the reason."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -203,7 +203,7 @@ class Unanswerable(NovaRTError):
 
 
 class InvalidQuantity(Unanswerable):
-    """A number, or its unit, means nothing in the place where it stands."""
+    """A number, or its unit, has no meaning in its place."""
 
 
 class Unstable(Unanswerable):
@@ -223,9 +223,9 @@ class Unstable(Unanswerable):
 
 
 class Unreachable(Unanswerable):
-    """No value of what was asked for meets the deadline.
+    """No value of the quantity that was asked for meets the deadline.
 
-    :ivar nearest: what can be had instead, a clause
+    :ivar nearest: the nearest possible values, a clause
     """
 
     def __init__(self, text: str, nearest: str) -> None:

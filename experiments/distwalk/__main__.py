@@ -11,8 +11,9 @@ half of a CPU: stock Linux sums reservations over the host. With --noise they
 do so at one point, alone and beside endless tasks of a plain container, two
 for each CPU, while the virtual switch runs before those tasks, and while it is
 an ordinary process beside them. distwalk is compiled from its public source,
-which is fetched if it is not there. Without it, this says so and ends with
-EX_UNAVAILABLE. It is under the GNU GPL, and no part of this project.
+which is fetched if it is missing. Without it, this program reports that and
+ends with EX_UNAVAILABLE. distwalk is under the GNU GPL, and not part of this
+project.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from lab import namespace, paths
 from lab.console import LabError
 
 PUBLIC = 'https://github.com/tomcucinotta/distwalk'
-#: What was tested.
+#: The version that was tested.
 COMMIT = '9b00acca58dc9682be2eb92cc1f3a62598e92738'
 PROGRAMS = ('dw_node', 'dw_client')
 FIGURE = 'edge19-fig4ac'
@@ -39,14 +40,14 @@ HOGS = 2 * (os.cpu_count() or 1)
 
 
 class Unavailable(Exception):
-    """There is no distwalk; the text says why."""
+    """There is no distwalk; the text has the reason."""
 
 
 def build(source: pathlib.Path) -> guest.Load:
     """Fetch and compile distwalk.
 
-    :param source: its checkout; made if it is not there
-    :raises Unavailable: if one of them cannot be done
+    :param source: its checkout; made if it is missing
+    :raises Unavailable: if either fails
     """
     top = str(source)
     steps = [['make', '-C', f'{top}/src', *PROGRAMS]]
@@ -83,7 +84,7 @@ def measure(load: guest.Load, cache: pathlib.Path) -> list[evaluate.Result]:
 
 
 def measure_in_lab(load: guest.Load, count: int) -> list[evaluate.Result]:
-    """Measure those that stock Linux has room for in the lab's containers."""
+    """Measure the points that fit on stock Linux in the lab's containers."""
 
     def source(
         kernel: str, tasks: command.Tasks, where: pathlib.Path
@@ -97,9 +98,9 @@ def measure_in_lab(load: guest.Load, count: int) -> list[evaluate.Result]:
 
 
 def measure_noise(load: guest.Load, name: str, count: int) -> Iterator[str]:
-    """Measure what noise does to a server, with the switch before it and not.
+    """Measure the effect of noise, with the switch before it and beside it.
 
-    :param name: of the load
+    :param name: name of the load
     :returns: lines for people
     """
     point = description.Point(bandwidth=0.5, ldr=0.5)
@@ -165,12 +166,12 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
         nargs='?',
         const=10_000,
         metavar='COUNT',
-        help="in the lab's containers, so many requests",
+        help="measure in the lab's containers, with COUNT requests",
     )
     parser.add_argument(
         '--noise',
         action='store_true',
-        help='beside endless tasks; with --lab',
+        help='measure one point alone and beside endless tasks; with --lab',
     )
     options = parser.parse_args(words)
     if options.lab is None and options.noise:
@@ -183,7 +184,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def report(options: argparse.Namespace) -> Iterator[str]:
-    """Measure what is asked for.
+    """Measure as the options request.
 
     :returns: lines for people
     :raises Unavailable: if there is no distwalk

@@ -16,17 +16,18 @@ from lab.console import LabError
 from lab.measure import container, network, rtprobe
 
 _PORT = 7000
-#: Where the programs are in a container; it becomes their /.
+#: Directory of the programs in a container; it becomes their /.
 _PLACE = '/experiment'
 _NOISE_S = 3600
 
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """What else is there while a point is measured.
+    """Other load while a point is measured.
 
     :ivar hogs: endless tasks of a plain container, on all CPUs
-    :ivar ahead: the virtual switch runs before them, on the client's CPU
+    :ivar ahead: whether the virtual switch runs before them, on the client's
+        CPU
     """
 
     hogs: int = 0
@@ -40,8 +41,8 @@ def run(
 ) -> dict[str, samples.Run]:
     """Measure points, each with a server of its own.
 
-    :returns: what was measured, by the names of the tasks
-    :raises LabError: if something was not measured
+    :returns: the measured runs, by the names of the tasks
+    :raises LabError: if a point was not measured
     """
     with contextlib.ExitStack() as stack:
         cloud = stack.enter_context(contextlib.closing(catalog.connect()))
@@ -74,7 +75,7 @@ def _begin_noise(noise: Any, hogs: int) -> None:
 
 
 def _tree(load: guest.Load, root: pathlib.Path) -> pathlib.Path:
-    """Put a load's programs, and what they need, into a directory."""
+    """Put a load's programs and their libraries into a directory."""
     # A container's user has to get in, too.
     root.chmod(0o755)
     guest.compile_c(load.source, root / 'load')
@@ -128,5 +129,5 @@ def _ask(
             check=False,
         )  # fmt: skip
     if done.returncode:
-        raise LabError(f'the client says: {done.stderr.strip()[-200:]}')
+        raise LabError(f'the client failed: {done.stderr.strip()[-200:]}')
     return samples.requests(done.stdout.splitlines())

@@ -8,8 +8,8 @@ The first is in the lab's containers, and the lab has to be up. Kamailio and
 MariaDB run in a container with one vCPU, SIPp asks for 257 registrations every
 100 ms. A plain and a real-time container are alone, and beside four periodic
 tasks of a plain container on their CPU. The real-time container is beside the
-same tasks of a real-time container, too: stock Linux limits both, and lets the
-one wait for the other.
+same tasks of a real-time container, too: stock Linux limits both, and one may
+wait for the other.
 
 The second is in a guest with the HCBS kernel under a virtual clock, where each
 server is alone and beside noise in turns. It ends with 1 if noise moves the
@@ -31,7 +31,7 @@ from lab.measure import distribution
 
 #: Registrations of each case; in the guest: a minute of its time.
 COUNT = 25_700
-#: The 99th percentile beside noise by that alone.
+#: Bound on the 99th percentile beside noise, divided by that alone.
 MOST = 1.02
 
 
@@ -62,11 +62,11 @@ def report(
 ) -> None:  # fmt: skip
     """Write table, picture and every time.
 
-    :param ratio: 99th percentile of the real-time server beside noise by that
-        alone, in words
-    :param name: of the directory
-    :param where: the service is, for the picture
-    :param how: it was measured, for the picture
+    :param ratio: 99th percentile of the real-time server beside noise, divided
+        by that alone, in words
+    :param name: name of the directory
+    :param where: place of the service, for the picture
+    :param how: conditions of the measurement, for the picture
     """
     results = paths.RESULTS / name
     results.mkdir(parents=True, exist_ok=True)

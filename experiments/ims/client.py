@@ -12,15 +12,15 @@ from lab.measure import network
 BURST = 257
 BURST_MS = 100
 _LOG = 'tmp/times.log'
-#: Requests before those that count.
+#: Requests before the first that counts.
 _WARM_UP = 5 * BURST
 
 
 def register(server: cloud.Server, count: int) -> list[int | None]:
     """Send registrations; return how long each took, in microseconds.
 
-    :param count: how many
-    :returns: None for one that failed
+    :param count: number of registrations
+    :returns: their times; None for one that failed
     :raises LabError: if most of them failed
     """
     cpu = max(os.sched_getaffinity(0) - {server.cpu}, default=server.cpu)

@@ -33,9 +33,9 @@ class Kind:
     """A kind of servers.
 
     :ivar word: plain or real-time
-    :ivar beside: what its noise is called
-    :ivar reservation: of the server; empty: none
-    :ivar noise: reservation of its noise; empty: none
+    :ivar beside: name of its noise
+    :ivar reservation: reservation of the server; empty for none
+    :ivar noise: reservation of its noise; empty for none
     :ivar scheduler: options of chrt for the noise
     """
 
@@ -48,8 +48,8 @@ class Kind:
 
 PLAIN = Kind('plain', 'noise', '', '', ('--other', '0'))
 RT = Kind('real-time', 'noise', '1000/2000', '', ('--other', '0'))
-# Stock Linux sums reservations over the host: there is not room for the
-# paper's 0.7 and 0.24 CPUs and what keeps them on one CPU.
+# Stock Linux sums reservations over the host: there is no room for the paper's
+# 0.7 and 0.24 CPUs and the filler that keeps them on one CPU.
 RT_BESIDE_RT = Kind(
     'real-time', 'rt noise', '1000/2000', '20000/100000', ('--rr', '1')
 )
@@ -67,7 +67,7 @@ class Server:
 
 
 class Cloud:
-    """What the experiment has in the lab's cloud; gone at the end."""
+    """The experiment's objects in the lab's cloud; deleted at the end."""
 
     def __init__(self, connection: Connection) -> None:
         self._cloud = connection
@@ -107,7 +107,7 @@ class Cloud:
         elif found.cpus() != cpus:
             raise LabError(f'it is on {found.cpus()}, its noise on {cpus}')
         _wait(ip)
-        # One vCPU, which stock LXC keeps nowhere.
+        # One vCPU, which stock LXC does not bind to a CPU.
         for pid in found.processes():
             with contextlib.suppress(ProcessLookupError):
                 for task in os.listdir(f'/proc/{pid}/task'):
@@ -116,7 +116,7 @@ class Cloud:
 
     @contextlib.contextmanager
     def noise(self, kind: Kind, cpu: int, wanted: bool) -> Iterator[None]:
-        """Let the noise run for a while."""
+        """Run the noise for a while."""
         found = self._noise
         if not wanted or found is None:
             yield

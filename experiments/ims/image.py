@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image with Kamailio, MariaDB and SIPp, built when it is not there."""
+"""The image with Kamailio, MariaDB and SIPp, built if it is missing."""
 
 import pathlib
 import subprocess
@@ -13,7 +13,7 @@ ROOT = _IMAGES / 'root'
 
 
 def build() -> pathlib.Path:
-    """Build it if it is not there.
+    """Build it if it is missing.
 
     :returns: the image
     """

@@ -34,12 +34,12 @@ def ratio(
 ) -> tuple[float, float, float]:
     """Compare a server beside noise with the same alone, turn by turn.
 
-    The logarithm of what the noise multiplies the 99th percentile by is nearly
-    independent from turn to turn.
+    The logarithm of the factor by which noise multiplies the 99th percentile
+    is nearly independent from turn to turn.
 
-    :param turns: with as many of each case as :mod:`confidence` has batches
-    :returns: the ratio of the percentiles, and the ends of the interval in
-        which it is with 95 % confidence
+    :param turns: turns, as many of each case as :mod:`confidence` has batches
+    :returns: the ratio of the percentiles, and the ends of its 95 % confidence
+        interval
     """
     logs_us = {
         is_alone: numpy.array(

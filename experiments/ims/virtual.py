@@ -33,7 +33,7 @@ _CASES = 4
 
 
 def _initrd(out: pathlib.Path) -> None:
-    """Write the image's tree, and what the guest runs, for the kernel."""
+    """Write an initramfs of the image's tree and the guest's programs."""
     with out.open('wb') as file, tempfile.TemporaryDirectory() as name:
         own = pathlib.Path(name)
         # It becomes the guest's /.
@@ -63,7 +63,7 @@ def measure(
 
     :param count: registrations of each, divided among :data:`TURNS`
     :param rate: registrations in 100 ms
-    :param log: what the guest says
+    :param log: file for the guest's console
     :returns: all turns, in order
     :raises guest.Failed: if it did not measure
     """
@@ -90,7 +90,7 @@ def measure(
 
 
 def parse(text: str, count: int) -> list[distribution.Series]:
-    """Read what the guest said.
+    """Read the output of the guest.
 
     :param count: registrations in a turn
     :returns: all turns, in order

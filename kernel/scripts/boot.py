@@ -5,8 +5,8 @@
     boot.py DISK_DIRECTORY LOG boot|containers
 
 ``boot`` checks the kernel that an operator would install: the login, its
-configuration, what the live system offers, the modules. ``containers`` runs
-nova_rt's host layer on it, see kernel/tests/containers.
+configuration, the interface of the live system, the modules. ``containers``
+runs nova_rt's host layer on it, see kernel/tests/containers.
 """
 
 import os
@@ -28,7 +28,7 @@ SHIFT = int(os.environ.get('GUEST_SHIFT', '1'))
 BOOT_S = 1800
 COMMAND_S = 900
 PASSWORD = 'nova-rt'  # noqa: S105
-#: What libvirt, LXC, OVN, volumes and network cards load; each by its module.
+#: Modules that libvirt, LXC, OVN, volumes and network cards load.
 MODULES = """
     openvswitch vport-geneve geneve vxlan veth tun macvlan macvtap bridge
     br_netfilter 8021q ifb sch_htb sch_tbf sch_ingress act_ct nf_conntrack
@@ -39,7 +39,7 @@ MODULES = """
 
 
 class Failed(Exception):
-    """The guest is not as it has to be; the text says how."""
+    """The guest is not as it has to be; the text has the difference."""
 
 
 def say(text: str) -> None:
@@ -69,7 +69,7 @@ class Guest:
                 *shlex.split(command),
                 *('-kernel', disk / 'vmlinuz', '-initrd', disk / 'initrd.img'),
                 *('-append', arguments),
-                # What the guest writes is forgotten.
+                # Writes of the guest are discarded.
                 '-drive',
                 f'file={disk / "disk.img"},format=raw,if=virtio,snapshot=on',
             ],
@@ -86,7 +86,7 @@ class Guest:
         self._log.close()
 
     def expect(self, pattern: str, seconds: float) -> str:
-        """The text up to a pattern, which is taken off the line."""
+        """Wait for a pattern; return the text before it, and drop both."""
         deadline = time.monotonic() + seconds
         while True:
             found = re.search(pattern, self._text)
@@ -123,13 +123,13 @@ class Guest:
         self.expect(r'Password: ', 120)
         self.send(PASSWORD)
         self.expect(r'# ', 120)
-        # From here on nothing on the line but what commands print.
+        # From here on, the line has only the output of commands.
         self.send('exec env TERM=dumb sh')
         self.send("stty -echo -onlcr; dmesg -n 1; PS1= PS2=; echo 're''ady'")
         self.expect(r'ready\n', 120)
 
     def run(self, command: str, seconds: float = COMMAND_S) -> str:
-        """Output of a command.
+        """Run a command; return its output.
 
         :raises Failed: if it ends with an error
         """
@@ -151,7 +151,7 @@ class Guest:
 
 
 def boot(guest: Guest, disk: pathlib.Path) -> None:
-    """What an operator looks at after the first boot."""
+    """Check what an operator looks at after the first boot."""
     release = guest.run('uname -r')
     wanted = re.search(
         r'^# Linux/\S+ (\S+) Kernel', (disk / 'config').read_text(), re.M
@@ -176,7 +176,7 @@ def required(config: str) -> None:
     path = HERE / 'config' / 'server.config'
     lines = re.findall(r'^(?:# )?CONFIG_.*', path.read_text(), re.M)
     there = set(config.splitlines())
-    # Of an option that is off there need not be a line.
+    # An option that is off need not have a line.
     missing = [
         line
         for line in lines
@@ -192,7 +192,7 @@ def required(config: str) -> None:
 
 
 def interface(guest: Guest) -> None:
-    """The files of reservations, in the root and in a group."""
+    """Check the files of reservations, in the root and in a group."""
     say(f'  cpu.rt.max       {guest.run("cat /sys/fs/cgroup/cpu.rt.max")}')
     effective = guest.run('cat /sys/fs/cgroup/cpu.rt.effective')
     for line in effective.splitlines():
@@ -200,7 +200,7 @@ def interface(guest: Guest) -> None:
     pattern = r'\d+ ceiling_ppm=(?:9|8)\d{5} reserved_ppm=0'
     found = re.findall(rf'^{pattern}$', effective, re.M)
     if len(found) != CPUS:
-        raise Failed(f'{CPUS} idle CPUs were to be there')
+        raise Failed(f'expected {CPUS} idle CPUs, found {len(found)}')
     group = '/sys/fs/cgroup/boot-test'
     guest.run(
         'echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && '
@@ -211,13 +211,13 @@ def interface(guest: Guest) -> None:
         f'{cpu} runtime_ns=3000000 period_ns=10000000' for cpu in range(CPUS)
     ]
     if held != wanted:
-        raise Failed(f'a group was to hold {wanted} and holds {held}')
+        raise Failed(f'a group: expected {wanted}, found {held}')
     say(f'  a group          holds (3, 10) ms on {CPUS} CPUs')
     guest.run(f'rmdir {group}')
 
 
 def containers(guest: Guest, disk: pathlib.Path) -> None:
-    """nova_rt on this kernel; the tests print what they measure."""
+    """Run nova_rt on this kernel; the tests print their results."""
     del disk
     script = '/opt/kernel-tests/run.sh'
     say(guest.run(f'sh {script}', 3600))
@@ -235,7 +235,7 @@ def main() -> int:
             lines = guest.run('dmesg').splitlines()
             wrong = complaints.find(lines)
             if wrong:
-                raise Failed(f'the kernel says {wrong[:5]}')
+                raise Failed(f'the kernel complains: {wrong[:5]}')
             guest.off()
     except Failed as error:
         say(f'FAILED: {sys.argv[3]}: {error}; the console is in {log}')

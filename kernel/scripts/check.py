@@ -5,8 +5,8 @@
     check.py [--full] [GROUP ...]
 
 Builds the kernels, runs the guests as many at a time as there are CPUs, and
-prints the tables and a summary. Logs and tables lie in $KERNEL_LOGS, which is
-logs/ of the work directory if not set. The exit code is 0 if all passed.
+prints the tables and a summary. Logs and tables are in $KERNEL_LOGS, by
+default logs/ of the work directory. The exit code is 0 if all passed.
 """
 
 import argparse
@@ -23,6 +23,8 @@ import threading
 import time
 
 import complaints
+import simulate
+import suite
 import table
 
 KERNEL = pathlib.Path(__file__).resolve().parent.parent
@@ -38,8 +40,8 @@ SLOTS = int(os.environ.get('JOBS', os.cpu_count() or 1))
 class Kernel:
     """A kernel to be built.
 
-    :ivar arguments: of build.sh
-    :ivar environment: of guest.sh, wherever it runs
+    :ivar arguments: arguments of build.sh
+    :ivar environment: environment of guest.sh, in all runs of this kernel
     """
 
     arguments: tuple[str, ...]
@@ -60,15 +62,15 @@ KERNELS = {
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Something that runs by itself.
+    """A run of a guest or of a command.
 
-    :ivar group: what the issue calls it
+    :ivar group: name that selects it
     :ivar log: its log, without the extension; unique
     :ivar kernel: the kernel of the guest, or None for a command
     :ivar test: the guest's test with its argument, or the command
-    :ivar cpus: of the guest
+    :ivar cpus: number of CPUs of the guest
     :ivar when: 'brief', 'full' or 'both'
-    :ivar slots: how many CPUs of this machine it uses
+    :ivar slots: number of CPUs of this machine that it uses
     :ivar arguments: of the guest's kernel, in addition
     """
 
@@ -85,7 +87,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Something that is read from two logs."""
+    """A comparison of two logs."""
 
     group: str
     name: str
@@ -107,7 +109,10 @@ def same(one: list[str], two: list[str]) -> tuple[list[str], bool]:
     ], ok
 
 
-TOOLS = (('GUEST_TOOLS', 'yes'),)
+TOOLS = (('GUEST_TOOLS', 'tools'),)
+SUITE = (('GUEST_TOOLS', 'suite'),)
+# EX_UNAVAILABLE of a script that builds what the guest runs.
+UNAVAILABLE = 69
 RUNS = [
     Run(
         'harness', 'tables', None, 'python3 -B -m unittest discover -s scripts'
@@ -142,6 +147,10 @@ RUNS = [
     Run('supply', 'supply', 'hcbs', 'supply', when='full'),
     Run('supply', 'supply-again', 'hcbs', 'supply', when='full'),
     Run('supply', 'supply1', 'hcbs', 'supply1:brief'),
+    Run('random', 'random', 'hcbs', 'random:1,8', when='brief'),
+    Run('random', 'random-sleep', 'hcbs', 'random:2,8,sleep', when='brief'),
+    Run('random', 'random', 'hcbs', 'random:3,200', when='full'),
+    Run('random', 'random-sleep', 'hcbs', 'random:4,200,sleep', when='full'),
     Run('refusals', 'refuse', 'hcbs', 'refuse'),
     Run('refusals', 'refuse1', 'hcbs', 'refuse1'),
     Run('refusals', 'delegate', 'hcbs', 'delegate'),
@@ -196,6 +205,24 @@ RUNS = [
     ),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
     Run('suspend', 'suspend', 'suspend', 'suspend', cpus='4', when='full'),
+    # A deadline task counts on every CPU, so that fewer fit on more CPUs.
+    *(
+        Run(
+            'hcbs-suite',
+            f'suite-{cpus}{suffix}',
+            kernel,
+            f'script:suite:{part}',
+            cpus=cpus,
+            when='full',
+            environment=(
+                *SUITE,
+                ('GUEST_SHIFT', '3'),
+                ('GUEST_TIMEOUT', '3600'),
+            ),
+        )
+        for part, cpus in (('all', '8'), ('deadline', '2'), ('deadline', '1'))
+        for suffix, kernel in (('-base', 'base'), ('', 'hcbs'))
+    ),
     # The package of a server kernel, in a guest with systemd and libvirt.
     Run('server', 'deb', None, 'scripts/deb.sh', when='full', slots=2),
     Run('server', 'boot', None, 'scripts/debian.sh boot', when='full'),
@@ -210,6 +237,9 @@ RUNS = [
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),
     Comparison('supply', 'log hash', ('supply', 'supply-again'), same),
+    Comparison(
+        'random', 'schedules', ('random', 'random-sleep'), simulate.schedules
+    ),
     Comparison(
         'regression', 'values', ('regress-base', 'regress'), table.values
     ),
@@ -228,6 +258,15 @@ COMPARISONS = [
         )
         for part in ('brief', 'memory', 'cpuset')
     ),
+    *(
+        Comparison(
+            'hcbs-suite',
+            f'{cpus} CPUs',
+            (f'suite-{cpus}-base', f'suite-{cpus}'),
+            suite.compare,
+        )
+        for cpus in (8, 2, 1)
+    ),
 ]
 
 
@@ -240,10 +279,18 @@ class Line:
     ok: bool
     seconds: float
     note: str = ''
+    skipped: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """The word of the summary."""
+        if self.skipped:
+            return 'skipped'
+        return 'passed' if self.ok else 'FAILED'
 
 
 def say(text: str) -> None:
-    """Print what goes on."""
+    """Print a line at once."""
     print(text, flush=True)
 
 
@@ -262,24 +309,42 @@ def build(name: str) -> tuple[Line, str]:
     return line, image
 
 
+def programs(runs: list[Run]) -> tuple[list[Line], list[Run]]:
+    """Build what the guests run; leave out runs whose source can't be had."""
+    lines = []
+    for tools in (TOOLS, SUITE):
+        if not any(run.environment[:1] == tools for run in runs):
+            continue
+        name = tools[0][1]
+        begin = time.monotonic()
+        code = subprocess.run([SCRIPTS / f'{name}.sh'], check=False).returncode
+        line = Line('build', name, code == 0, time.monotonic() - begin)
+        if code == UNAVAILABLE:
+            line.ok = line.skipped = True
+            line.note = 'no source'
+            runs = [run for run in runs if run.environment[:1] != tools]
+        lines.append(line)
+    return lines, runs
+
+
 def log_of(run: Run) -> pathlib.Path:
-    """Where a run's log is."""
+    """The path of a run's log."""
     return LOGS / f'{run.log}.log'
 
 
 def lines_of(name: str) -> list[str]:
-    """A log by name; empty if it is not there."""
+    """The lines of a log by name; empty if it is missing."""
     path = LOGS / f'{name}.log'
     return table.read(str(path)) if path.exists() else []
 
 
 def tells(line: str) -> bool:
-    """Whether a line may tell why a run failed."""
+    """Whether a line may show why a run failed."""
     return 'FAIL' in line or 'FATAL' in line or complaints.complains(line)
 
 
 class Slots:
-    """CPUs of this machine; who needs several waits until they are free."""
+    """CPUs of this machine; a run waits until enough of them are free."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -287,7 +352,7 @@ class Slots:
         self.change = threading.Condition()
 
     def take(self, slots: int) -> int:
-        """Wait for so many slots, or for all that there are."""
+        """Wait for this number of slots, or for all; return how many."""
         slots = min(slots, self.number)
         with self.change:
             self.change.wait_for(lambda: self.free >= slots)
@@ -295,14 +360,14 @@ class Slots:
         return slots
 
     def give(self, slots: int) -> None:
-        """Give them back."""
+        """Give slots back."""
         with self.change:
             self.free += slots
             self.change.notify_all()
 
 
 def execute(run: Run, images: dict[str, str], slots: Slots) -> Line:
-    """Run one thing, and look at what it says."""
+    """Run one thing, and judge its log."""
     log = log_of(run)
     log.unlink(missing_ok=True)
     environment = dict(run.environment)
@@ -375,17 +440,18 @@ def summary(lines: list[Line], seconds: float) -> str:
     for line in lines:
         out.append(
             f'{line.group:<14} {line.name:<16} '
-            f'{"passed" if line.ok else "FAILED":<7} {line.seconds:>6.0f}s  '
+            f'{line.verdict:<7} {line.seconds:>6.0f}s  '
             f'{line.note}'.rstrip()
         )
     bad = sum(not line.ok for line in lines)
+    skipped = sum(line.skipped for line in lines)
     out += [
         '',
         f'{len(lines)} runs and comparisons in {seconds:.0f} s on '
         f'{SLOTS} CPUs: {"all passed" if not bad else f"{bad} FAILED"}',
-        f' - Passed: {len(lines) - bad}',
+        f' - Passed: {len(lines) - bad - skipped}',
         f' - Failed: {bad}',
-        ' - Skipped: 0',
+        f' - Skipped: {skipped}',
     ]
     return '\n'.join(out)
 
@@ -426,11 +492,8 @@ def main() -> int:
                 if not line.ok:
                     say('a kernel could not be built')
                     return 1
-        if any(run.environment[:1] == TOOLS for run in runs):
-            tools_begin = time.monotonic()
-            done = subprocess.run([SCRIPTS / 'tools.sh'], check=False)
-            spent = time.monotonic() - tools_begin
-            lines.append(Line('build', 'tools', done.returncode == 0, spent))
+        built, runs = programs(runs)
+        lines += built
 
         slots = Slots(SLOTS)
         with concurrent.futures.ThreadPoolExecutor(SLOTS) as pool:

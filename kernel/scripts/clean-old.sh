@@ -12,14 +12,15 @@ cd "$work"
 exec 9>guest-disk.lock
 flock 9
 key=????????????????
-for path in build-*-$key tree-*-$key tools-$key tools-$key.* am-$key am-$key.* \
+for path in build-*-$key tree-*-$key tools-$key tools-$key.* \
+    suite-$key suite-$key.* am-$key am-$key.* \
     deb-$key guest-$key guest-$key.* guest-disk-$key guest-*-$key.tar \
     initrd-*; do
     [ -e "$path" ] || continue
     # A script that makes or takes something opens the lock of that name.
     name=${path%%.*}
     case $name in
-        tree-tools-*) name=${name#tree-} ;;
+        tree-tools-* | tree-suite-*) name=${name#tree-} ;;
         tree-*) name=build-${name#tree-} ;;
     esac
     lock=locks/$name

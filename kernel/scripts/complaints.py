@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel says in its log when something is wrong with it.
+"""Complaints in a kernel's log, which show that something is wrong with it.
 
 The patterns are in tests/tools/complaints, one on each line as ``grep -E -f``
 takes them: guest.sh and the scripts inside the guest look for them as well.
@@ -21,7 +21,7 @@ def complains(line: str) -> bool:
 def find(lines: Iterable[str]) -> list[str]:
     """The complaints in a log of the kernel.
 
-    The out-of-memory killer shows a call trace each time, which is none.
+    A call trace of the out-of-memory killer is not a complaint.
     """
     found = []
     reports = 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draw the schedules of the manual out of the logs of the trace tests.
+"""Draw the schedules of the manual from the logs of the trace tests.
 
     figures.py LOGS DIRECTORY
 
@@ -58,9 +58,9 @@ class Piece:
 
 @dataclasses.dataclass
 class Scene:
-    """What one scene of a log says.
+    """One scene of a log: its tasks, and the time that they ran.
 
-    :ivar words: what stands at the row of a task instead of its name.
+    :ivar words: labels of tasks that replace their names.
     """
 
     length: int
@@ -69,7 +69,7 @@ class Scene:
     words: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def time_of(self, name: str) -> int:
-        """How long a task ran, in us."""
+        """Time that a task ran, in us."""
         return sum(p.end - p.begin for p in self.pieces if p.name == name)
 
 
@@ -106,7 +106,7 @@ def read(path: pathlib.Path) -> dict[str, Scene]:
 def close(
     scene: Scene, what: tuple[str, int] | None, cpu: int, end: int
 ) -> None:
-    """Note what ran on a CPU until now."""
+    """Add the piece that ran on a CPU until now."""
     if what is None:
         return
     name, begin = what
@@ -178,7 +178,7 @@ def by_cpu(axes: mpl_axes.Axes, scene: Scene, title: str) -> None:
 
 
 def label(scene: Scene, actor: Actor) -> str:
-    """What stands at a task's row."""
+    """The label of a task's row."""
     if actor.name in scene.words:
         return scene.words[actor.name]
     share = 100 * scene.time_of(actor.name) / scene.length
@@ -194,7 +194,7 @@ def plainly(scene: Scene) -> Scene:
 
 
 def finish(axes: mpl_axes.Axes, scene: Scene, title: str, rows: int) -> None:
-    """What all pictures have."""
+    """Set the limits, the title and the axes, as in all pictures."""
     axes.set_xlim(0, scene.length / 1000)
     axes.set_ylim(-0.6, rows - 0.4)
     axes.set_title(title, loc='left', fontsize=9)

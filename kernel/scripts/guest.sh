@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Run one test of the guest's init in QEMU under a virtual clock.
 # guest.sh KERNEL TEST CPUS LOG [more kernel arguments]
-# CPUS is the value of -smp. GUEST_TOOLS=yes adds what tools.sh builds.
+# CPUS is the value of -smp. GUEST_TOOLS=tools adds what tools.sh builds, and
+# GUEST_TOOLS=suite what suite.sh builds.
 # The log is the same from run to run for one CPU, on any machine.
 # GUEST_CLOCK=host runs the CPUs side by side under the host's clock instead:
 # faster, with more races, and good for no time at all.
@@ -41,7 +42,7 @@ initrd=$root.cpio.gz temporary='' pid=''
 trap 'rm -f $temporary; [ -z "$pid" ] || kill "$pid" 2>/dev/null || :' EXIT
 trap 'exit 1' HUP INT TERM
 if [ -n "${GUEST_TOOLS:-}" ]; then
-    tools=$("$here/scripts/tools.sh")
+    tools=$("$here/scripts/$GUEST_TOOLS.sh")
     temporary=$work/initrd-$$
     initrd=$temporary
     cat "$root.cpio.gz" "$tools" >"$initrd"

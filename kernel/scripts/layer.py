@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs nova_rt/tests/host on the test kernel with the series, in QEMU.
+"""Run nova_rt/tests/host on the test kernel with the series, in QEMU.
 
-The guest has what these tests import and no more: Python and its libraries,
+The guest has only the files that these tests import: Python and its libraries,
 packages of the environment that `make venv` made, nova_rt from the checkout.
-Its CPUs run by the host's clock, so that a very busy machine can make a test
-fail that waits for the kernel. Tests that need a socket are left out: the
-test kernel has no network.
+Its CPUs run by the host's clock, so a test that waits for the kernel can fail
+on a very busy machine. Tests that need a socket are left out: the test kernel
+has no network.
 """
 
 import os
@@ -30,7 +30,7 @@ PYTHON = LAB / 'venv/bin/python'
 LIMIT_S = 600
 TESTS = ('nova_rt.tests.host.test_host', 'nova_rt.tests.host.test_conformance')
 
-# Where each module and each shared library comes from.
+# Prints the path of each module and each shared library.
 LIST = f"""
 import sys, unittest, {', '.join(TESTS)}
 for module in list(sys.modules.values()):
@@ -68,7 +68,7 @@ reboot -f
 
 
 def output(*command: str | pathlib.Path, **environment: str) -> str:
-    """What a command prints; its errors are shown."""
+    """Run a command; return its output, and show its errors."""
     return subprocess.run(
         command,
         env=os.environ | environment,
@@ -79,13 +79,13 @@ def output(*command: str | pathlib.Path, **environment: str) -> str:
 
 
 def files() -> set[pathlib.Path]:
-    """What the tests import, and the libraries that it needs."""
+    """Files that the tests import, and the libraries that these need."""
     text = output(PYTHON, '-W', 'ignore', '-c', LIST, PYTHONPATH=str(TOP))
     found = {pathlib.Path(line) for line in text.splitlines()}
     found = {path for path in found if path.is_file()}
     for path in [*found]:
         if '.so' in path.name or path.parent.name == 'bin':
-            # By the names by which they are loaded.
+            # With the names by which they are loaded.
             needs = re.findall(r'(/\S+) \(0x', output('ldd', path))
             found |= {pathlib.Path(need) for need in needs}
     return found
@@ -105,7 +105,7 @@ def build(root: pathlib.Path) -> None:
         copy = root / path.relative_to('/')
         copy.parent.mkdir(parents=True)
         shutil.copy(path, copy)
-    # Whatever encoding a library asks for.
+    # A library may ask for any encoding.
     shutil.copytree(
         encodings,
         root / pathlib.Path(encodings).relative_to('/'),

@@ -16,9 +16,9 @@ import sys
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What a reservation got in one case.
+    """Supply of a reservation in one case.
 
-    :ivar kept: what the guest says of it, see tests/bounds.c
+    :ivar kept: the guest's verdict on it, see tests/bounds.c
     """
 
     case: str
@@ -36,7 +36,7 @@ class Row:
 
 
 def rows(lines: Iterable[str]) -> dict[tuple[str, str], Row]:
-    """The lines of a supply log that a reservation has."""
+    """The lines of a supply log that are about a reservation."""
     found = {}
     for line in lines:
         w = line.split()
@@ -72,7 +72,7 @@ def show(row: Row | None) -> str:
 
 
 def total(found: Iterable[Row]) -> str:
-    """What is to be said about all rows of a log."""
+    """Summary of all rows of a log."""
     all_rows = list(found)
     short = sum(row.short for row in all_rows)
     periods = sum(row.periods for row in all_rows)
@@ -150,9 +150,9 @@ def plain(number: float) -> str:
 
 # The clock counts instructions, so that a ratio is exact for these kernels.
 # It still moves by some percent with the layout of the code, and messages by
-# some more with the order of 200 tasks. The worst wakeup of all is shown, and
-# not judged: what it meets depends on when the guest happened to boot.
-# name -> the ratio that is asked for, at least and at most.
+# some more with the order of 200 tasks. The worst wakeup of all is shown, but
+# not judged: it depends on when the guest happened to boot.
+# name -> the least and the largest ratio that are accepted.
 BOUNDS = {
     'pipe_fair': (0.97, math.inf),
     'pipe_fifo': (0.97, math.inf),
@@ -231,7 +231,7 @@ TABLES: dict[str, Table] = {
 
 
 def read(path: str) -> list[str]:
-    """A log, whatever a crash left in it."""
+    """The lines of a log, even with bytes that a crash left in it."""
     with open(path, encoding='ascii', errors='replace') as log:
         return log.read().splitlines()
 

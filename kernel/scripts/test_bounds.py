@@ -25,7 +25,7 @@ class Verdict(ctypes.Structure):
 
 
 class BoundsTest(unittest.TestCase):
-    """What keeps a promise, and what breaks it."""
+    """Runs that keep a promise, and runs that break it."""
 
     @classmethod
     def setUpClass(cls) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of what counts as a complaint of the kernel."""
+"""Tests of the patterns of a kernel's complaints."""
 
 import subprocess
 import unittest

@@ -19,7 +19,7 @@ class SupplyTest(unittest.TestCase):
     """Verdicts of the supply table."""
 
     def verdict(self, without: list[str], with_: list[str]) -> bool:
-        """The verdict, which the last line has to say as well."""
+        """The verdict, which the last line has to show as well."""
         out, ok = table.supply(without, with_)
         self.assertEqual(f'verdict: {"passed" if ok else "FAILED"}', out[-1])
         return ok

@@ -169,6 +169,7 @@ void test_full(const char *arg);
 void test_beside(const char *arg);
 void test_beside_control(const char *arg);
 void test_trace(const char *arg);
+void test_random(const char *arg);
 void test_script(const char *arg);
 
 #endif

@@ -37,6 +37,7 @@ static const struct test {
 	{ "beside-control", V1, test_beside_control },
 	{ "trace", V2, test_trace },
 	{ "trace-control", V1, test_trace },
+	{ "random", V2, test_random },
 	{ "script", NONE, test_script },
 };
 

@@ -4,7 +4,7 @@
 
 void test_percpu(__attribute__((unused)) const char *arg)
 {
-	char name[16], file[8];
+	char name[16], file[8], before[256];
 	int i;
 
 	for (i = 0; i < 5; i++) {
@@ -14,6 +14,13 @@ void test_percpu(__attribute__((unused)) const char *arg)
 		expect(put(cg(name, "cpuset.cpus"), file), 0, "cpuset");
 		printf("group %s on CPU %d, 0.9: ", name, i % 4);
 		expect(reserve(name, 9000, 10000), i < 4 ? 0 : EBUSY, "reserve");
+		if (i)
+			continue;
+		/* Less than the whole CPU, and the others have more than enough. */
+		make_group("again");
+		expect(put(cg("again", "cpuset.cpus"), file), 0, "cpuset");
+		expect(reserve("again", 800, 10000), EBUSY, "0.08 more");
+		remove_group("again");
 	}
 	make_group("wide");
 	expect(reserve("wide", 200, 1000), EBUSY, "0.2 on all CPUs");
@@ -25,6 +32,11 @@ void test_percpu(__attribute__((unused)) const char *arg)
 	      get(cg("p1", "cpuset.cpus")));
 	expect(put(cg("p1", "cpuset.cpus"), "0-1"), EBUSY, "cpuset grows to a full CPU");
 	expect(reserve("p2", 0, 10000), 0, "CPU 2 is emptied");
+	expect(put(cg("p2", "cpuset.cpus"), "2-3"), 0, "a cpuset of it and a full CPU");
+	snprintf(before, sizeof(before), "%s", get(cg("", "cpu.rt.effective")));
+	expect(reserve("p2", 800, 10000), EBUSY, "0.08 on both");
+	check(!strcmp(before, get(cg("", "cpu.rt.effective"))), "it is as free as before");
+	expect(put(cg("p2", "cpuset.cpus"), "2"), 0, "cpuset without the full CPU");
 	expect(put(cg("p1", "cpuset.cpus"), "1-2"), 0, "cpuset grows to a free CPU");
 	expect(reserve("p2", 1000, 10000), EBUSY, "which is full now");
 	expect(put(cg("p1", "cpuset.cpus"), "2"), 0, "cpuset moves");

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Response times as numbers, as a table and as a picture.
 
-What a percentile is, and how a distribution is drawn, is said here once: for
-the demo, for experiments/ and for bench/.
+The one definition of a percentile and of a picture of a distribution, for the
+demo, for experiments/ and for bench/.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ Time = TypeVar('Time', bound=float)
 
 
 def percentile(times: Sequence[Time], percent: int) -> Time:
-    """The time that so many percent of the requests met.
+    """The time within which this percentage of the requests was answered.
 
     The nearest rank, so always a time that was measured.
 
@@ -38,7 +38,7 @@ def percentile(times: Sequence[Time], percent: int) -> Time:
 
 
 def steps(times: Sequence[Time]) -> tuple[list[Time], list[float]]:
-    """The distribution function of what was measured, to draw with 'post'.
+    """The distribution function of measured times, to draw with 'post'.
 
     :param times: ascending, at least one
     :returns: times, and the fraction that was answered by each
@@ -52,8 +52,8 @@ class Series:
     """The response times of one service under one condition.
 
     :ivar server: 'plain' or 'real-time'.
-    :ivar beside: ALONE or what runs beside it.
-    :ivar times_us: in microseconds, ascending; those without answer left out.
+    :ivar beside: ALONE, or the load beside it.
+    :ivar times_us: times in microseconds, ascending, of answered requests.
     :ivar lost: requests without answer.
     """
 
@@ -66,14 +66,14 @@ class Series:
     def of(
         cls, server: str, beside: str, times_us: Sequence[int | None]
     ) -> 'Series':
-        """Sort what was measured, None standing for no answer."""
+        """Sort measured times; None stands for no answer."""
         kept = sorted(time for time in times_us if time is not None)
         if not kept:
             raise ValueError(f'{server}, {beside}: no request was answered')
         return cls(server, beside, tuple(kept), len(times_us) - len(kept))
 
     def percentile(self, percent: int) -> int:
-        """Return the time that so many percent of the requests met, in us."""
+        """Return the time that this percentage of the requests met, in us."""
         return percentile(self.times_us, percent)
 
 
@@ -109,9 +109,9 @@ def picture(
 ) -> None:
     """Draw the distribution functions of the series into one PNG file.
 
-    :param title: what the picture shows, one short line.
+    :param title: subject of the picture, one short line.
     :param subtitle: its numbers, one line.
-    :param caption: how it was measured.
+    :param caption: conditions of the measurement.
     """
     figure, axes = pyplot.subplots(figsize=(9, 5.6), dpi=150)
     for row in series:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals of what cannot be had: with words and numbers, leaving nothing."""
+"""Refusals of impossible requests: words and numbers, leaving nothing."""
 
 import contextlib
 import dataclasses

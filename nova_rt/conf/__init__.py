@@ -40,7 +40,7 @@ API_SCHEDULER_OPTS = [
             ),
         ],
         help="""
-How far the ``rt_reservation`` scheduler hint may depart from the flavor.
+Permitted differences of the ``rt_reservation`` scheduler hint from the flavor.
 
 nova-api computes quota from the flavor before it looks at the hint. With
 ``any``, users can therefore hold more bandwidth than their quota allows. Use
@@ -55,10 +55,10 @@ the same value for nova-api, nova-scheduler and nova-rt-compute.
         help="""
 Shortest period that a reservation may have, in microseconds.
 
-In each period, on each CPU, the kernel gives the server its runtime anew and
-switches to it. That costs CPU time which no reservation accounts for: at 100,
-10000 times a second. Use the same value for nova-api, nova-scheduler and
-nova-rt-compute.
+In each period, on each CPU, the kernel renews the server's runtime and
+switches to it. This costs CPU time that no reservation accounts for; with a
+period of 100, it happens 10,000 times a second. Use the same value for
+nova-api, nova-scheduler and nova-rt-compute.
 """,
     ),
     cfg.IntOpt(
@@ -69,30 +69,31 @@ nova-rt-compute.
         help="""
 Longest period that a reservation may have, in microseconds.
 
-An answer of a server can be later than on a CPU that is slow all the time by
-the difference between period and runtime, and a program that has just used its
-runtime can wait for twice that difference, so long periods mean long waits.
-Use the same value for nova-api, nova-scheduler and nova-rt-compute.
+Long periods mean long waits. Compared with a CPU that always runs at the
+reserved share of its speed, a response can be later by the difference between
+period and runtime, and a program that has just used its runtime can wait for
+twice that difference. Use the same value for nova-api, nova-scheduler and
+nova-rt-compute.
 """,
     ),
     cfg.StrOpt(
         'refusal_details',
         default=exception.RefusalDetails.MODEST.value,
         choices=[
-            ('modest', 'what was asked for, and that it is not available'),
+            ('modest', 'the request, and that it is not available'),
             (
                 'full',
-                'also what is free on hosts and how many there are, files and '
-                'answers of the kernel',
+                'also free bandwidth, the number of hosts, files and answers '
+                'of the kernel',
             ),
         ],
         help="""
-What the fault of a real-time server tells its user about a refusal.
+Amount of detail about a refusal that the fault of a real-time server has for
+its user.
 
-Administrators find the whole reason in the details of the fault and in the
-log, whatever this option says. Choose ``full`` where users may know how full
-the hosts are, such as in a private cloud. Use the same value for
-nova-scheduler and nova-rt-compute.
+Administrators always find the whole reason in the details of the fault and in
+the log. Choose ``full`` if users may know how full the hosts are, such as in a
+private cloud. Use the same value for nova-scheduler and nova-rt-compute.
 """,
     ),
     cfg.FloatOpt(
@@ -114,11 +115,11 @@ COMPUTE_OPTS = [
         help="""
 CPUs that real-time servers may use, as a list of ranges such as ``2-7,10``.
 
-If unset, all CPUs that are online, except those of ``[compute]
+If unset, real-time servers may use all online CPUs except those of ``[compute]
 cpu_shared_set`` and ``cpu_dedicated_set``, which are for other servers.
-nova-rt-compute does not start if ``cpu_set`` names a CPU that is in one of
-them. If neither is set, plain servers use every CPU. Read by nova-rt-compute
-when it starts.
+nova-rt-compute does not start if ``cpu_set`` contains a CPU of these two
+options. If neither of the two is set, plain servers use every CPU. Read by
+nova-rt-compute when it starts.
 """,
     ),
     cfg.BoolOpt(
@@ -128,8 +129,8 @@ when it starts.
 Offer all hardware threads of a core.
 
 By default, one thread of each core is offered, because two threads slow each
-other down in a way that no reservation accounts for. A core is left out as a
-whole if one of its threads is in ``[compute] cpu_shared_set`` or
+other down in a way that no reservation accounts for. A core is left out
+entirely if one of its threads is in ``[compute] cpu_shared_set`` or
 ``cpu_dedicated_set``. Read by nova-rt-compute when it starts.
 """,
     ),
@@ -142,12 +143,14 @@ whole if one of its threads is in ``[compute] cpu_shared_set`` or
             ('best_fit', 'the fullest CPUs that have enough left'),
         ],
         help="""
-Which CPUs of this host a real-time server gets, of those with enough left.
+Choice of a real-time server's CPUs among those of this host with enough free
+bandwidth.
 
-``worst_fit`` levels the load, so that every server keeps the most slack beside
-it. ``best_fit`` keeps empty CPUs whole for large reservations, ``first_fit``
-keeps the highest numbers free. The extra spec ``rt:numa`` comes first. Running
-servers stay where they are. Read by nova-rt-compute when it starts.
+``worst_fit`` spreads the load, so that every server keeps the most slack
+beside it. ``best_fit`` keeps empty CPUs whole for large reservations, and
+``first_fit`` keeps the highest numbers free. The extra spec ``rt:numa`` takes
+precedence. Running servers stay where they are. Read by nova-rt-compute when
+it starts.
 """,
     ),
     cfg.IntOpt(
@@ -159,8 +162,8 @@ servers stay where they are. Read by nova-rt-compute when it starts.
 Bandwidth to keep back from reservations, in ppm of a CPU.
 
 It is kept back on each CPU, or once for the host if the kernel sums over the
-whole host. It adds to what the kernel keeps back itself. Read by
-nova-rt-compute when it starts.
+whole host, in addition to the bandwidth that the kernel itself keeps back.
+Read by nova-rt-compute when it starts.
 """,
     ),
     cfg.StrOpt(
@@ -168,41 +171,43 @@ nova-rt-compute when it starts.
         help="""
 Control group below which libvirt puts containers.
 
-If unset, ``machine.slice`` where systemd is the init system, otherwise
-``machine``, like libvirt. nova-rt-compute gives it bandwidth and expects to be
-the only program that does. Read by nova-rt-compute when it starts, and by its
-privileged helper, which works in this group alone.
+If unset, it is the default of libvirt: ``machine.slice`` if systemd is the
+init system, otherwise ``machine``. nova-rt-compute assigns bandwidth to this
+group and expects to be the only program that does. Read by nova-rt-compute
+when it starts, and by its privileged helper, which works only in this group.
 """,
     ),
     cfg.StrOpt(
         'id_pool',
         default='2000224256:147128320',
         help="""
-User and group IDs of this host for containers: the first one, and how many.
+User and group IDs of this host for containers, as ``<first ID>:<number of
+IDs>``.
 
-Each server, plain ones too, has 65,536 of them of its own while it is defined
-on this host, so that no container's root is a user of another's. Both numbers
-are multiples of 65,536. The pool must have no IDs that an account of this host
-or a line of ``/etc/subuid`` or ``/etc/subgid`` has, except one of root; a line
-``root:2000224256:147128320`` keeps ``useradd`` from giving them away. Where
-several services make containers on one machine, each needs a pool of its own.
+Each server, plain or real-time, has its own 65,536 of them while it is defined
+on this host, so that root of one container is not a user of any other
+container. Both numbers are multiples of 65,536. The pool must not contain an
+ID of an account of this host, or of a line of ``/etc/subuid`` or
+``/etc/subgid`` except root's; a line ``root:2000224256:147128320`` keeps
+``useradd`` from assigning its IDs. If several services create containers on
+one machine, each needs its own pool.
 
-The default, 2,245 ranges, is clear of the IDs that useradd, systemd, SSSD and
-FreeIPA give by default. If it is empty, containers have no user namespaces:
-see ``allow_host_root``. Read by nova-rt-compute when it starts, and by its
-privileged helper, which maps nothing else.
+The default has 2,245 ranges and does not overlap the IDs that useradd,
+systemd, SSSD and FreeIPA assign by default. If the pool is empty, containers
+have no user namespaces: see ``allow_host_root``. Read by nova-rt-compute when
+it starts, and by its privileged helper, which maps no other IDs.
 """,
     ),
     cfg.BoolOpt(
         'allow_host_root',
         default=False,
         help="""
-Permit an empty ``id_pool``: no user namespaces, so that the root user of every
-container is the root user of this host.
+Permit an empty ``id_pool``: containers then have no user namespaces, and the
+root user of every container is the root user of this host.
 
-Then, whoever is root in a container can write the control groups of the whole
-host, keeps ``CAP_SYS_NICE`` and is kept from the rest by little.
-nova-rt-compute does not start like that unless this option is set. Set it only
+That user can write to the control groups of the whole host and keeps
+``CAP_SYS_NICE``, and little protects the rest of the host. nova-rt-compute
+does not start with an empty ``id_pool`` unless this option is set. Set it only
 if you trust every user of the cloud as you trust root. Read by nova-rt-compute
 when it starts.
 """,
@@ -213,13 +218,13 @@ when it starts.
         min=1,
         max=_LARGEST,
         help="""
-inotify instances, and fanotify groups, of one container.
+Largest number of inotify instances, and of fanotify groups, of one container.
 
-The kernel charges them to the root user of this host as well, of whom all
-containers together cannot have more than ``fs.inotify.max_user_instances``
-(128 by default): raise that to more than this option times the number of
-servers. Read by the privileged helper of nova-rt-compute when a container
-starts, and when nova-rt-compute starts.
+The kernel also counts them towards the limit of this host's root user,
+``fs.inotify.max_user_instances`` (128 by default), which all containers share.
+Raise that limit above this option times the number of servers. Read by the
+privileged helper of nova-rt-compute when a container starts, and when
+nova-rt-compute starts.
 """,
     ),
     cfg.IntOpt(
@@ -228,7 +233,7 @@ starts, and when nova-rt-compute starts.
         min=1,
         max=_LARGEST,
         help="""
-Watches of inotify, and marks of fanotify, of one container.
+Largest number of inotify watches, and of fanotify marks, of one container.
 
 See ``max_inotify_instances``; the host's limit is
 ``fs.inotify.max_user_watches``.
@@ -240,7 +245,8 @@ See ``max_inotify_instances``; the host's limit is
         min=0,
         max=_LARGEST,
         help="""
-Namespaces of each kind that one container can make; with 0, none.
+Largest number of namespaces of each kind that one container can create; with
+0, it can create none.
 
 Containers and browsers inside a container need some. See
 ``max_inotify_instances``.
@@ -252,8 +258,8 @@ Containers and browsers inside a container need some. See
         min=0,
         max=task_limit.VALUES.maximum,
         help="""
-Processes and threads of one container, unless its flavor has the extra spec
-``lxc:max_tasks``; 0 for no limit of ours.
+Largest number of processes and threads of one container, unless its flavor has
+the extra spec ``lxc:max_tasks``; with 0, nova_rt sets no limit.
 
 All containers share the process IDs of this host, ``kernel.pid_max``. The
 container's ``libvirt_lxc`` counts as well. Read by nova-rt-compute when it
@@ -271,7 +277,7 @@ off.
 If a check finds a difference (in the reservation, the CPUs or the owner of the
 files), nova-rt-compute repairs it and logs an error. It stops a server if the
 kernel refuses to hold its reservation at two checks. A check also removes
-control groups that libvirt has left of containers that have ended. Read by
+control groups that libvirt has left behind after containers ended. Read by
 nova-rt-compute when it starts.
 """,
     ),
@@ -280,15 +286,15 @@ nova-rt-compute when it starts.
         default=1,
         min=0,
         help="""
-Running real-time servers of this host that nova-rt-compute may stop within a
-minute; 0 for none.
+Largest number of running real-time servers of this host that nova-rt-compute
+may stop within a minute; 0 for none.
 
 A check stops a server only if the kernel has refused twice to hold its
-reservation. If that happens to many servers at once, the host is the reason,
-and the others run on, without their reservations, until it is mended or their
-turn has come. With 0, such servers are only reported. A server that is being
-started never runs without its reservation, whatever this option says. Read by
-nova-rt-compute when it starts.
+reservation. If that happens to many servers at once, the host is the cause,
+and the others keep running without their reservations until the host is
+repaired or their turn comes. With 0, such servers are only reported. Whatever
+the value, a server that is being started never runs without its reservation.
+Read by nova-rt-compute when it starts.
 """,
     ),
     cfg.BoolOpt(
@@ -297,9 +303,9 @@ nova-rt-compute when it starts.
         help="""
 Report events of reservations and usage to nova-rt-conductor.
 
-Set it where a conductor listens on the message bus of this host. While none
-answers, nothing is sent; events are kept until one does, the oldest being
-dropped if they become too many. No server waits for it. Read by
+Set this option if a conductor listens on the message bus of this host. While
+none answers, nothing is sent: events are kept until one does, and the oldest
+are dropped if there are too many. No server waits for a report. Read by
 nova-rt-compute when it starts.
 """,
     ),
@@ -312,10 +318,9 @@ nova-rt-compute when it starts.
         help="""
 Seconds between two readings of each server's usage; 0 for none.
 
-Every fifth reading is reported, and the last one of an hour.
-What a container uses between the last reading and its end is lost if it ends
-by itself, or with the host. Used if ``report`` is set. Read by
-nova-rt-compute when it starts.
+Every fifth reading is reported, and the last one of each hour. If a container
+ends by itself, or with the host, its usage since the last reading is lost.
+Used if ``report`` is set. Read by nova-rt-compute when it starts.
 """,
     ),
 ]

@@ -8,7 +8,7 @@ from nova_rt.conf import listening
 GROUP = cfg.OptGroup(
     'nova_rt_conductor',
     title='nova-rt-conductor',
-    help='Options of the service that takes reports of computes.',
+    help='Options of the service that receives reports of compute services.',
 )
 
 OPTS = [
@@ -18,10 +18,10 @@ OPTS = [
         min=1,
         max=64,
         help="""
-Processes that take reports.
+Number of processes that receive reports.
 
-One takes those of some hundred hosts. Instead of more workers, or beside them,
-start the service on several machines: all share the work.
+One is enough for some hundred hosts. Instead of more workers, or in addition
+to them, you can start the service on several machines: all share the work.
 """,
     ),
     cfg.IntOpt(
@@ -30,9 +30,9 @@ start the service on several machines: all share the work.
         min=10,
         max=86400,
         help="""
-Seconds between two runs of the deletion of expired rows.
+Seconds between two deletions of expired rows.
 
-Every worker of every conductor does it, a little at a time.
+Every worker of every conductor deletes some of them at a time.
 """,
     ),
     *listening.make_opts(
@@ -41,10 +41,10 @@ Every worker of every conductor does it, a little at a time.
             'metrics_port',
             default=0,
             help="""
-Port at which this service answers Prometheus; 0 for none.
+Port on which this service serves metrics to Prometheus; 0 for none.
 
-It says how many reports came, how many were refused and why, and how old the
-last report of each host is.
+They count the reports that came and, by reason, those that were refused, and
+have the age of each host's last report.
 """,
         ),
         prefix='metrics_',

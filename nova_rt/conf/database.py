@@ -10,11 +10,11 @@ GROUP = cfg.OptGroup(
     'nova_rt_database',
     title='Database of nova_rt',
     help="""
-Database of nova-rt-conductor, for the reports of computes. nova-rt-manage
-reads it.
+Database in which nova-rt-conductor stores the reports of compute services.
+nova-rt-manage reads it.
 
-Leave it out of the configuration of compute hosts: nova-rt-compute does not
-connect to this database.
+Leave this group out of the configuration of compute hosts: nova-rt-compute
+does not connect to this database.
 """,
 )
 
@@ -45,7 +45,7 @@ A server has one row for each hour, and one more for each host that it was on.
         help="""
 Days for which the history of servers is kept.
 
-This also holds for servers that were released, and for hosts that no longer
+This also applies to servers that were released, and to hosts that no longer
 report.
 """,
     ),

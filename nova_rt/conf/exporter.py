@@ -20,8 +20,8 @@ OPTS = [
             'port',
             default=9839,
             help="""
-Port on which nova-rt-exporter serves metrics; 0 takes any that is free, and
-the log says which.
+Port on which nova-rt-exporter serves metrics; with 0, any free port, which the
+log names.
 """,
         ),
     ),
@@ -41,8 +41,8 @@ below the interval at which Prometheus scrapes.
         'libvirt_uri',
         default='lxc:///',
         help="""
-What nova-rt-exporter connects to, read-only. Use the value of ``[libvirt]
-connection_uri``, if that is set.
+URI of libvirt, to which nova-rt-exporter connects read-only. Use the value of
+``[libvirt] connection_uri``, if that is set.
 """,
     ),
     cfg.IntOpt(
@@ -51,24 +51,24 @@ connection_uri``, if that is set.
         min=1,
         max=60,
         help="""
-Seconds that libvirt has for an answer. If it takes longer, a scrape says so,
-and has nothing about servers. Keep it below the timeout of Prometheus.
+Seconds within which libvirt must answer. If it takes longer, a scrape reports
+that and has no metrics of servers. Keep it below the timeout of Prometheus.
 """,
     ),
     cfg.StrOpt(
         'counters_file',
         help="""
-File in which nova-rt-compute counts events for nova-rt-exporter, and names the
-options that decide what this host offers. Use the same value for both. If
-unset, ``$state_path/nova_rt/counters.json``.
+File in which nova-rt-compute stores, for nova-rt-exporter, its counts of
+events and the options that determine what this host offers. Use the same value
+for both. If unset, it is ``$state_path/nova_rt/counters.json``.
 """,
     ),
     cfg.StrOpt(
         'cgroup_root',
         default='/sys/fs/cgroup',
         help="""
-Where the control groups of the host are mounted. In a container, mount those
-of the host there, and share its namespace of control groups
+Directory where the control groups of the host are mounted. In a container,
+mount those of the host there, and share its namespace of control groups
 (``--cgroupns=host``), because the kernel shows groups relative to that.
 """,
     ),
@@ -76,14 +76,14 @@ of the host there, and share its namespace of control groups
         'procfs',
         default='/proc',
         help="""
-Where procfs of the host is mounted. In a container, mount that of the host,
-because libvirt names processes as the host does.
+Directory where procfs of the host is mounted. In a container, mount that of
+the host, because libvirt reports the process IDs of the host.
 """,
     ),
     cfg.StrOpt(
         'sysfs',
         default='/sys',
-        help='Where sysfs of the host is mounted.',
+        help='Directory where sysfs of the host is mounted.',
     ),
     cfg.BoolOpt(
         'server_info',
@@ -92,8 +92,8 @@ because libvirt names processes as the host does.
 Serve ``nova_rt_server_info`` with the project, the flavor and the name of each
 server, as Nova has written them into its domain.
 
-Users choose names. Keep it off where those who read the metrics must not see
-them.
+Users choose the names of servers. Leave this option off if readers of the
+metrics must not see them.
 """,
     ),
 ]

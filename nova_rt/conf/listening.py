@@ -29,41 +29,42 @@ Address on which {program} serves metrics.
 They contain names of hosts, UUIDs of servers, reservations and usage. If
 Prometheus runs on another host, choose an address of the management network
 and set ``{prefix}tls_cert_file`` with ``{prefix}tls_client_ca_file`` or
-``{prefix}token_file``, or admit only Prometheus by a firewall.
+``{prefix}token_file``, or use a firewall that admits only Prometheus.
 """,
         ),
         port,
         cfg.StrOpt(
             f'{prefix}tls_cert_file',
             help=f"""
-File with the certificate of {program} and those between it and its CA, in PEM.
-With it, {program} speaks TLS only. A new certificate takes a restart, which
-loses nothing.
+PEM file with the certificate of {program} and those between it and its CA. If
+it is set, {program} accepts only TLS. A new certificate takes effect after a
+restart, which loses nothing.
 """,
         ),
         cfg.StrOpt(
             f'{prefix}tls_key_file',
             help=f"""
-File with the key of the certificate, in PEM. If unset,
-``{prefix}tls_cert_file`` has it as well.
+PEM file with the key of the certificate. If unset, the key must be in
+``{prefix}tls_cert_file``.
 """,
         ),
         cfg.StrOpt(
             f'{prefix}tls_client_ca_file',
             help=f"""
-File with the CAs of clients, in PEM. With it, {program} answers only clients
-that show a certificate of one of them. It requires ``{prefix}tls_cert_file``.
+PEM file with the CAs of clients. If it is set, {program} answers only clients
+that present a certificate of one of them. It requires
+``{prefix}tls_cert_file``.
 """,
         ),
         cfg.StrOpt(
             f'{prefix}token_file',
             help=f"""
-File with bearer tokens, one a line, each of at least 16 characters. With it,
-{program} answers only clients that send one of them, as Prometheus does with
-``authorization: {{credentials_file: ...}}``. It requires
+File with bearer tokens, one per line, each of at least 16 characters. If it is
+set, {program} answers only clients that send one of them, as Prometheus does
+with ``authorization: {{credentials_file: ...}}``. It requires
 ``{prefix}tls_cert_file`` unless ``{prefix}listen_address`` is a loopback
-address. New tokens take a restart; with the old and the new one in the file,
-no scrape is refused meanwhile.
+address. New tokens take effect after a restart; while the file has both the
+old and the new one, no scrape is refused.
 """,
         ),
     ]

@@ -84,7 +84,7 @@ class Reservation:
         return -(-self.runtime_us * PPM // self.period_us)
 
     def check_period(self, min_us: int, max_us: int) -> None:
-        """Hold the period against an operator's bounds.
+        """Check the period against an operator's bounds.
 
         :raises InvalidReservation: if the period is not in [min_us, max_us]
         """

@@ -87,7 +87,7 @@ def write_events(
 ) -> dict[str, Any]:
     """Write events of one epoch, at most MAX_EVENTS.
 
-    :param dropped_seq: events up to this one cannot be had any more
+    :param dropped_seq: events up to this one are no longer available
     :returns: the message
     """
     return {

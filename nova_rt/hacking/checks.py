@@ -55,12 +55,6 @@ _INTEGERS_ONLY = {('admission',), ('flavors',), ('formats', 'record')}
 _EVENTLET = {'eventlet', 'greenlet'}
 # Openings of a docstring that has no head.
 _HEADLESS = {'What', 'Who', 'Whose', 'How', 'Where', 'Which', 'When', 'Why'}
-# Results of the model and of the kernel are keyed by these files: their prose
-# changes together with what they do.
-_KEYED = re.compile(
-    r'(^|/)(experiments/|kernel/|nova_rt/model/|nova_rt/exception\.py'
-    r'|nova_rt/flavors/reservation\.py|lab/paths\.py|lab/measure/distribution\.py)'
-)
 
 _Finding = tuple[int, int, str, type]
 
@@ -312,14 +306,11 @@ class Prose:
     name = 'nova_rt_prose'
     version = '1'
 
-    def __init__(self, tree: ast.Module, filename: str) -> None:
+    def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
-        self._skipped = _KEYED.search(filename) is not None
 
     def run(self) -> Iterator[_Finding]:
         """One finding for each such docstring."""
-        if self._skipped:
-            return
         for node in ast.walk(self._tree):
             if isinstance(
                 node, ast.Module | ast.ClassDef | ast.FunctionDef

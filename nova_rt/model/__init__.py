@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a service needs to a reservation (Q, P), and back.
+"""Reservations (Q, P) from the needs of a service, and back.
 
 Pure: no Nova, no files, no clock. Times are in seconds, rates in 1/s and
-sizes in bits, all floats, except where a name says otherwise. What becomes a
-reservation is an integer, rounded up. The manual's page "Formulas and their
+sizes in bits, all floats, except where a name says otherwise. Q and P of a
+reservation are integers, rounded up. The manual's page "Formulas and their
 validity" explains the symbols.
 
 The modules, each above those that it imports:
 
-- ``units``: quantities as people write them; ``inputs``: what is no quantity;
-- ``roots``: the boundary between what is not enough and what is;
-- ``nearest``: what can be had instead of what cannot;
-- ``response``: what all models of response times have in common;
+- ``units``: quantities as people write them; ``inputs``: their checks;
+- ``roots``: the boundary between too little and enough;
+- ``nearest``: the nearest possible request, for a refusal;
+- ``response``: the base of all models of response times;
 - ``single``, ``tandem``, ``constant``, ``measured``, ``many``, ``chain``,
   ``balanced``: the models;
-- ``supply``: what (Q, P) gives at least; ``guarantee``: bounds that hold
-  always; ``limits``: what (Q, P) can be; ``periods``: which P is the best;
+- ``supply``: the least that (Q, P) supplies; ``guarantee``: bounds that always
+  hold; ``limits``: the range of (Q, P); ``periods``: the choice of P;
   ``sizing``: from a model and a deadline to a reservation; ``questions``:
-  from a reservation back; ``services``: which model answers;
-- ``goodness``: service times that were measured; ``planner``: where servers
-  go;
+  from a reservation back; ``services``: the choice of a model;
+- ``goodness``: measured service times; ``planner``: placement of servers;
 - ``schedule``, ``simulation``, ``cbs``, ``edf``, ``confidence``: the
-  scheduler, simulated, and how sure its numbers are; ``judged``: held against
+  scheduler, simulated, and confidence intervals; ``judged``: comparison with
   the fluid CPU.
 """

@@ -15,8 +15,8 @@ class Member:
     """Servers of a group that are the same.
 
     :ivar server: the model of each
-    :ivar number: how many there are
-    :ivar weight: how often the balancer chooses each, relative to others
+    :ivar number: number of them
+    :ivar weight: relative frequency with which the balancer chooses each
     """
 
     server: ResponseTime
@@ -44,7 +44,7 @@ class Balanced(ResponseTime):
     reservation; the bandwidth is that of each.
 
     :ivar members: the servers
-    :ivar latency_s: what the balancer adds to each server's own, one way
+    :ivar latency_s: latency that the balancer adds to each server's, one way
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Balanced(ResponseTime):
         )
 
     def _parts(self) -> Iterator[tuple[float, float, ResponseTime]]:
-        """Of all requests: what a member has, what each of its servers has."""
+        """Shares of the requests: of a member, and of each of its servers."""
         for member in self.members:
             each = member.weight / self._weight
             yield member.number * each, each, member.server

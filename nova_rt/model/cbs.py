@@ -26,8 +26,8 @@ class DeadlineServer:
       for its deadline, then has q = Q and d = d + P (replenish_dl_entity()).
 
     Beside other servers, by earliest deadline first, it has its budget some
-    time before its deadline; the position says when. The budget that is left
-    runs in one piece.
+    time before its deadline, by its position. The budget that is left runs in
+    one piece.
 
     :ivar reservation: Q and P
     :ivar position: first, last or random
@@ -51,7 +51,7 @@ class DeadlineServer:
         self._period = reservation.period_us * NS_PER_US
 
     def _delay(self, slack: int) -> int:
-        """For how long others go first, if they may for so long."""
+        """Time for which others go first, of the slack that they have."""
         if self.position == Position.FIRST:
             return 0
         if self.position == Position.LAST:
@@ -61,7 +61,7 @@ class DeadlineServer:
     def fifo_ns(
         self, arrivals_ns: Nanoseconds, works_ns: Nanoseconds
     ) -> Nanoseconds:
-        """When each request is done, first come, first served.
+        """Completion times of the requests, first come, first served.
 
         :param arrivals_ns: times that do not fall
         :param works_ns: CPU times of at least 1
@@ -82,7 +82,7 @@ class DeadlineServer:
         """
         inputs.whole('the number of CPUs', cpus)
         runtime, period = self._runtime, self._period
-        # When each is free, its number, and the budget and deadline it has.
+        # Of each: time at which it is free, number, budget and deadline.
         free = [(-1, cpu, 0, -1) for cpu in range(cpus)]
         done = []
         for arrival, work in zip(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that a request passes one after the other."""
+"""Services that a request passes one after another."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -38,7 +38,7 @@ class Stage:
             )
 
     def rate_per_s(self, bandwidth: float) -> float:
-        """How many requests it serves at most.
+        """Highest rate that it can serve.
 
         :returns: requests/s
         """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How sure a simulated or measured number is: batch means.
+"""Confidence intervals of simulated or measured numbers: batch means.
 
 Response times that follow each other are alike, since they meet the same
-queue, so their own variance says too little. The run is cut into batches
+queue, so their own variance is too small. The run is cut into batches
 that are long against that memory; their means, or percentiles, are nearly
 independent, and Student's t gives the interval. Source: Law and Kelton,
 Simulation Modeling and Analysis, section 9.5.
@@ -26,7 +26,7 @@ T_95 = 2.0452
 _LENGTH = 100
 #: Fewer values have no confidence interval.
 FEWEST = _LENGTH * (BATCHES + 1)
-# Of each batch, so many values are beyond a percentile, or it is an accident.
+# Values of each batch that must be beyond a percentile to estimate it.
 _BEYOND = 5
 
 Numbers = numpy.typing.NDArray[numpy.float64 | numpy.int64]
@@ -62,8 +62,8 @@ def estimate(
 
     The first of 31 batches is not used: the queue was empty at first.
 
-    :param values: in the order in which they came
-    :param of: the statistic, of one batch
+    :param values: the values, in the order in which they came
+    :param of: computes the statistic of one batch
     :param t: Student's t for the confidence, such as :data:`T_95`
     :returns: the statistic with its interval
     :raises InvalidQuantity: for fewer than :data:`FEWEST` values
@@ -74,7 +74,7 @@ def estimate(
 
 
 def of_batches(found: Numbers, t: float) -> Estimate:
-    """Estimate a number from what each batch says of it.
+    """Estimate a number from its values in the batches.
 
     :param found: :data:`BATCHES` numbers, nearly independent
     :param t: Student's t for the confidence, such as :data:`T_95`
@@ -83,14 +83,14 @@ def of_batches(found: Numbers, t: float) -> Estimate:
     """
     if len(found) != BATCHES:
         raise exception.InvalidQuantity(
-            f'{len(found)} batches, and there must be {BATCHES}'
+            f'expected {BATCHES} batches, found {len(found)}'
         )
     spread = float(found.std(ddof=1)) / math.sqrt(BATCHES)
     return Estimate(float(found.mean()), t * spread)
 
 
 def highest_fraction(count: int) -> float:
-    """The highest percentile of which a run says something.
+    """The highest percentile that a run can estimate.
 
     :param count: values in the run
     :returns: such as 0.995: at least five values of each batch are beyond it

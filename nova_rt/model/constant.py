@@ -29,7 +29,7 @@ def _poisson(mean: float) -> tuple[list[float], list[float]]:
 
 
 def _decay(load: float) -> float:
-    """ln of how much less likely each further length is.
+    """ln of the factor by which each further length is less likely.
 
     The generating function has its pole at z with exp(rho (z - 1)) = z. With
     x = ln z that is exp(x) - 1 - x = x (1 - rho)/rho.
@@ -46,7 +46,7 @@ def _decay(load: float) -> float:
 
 
 class _Lengths:
-    """How many requests are in an M/D/1 system at any time."""
+    """Distribution of the number of requests in an M/D/1 system."""
 
     def __init__(self, load: float) -> None:
         terms, tails = _poisson(load)

@@ -2,8 +2,8 @@
 """Deadline servers on one CPU, earliest deadline first, event by event.
 
 Written from the kernel's rules and not from :mod:`nova_rt.model.cbs`, which
-has no neighbours, only what they can do at most. The rule for waking up can be
-another, so that tests can put faults in.
+has no neighbours, only their worst effect. The rule for waking up can be
+replaced, so that tests can inject faults.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,13 +19,13 @@ from nova_rt.model.supply import NS_PER_US
 _FOREVER_NS = 1 << 62
 
 
-class Server:
+class DeadlineServer:
     """A deadline server and the requests of its container, in order.
 
     :ivar runtime: Q, in ns like all times here
     :ivar period: P
-    :ivar rule: what is done when it wakes up, such as :func:`kernel`
-    :ivar done: when each request was done
+    :ivar rule: the rule for waking up, such as :func:`kernel`
+    :ivar done: completion times of the requests so far
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Server:
         period: int,
         arrivals: Sequence[int],
         works: Sequence[int],
-        rule: Callable[['Server', int], None] | None = None,
+        rule: Callable[['DeadlineServer', int], None] | None = None,
     ) -> None:
         self.runtime, self.period = runtime, period
         self.rule = rule or kernel
@@ -45,7 +45,7 @@ class Server:
         self.done: list[int] = []
 
     @classmethod
-    def busy(cls, reservation: Reservation) -> 'Server':
+    def busy(cls, reservation: Reservation) -> 'DeadlineServer':
         """A server that never sleeps.
 
         :returns: the server
@@ -59,13 +59,13 @@ class Server:
 
     @property
     def next_arrival(self) -> float:
-        """When the request comes that is to be done next."""
+        """Arrival of the first request that is not done; else infinite."""
         if len(self.done) < len(self.arrivals):
             return self.arrivals[len(self.done)]
         return math.inf
 
     def settle(self, now: int) -> None:
-        """Wake up, and have a new budget where its time has come."""
+        """Wake up, and replenish the budget, if it is time to do so."""
         if not self.awake and self.next_arrival <= now:
             self.awake = True
             self.left = self.works[len(self.done)]
@@ -77,9 +77,9 @@ class Server:
             self.deadline += self.period
 
     def run(self, until: float, now: int) -> int:
-        """Have the CPU up to an instant, at most.
+        """Run on the CPU until an instant at most.
 
-        :returns: the instant up to which it had it
+        :returns: the instant at which it stops
         """
         step = int(min(self.left, self.budget, until - now))
         self.left -= step
@@ -93,7 +93,7 @@ class Server:
         return now
 
 
-def kernel(server: Server, now: int) -> None:
+def kernel(server: DeadlineServer, now: int) -> None:
     """update_dl_entity(): a new period unless both can be kept."""
     left = server.deadline - now
     if left <= 0 or server.budget * server.period > left * server.runtime:
@@ -101,10 +101,10 @@ def kernel(server: Server, now: int) -> None:
         server.deadline = now + server.period
 
 
-def run(*servers: Server) -> list[int]:
+def run(*servers: DeadlineServer) -> list[int]:
     """Schedule servers until the first one has done all its requests.
 
-    :returns: when each of its requests was done
+    :returns: completion times of its requests
     """
     now = 0
     while len(servers[0].done) < len(servers[0].arrivals):
@@ -120,24 +120,24 @@ def run(*servers: Server) -> list[int]:
                     until,
                     server.deadline if server.awake else server.next_arrival,
                 )
-        # One of them has something to come, or the first one would be done.
+        # An event is still to come, or the first one would be done.
         now = int(until) if first is None else first.run(until, now)
     return servers[0].done
 
 
 def fifo_ns(
     reservation: Reservation,
-    neighbours: Iterable[Server],
+    neighbours: Iterable[DeadlineServer],
     arrivals_ns: Nanoseconds,
     works_ns: Nanoseconds,
 ) -> Nanoseconds:
-    """When each request is done beside other servers.
+    """Completion times of the requests beside other servers.
 
     :param arrivals_ns: times that do not fall
     :param works_ns: CPU times of at least 1
     :returns: times, as many as requests
     """
-    ours = Server(
+    ours = DeadlineServer(
         reservation.runtime_us * NS_PER_US,
         reservation.period_us * NS_PER_US,
         arrivals_ns.tolist(),

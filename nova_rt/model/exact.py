@@ -16,23 +16,28 @@ from typing import Any
 
 from nova_rt import exception
 from nova_rt.admission import Capacity, Claim
-from nova_rt.model.planner import Host, Placed, Server, bound_ppm
+from nova_rt.model.planner import (
+    CandidateHost,
+    Placed,
+    PlannedServer,
+    bound_ppm,
+)
 
 # Beyond this, an answer within a minute is out of reach.
 _MOST_NUMBERS = 50_000
-# How near to a whole number the solver's numbers are. A CPU's sum has
+# Largest distance of the solver's numbers from whole ones. A CPU's sum has
 # coefficients below 2e6, so that this is much less than 1 ppm of it.
 _WHOLE = 1e-9
-# By which a bound that is a whole number can be off.
+# Error that a bound, which is a whole number, can have.
 _SLACK = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
 class Optimum:
-    """What the solver found.
+    """Result of the solver.
 
-    :ivar placed: its plan, checked in integers; no heuristic may lead there
-    :ivar bound_ppm: what no plan exceeds, by the solver
+    :ivar placed: its plan, checked in integers; perhaps no heuristic finds it
+    :ivar bound_ppm: bandwidth that no plan exceeds, by the solver
     """
 
     placed: tuple[Placed, ...]
@@ -49,10 +54,10 @@ class _Program:
     """An integer program, row by row.
 
     :ivar most: upper bounds of the numbers
-    :ivar gains: what each adds to the sum that is to be the largest
-    :ivar rows: of pairs of a number and its coefficient
-    :ivar lower: what each row must be at least
-    :ivar upper: and at most
+    :ivar gains: coefficient of each in the sum that is maximized
+    :ivar rows: rows of pairs of a number and its coefficient
+    :ivar lower: lower bound of each row
+    :ivar upper: upper bound of each row
     """
 
     most: list[int] = dataclasses.field(default_factory=list)
@@ -62,7 +67,7 @@ class _Program:
     upper: list[float] = dataclasses.field(default_factory=list)
 
     def number(self, most: int, gain: int = 0) -> int:
-        """Add a whole number from 0 on."""
+        """Add a whole number of at least 0; return its index."""
         self.most.append(most)
         self.gains.append(gain)
         return len(self.most) - 1
@@ -73,7 +78,7 @@ class _Program:
         upper: float,
         lower: float = -math.inf,
     ) -> None:
-        """Add what a sum must be."""
+        """Add bounds of a sum."""
         self.rows.append(list(terms))
         self.lower.append(lower)
         self.upper.append(upper)
@@ -84,11 +89,11 @@ class _Group:
     """Servers of the same size on one host.
 
     :ivar servers: all of that size
-    :ivar count: the number that says how many are on the host
-    :ivar on: CPU -> the number that says how many have it
+    :ivar count: index of the number of servers on the host
+    :ivar on: CPU -> index of the number of servers that have it
     """
 
-    servers: list[Server]
+    servers: list[PlannedServer]
     host: int
     count: int
     on: dict[int, int]
@@ -109,13 +114,15 @@ def load() -> Any:
 
 
 def solve(
-    servers: Sequence[Server], hosts: Sequence[Host], limit_s: float
+    servers: Sequence[PlannedServer],
+    hosts: Sequence[CandidateHost],
+    limit_s: float,
 ) -> Optimum:
     """Look for the plan with the most bandwidth, whatever the heuristic.
 
-    :param limit_s: the solver gives up after so long
+    :param limit_s: time after which the solver gives up
     :returns: the best plan that it found, and a bound
-    :raises InvalidQuantity: for what is too large
+    :raises InvalidQuantity: if the plan is too large
     :raises Unanswerable: without the solver
     """
     highspy = load()
@@ -132,17 +139,20 @@ def solve(
 
 
 def _write(
-    servers: Sequence[Server], hosts: Sequence[Host], unit: int
+    servers: Sequence[PlannedServer], hosts: Sequence[CandidateHost], unit: int
 ) -> tuple[_Program, list[_Group]]:
-    """Servers of the same size are one number, not many that can swap.
+    """Write the program, with one number for all servers of a size.
 
-    With x of them on a host, each on v CPUs, and y_c of them on CPU c::
+    Servers of a size cannot swap then. With x of them on a host, each on v
+    CPUs, and y_c of them on CPU c::
 
         sum of y_c = v x,  y_c <= x
 
     is enough for each to have v distinct CPUs, see :func:`_deal`.
     """
-    sizes: dict[tuple[int, int], list[Server]] = collections.defaultdict(list)
+    sizes: dict[tuple[int, int], list[PlannedServer]] = (
+        collections.defaultdict(list)
+    )
     for server in servers:
         sizes[server.reservation.ppm, server.vcpus].append(server)
     total = sum(len(host.capacity.cpus) for host in hosts)
@@ -224,9 +234,9 @@ def _run(
     information = solver.getInfo()
     bound = information.mip_dual_bound
     if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
-        # It leaves out what could be better by less than 1.
+        # The dual bound may be above it, by less than 1.
         bound = information.objective_function_value
-    # It is infinite if time was up before there was one.
+    # The bound is infinite if time was up before there was one.
     most = sum(map(operator.mul, program.gains, program.most))
     numbers = [round(value) for value in solver.getSolution().col_value]
     if len(numbers) != lp.num_col_:
@@ -236,7 +246,7 @@ def _run(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what C code prints out of the answer: a banner, at first."""
+    """Keep output of C code, such as a banner, out of the answer."""
     kept = os.dup(1)
     try:
         with open(os.devnull, 'wb') as nowhere:
@@ -248,7 +258,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _read(groups: list[_Group], numbers: list[int]) -> list[Placed]:
-    """Places of servers from how many there are of each size."""
+    """Places of servers, from the number of each size on each CPU."""
     left = {id(group.servers): list(group.servers) for group in groups}
     return [
         Placed(left[id(group.servers)].pop(), group.host, cpus)
@@ -261,10 +271,9 @@ def _read(groups: list[_Group], numbers: list[int]) -> list[Placed]:
 
 
 def _deal(count: int, on: dict[int, int]) -> list[tuple[int, ...]]:
-    """Deal CPUs to servers like cards, each CPU as often as it is asked for.
+    """Deal CPUs to servers like cards, each CPU as often as its number.
 
-    No server gets one twice, since none is asked for more often than there
-    are servers.
+    No server gets one twice, since no number exceeds that of the servers.
 
     :returns: the CPUs of each server
     """
@@ -272,8 +281,10 @@ def _deal(count: int, on: dict[int, int]) -> list[tuple[int, ...]]:
     return [tuple(sorted(cards[first::count])) for first in range(count)]
 
 
-def _check(placed: list[Placed], hosts: Sequence[Host]) -> tuple[Placed, ...]:
-    """Hold a plan of the solver, who counts in floats, against admission.
+def _check(
+    placed: list[Placed], hosts: Sequence[CandidateHost]
+) -> tuple[Placed, ...]:
+    """Check a plan of the solver, which counts in floats, by admission.
 
     :returns: the servers that are admitted where they are
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Service times that were measured: parameters, and which model suits."""
+"""Measured service times: their parameters, and the model that suits."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -17,7 +17,7 @@ _POINTS = (
 )  # fmt: skip
 #: Times are not taken for exponential if so unlikely under that assumption.
 LEVEL = 0.05
-#: Fewer times say nothing of their distribution.
+#: Fewer times are too few to find their distribution.
 LEAST = 20
 # All times within 1 % of their mean, or nearly: M/D/1 is right to that.
 _CONSTANT = 1e-4
@@ -25,7 +25,7 @@ _CONSTANT = 1e-4
 
 @dataclasses.dataclass(frozen=True)
 class Goodness:
-    """How far a sample is from exponential times with the same mean.
+    """Distance of a sample from exponential times with the same mean.
 
     :ivar distance: D, the largest difference of the distribution functions
     :ivar statistic: D, made independent of the size of the sample
@@ -40,9 +40,9 @@ class Goodness:
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """What a sample says of service times.
+    """Parameters of service times, estimated from a sample.
 
-    :ivar number: of times
+    :ivar number: number of times
     :ivar mean_s: their mean
     :ivar variation: squared coefficient of variation: 0 if all are equal,
         1 for exponential times
@@ -51,7 +51,7 @@ class Fit:
     :ivar times_s: all, in ascending order
     :ivar goodness: against exponential times
     :ivar suits: the model that suits
-    :ivar why: a sentence
+    :ivar why: the reason, a sentence
     """
 
     number: int
@@ -76,16 +76,16 @@ class Fit:
 def fit(times_s: Sequence[float]) -> Fit:
     """Describe service times.
 
-    :param times_s: in seconds, in any order
+    :param times_s: the times in seconds, in any order
     :returns: parameters, and the model that suits
     :raises InvalidQuantity: for a sample of fewer than :data:`LEAST` times,
-        and times that are none
+        and for invalid times
     """
     ordered = sorted(times_s)
     if len(ordered) < LEAST:
         raise exception.InvalidQuantity(
-            f'{len(ordered)} service times are too few to say anything: '
-            f'there must be at least {LEAST}'
+            f'{len(ordered)} service times are too few: there must be at '
+            f'least {LEAST}'
         )
     for time_s in (ordered[0], ordered[-1]):
         inputs.positive('a service time', time_s)

@@ -40,10 +40,10 @@ class Arrivals:
 
     @classmethod
     def of(cls, burst: int, rate_per_s: float, cost_s: float) -> 'Arrivals':
-        """From a rate and a CPU time, rounded to what is harder to serve.
+        """Convert a rate and a CPU time, rounded so as to be harder to serve.
 
         :returns: the arrivals
-        :raises InvalidQuantity: for what is no quantity, and rates above 1/ns
+        :raises InvalidQuantity: for invalid quantities, and rates above 1/ns
         """
         inputs.positive('the rate', rate_per_s)
         inputs.positive('the CPU time', cost_s)
@@ -84,7 +84,7 @@ def delay_ns(arrivals: Arrivals, reservation: Reservation) -> int:
 def _delay_ns(
     arrivals: Arrivals, reservation: Reservation, enough_ns: int
 ) -> int:
-    """The same; of delays up to ``enough_ns`` only that they are not more."""
+    """The same, or, with ``enough_ns``, a number on the same side of it."""
     runtime = reservation.runtime_us
     period = reservation.period_us
     cost, interval = arrivals.cost_ns, arrivals.interval_ns
@@ -119,7 +119,7 @@ def min_runtime_us(
 
     :param deadline_ns: without the network
     :returns: microseconds, or None if the whole CPU is too little
-    :raises InvalidReservation: for a period that is none
+    :raises InvalidReservation: for an invalid period
     """
 
     def enough(runtime_us: int) -> bool:
@@ -148,7 +148,7 @@ def min_interval_ns(
 
     :param deadline_ns: without the network
     :returns: nanoseconds, or None if even one burst takes longer
-    :raises InvalidQuantity: for what is no quantity
+    :raises InvalidQuantity: for invalid quantities
     """
 
     def enough(interval_ns: int) -> bool:

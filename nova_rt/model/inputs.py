@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the model takes for a quantity, and the refusal of all else."""
+"""Bounds of the model's quantities, and checks that refuse all else."""
 
 from nova_rt import exception
 
-#: No quantity of the model is smaller or larger, in any of its units. So no
-#: square overflows, and no difference is lost to nothing.
+#: Bounds of every quantity of the model, in any of its units, so that no
+#: square overflows and no difference is rounded to zero.
 LEAST, MOST = 1e-15, 1e15
 
 
 def positive(name: str, value: float) -> float:
-    """Check a quantity that has to be there, such as a rate or a time.
+    """Check a quantity that must be above 0, such as a rate or a time.
 
     :returns: the value
     :raises InvalidQuantity: unless it is above 0, and in the bounds above

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated run of the scheduler, held against the fluid CPU."""
+"""A simulated run of the scheduler, compared with the fluid CPU."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -14,15 +14,16 @@ from nova_rt.flavors.reservation import PPM, Reservation
 from nova_rt.model import cbs, edf, supply
 from nova_rt.model.schedule import Nanoseconds, Position
 
-# Events that the servers of neighbours may have: some seconds.
+# Most events to simulate beside neighbours: some seconds of computing.
 _MOST_EVENTS = 20_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """What runs beside a container on its CPUs.
+    """Neighbours of a container on its CPUs.
 
-    :ivar late: it has each budget as late as earliest deadline first allows
+    :ivar late: whether it has each budget as late as earliest deadline first
+        allows
     :ivar neighbours: servers that never sleep, on each of its CPUs; with none
         it is alone
     """
@@ -42,8 +43,8 @@ def run(
 
     :param arrivals_ns: times that do not fall
     :param works_ns: CPU times of at least 1
-    :param cpus: how many share the queue, each with this reservation
-    :returns: when each request is done
+    :param cpus: number that share the queue, each with this reservation
+    :returns: completion times of the requests
     :raises InvalidQuantity: for neighbours that are not admitted, or are
         beside several CPUs that share a queue, and runs that take too long
     """
@@ -53,11 +54,11 @@ def run(
         return server.fifo_many_ns(arrivals_ns, works_ns, cpus)
     if cpus > 1:
         raise exception.InvalidQuantity(
-            'no simulation knows neighbours beside several CPUs that share '
+            'no simulation covers neighbours beside several CPUs that share '
             'a queue'
         )
     _check_neighbours(reservation, place, len(arrivals_ns), arrivals_ns[-1])
-    others = map(edf.Server.busy, place.neighbours)
+    others = map(edf.DeadlineServer.busy, place.neighbours)
     return edf.fifo_ns(reservation, others, arrivals_ns, works_ns)
 
 
@@ -71,8 +72,8 @@ def run_split(
     """Simulate several CPUs, each with a queue of its own.
 
     :param chosen: the CPU of each request, which has this reservation
-    :returns: when each request is done, and what :func:`latest_ns` says of
-        the worst CPU
+    :returns: completion times of the requests, and :func:`latest_ns` of the
+        worst CPU
     :raises InvalidQuantity: see :func:`run`
     """
     order = numpy.argsort(chosen, kind='stable')
@@ -102,10 +103,10 @@ def _check_neighbours(
     last_ns: int,
     cpus: int = 1,
 ) -> None:
-    """Refuse what is not admitted, or takes too long.
+    """Refuse neighbours that are not admitted, and runs that take too long.
 
-    :param count: of the requests
-    :param last_ns: when the last one comes
+    :param count: number of requests
+    :param last_ns: arrival of the last one
     """
     total = reservation.ppm + sum(each.ppm for each in place.neighbours)
     if total > PPM:
@@ -130,7 +131,7 @@ def latest_ns(
     works_ns: Sequence[int],
     done_ns: Sequence[int],
 ) -> Fraction:
-    """The most that a request is later than on the fluid CPU, exactly.
+    """The largest lateness of a request against the fluid CPU, exact.
 
     The fluid CPU has the speed Q/P and the same requests. By the theorem it is
     at most 0 alone and P - Q beside any neighbours.

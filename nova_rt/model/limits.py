@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cloud lets a reservation be."""
+"""Limits of a cloud on reservations."""
 
 import dataclasses
 import math
@@ -16,12 +16,12 @@ from nova_rt.model import inputs, nearest, units
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a reservation can be.
+    """Range of the reservations that a cloud allows.
 
     :ivar min_period_us: shortest period; the default of the option
     :ivar max_period_us: longest period; the default of the option
     :ivar max_bandwidth: the most of a CPU that a host can promise
-    :ivar overhead_us: what switching takes of each budget. A reservation
+    :ivar overhead_us: time that switching takes of each budget. A reservation
         loses 3 to 4 us of each period on the CPU of the manual's chapter on
         performance, which executes one instruction per nanosecond; cold
         caches can make it more.
@@ -76,7 +76,7 @@ class Limits:
 
         :returns: None if it is more than a host can promise
         """
-        # At least what the kernel takes: Reservation says why.
+        # At least the kernel's minimum, see Reservation.
         runtime = max(2, math.ceil(runtime_us + self.overhead_us))
         if runtime > self.max_bandwidth * period_us:
             return None
@@ -97,7 +97,7 @@ class Limits:
         return found
 
     def tell(self, period_us: int | None) -> str:
-        """Say within what a reservation was looked for.
+        """Describe the range in which a reservation was looked for.
 
         :param period_us: the only one, if it is given
         :returns: the end of a clause

@@ -55,8 +55,8 @@ def mean_shared_s(
     :param cpus: n
     :param service_s: 1/mu, seconds at full speed
     :param bandwidth: u = Q/P of each CPU
-    :returns: seconds; at most what M/M/n says
-    :raises InvalidQuantity: for what is no quantity
+    :returns: seconds; at most those of M/M/n
+    :raises InvalidQuantity: for invalid quantities
     :raises Unstable: if the CPUs cannot bear the rate
     """
     inputs.whole('the number of CPUs', cpus)

@@ -37,9 +37,9 @@ class MeasuredQueue(ResponseTime):
     exact in its rate and too high by a factor of at most 1/rho.
 
     Valid for lambda E[S] < 1, Poisson arrivals and service times that do not
-    depend on each other. It knows nothing of times longer than the longest
-    in the sample: a percentile that is nearer to 1 than the sample is large
-    says nothing. Of more than 2048 times, the percentile takes bins, rounded
+    depend on each other. It does not cover times longer than the longest in
+    the sample: a percentile that is too near to 1 for the size of the sample
+    has no meaning. Of more than 2048 times, the percentile takes bins, rounded
     to the safe side.
 
     :ivar mean_service_s: mean of the sample, seconds at full speed

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be had instead of what cannot, so that it can be typed back.
+"""The nearest possible requests, for a refusal, ready to be typed back.
 
-Each number is rounded to where more is possible, and tried as it is printed:
-a refusal never names what would be refused again.
+Each number is rounded to the safe side and tried as it is printed, so that a
+refusal never names a value that would be refused again.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from nova_rt.model import inputs, units
 
 # Steps that double, from the fourth digit on: three digits more than enough.
 _TRIES = 16
-# Of many periods, so many are left out at first.
+# Of many periods, every sixth is tried at first.
 _STRIDE = 6
 # A rate at which requests come alone.
 _IDLE = 1e-9
@@ -43,9 +43,9 @@ class _Model(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Wish:
-    """What somebody asked for.
+    """A rate, a deadline and a fraction that somebody asked for.
 
-    :ivar fraction: of the requests, that must be in time
+    :ivar fraction: fraction of the requests that must be in time
     """
 
     rate_per_s: float
@@ -55,11 +55,11 @@ class Wish:
     def missed(
         self, latency_s: float, requests: str = '', within: str = ''
     ) -> str:
-        """Say that it is not granted.
+        """Describe its refusal.
 
         :param latency_s: one way
-        :param requests: whose; default: with their rate
-        :param within: the end of it
+        :param requests: the requests, in words; default: their rate
+        :param within: the end of the clause
         :returns: a clause
         """
         requests = requests or f'{self.rate_per_s:.6g} requests/s'
@@ -75,10 +75,10 @@ class Wish:
 
 @dataclasses.dataclass(frozen=True)
 class Offer:
-    """The most that can be had with one period.
+    """The most bandwidth that is available with one period.
 
     :ivar period_s: 0 for a CPU that is always there
-    :ivar bandwidth: what is left for the service
+    :ivar bandwidth: bandwidth that is left for the service
     """
 
     period_s: float
@@ -91,9 +91,9 @@ Accepts = Callable[[Wish], bool]
 def tell(
     model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
 ) -> str:
-    """Say what is possible if one of three wishes is given up.
+    """Describe the alternatives if one of three wishes is given up.
 
-    :param offers: what can be had, by period
+    :param offers: the available bandwidth, by period
     :param accepts: whether a wish is granted
     :returns: a clause
     """
@@ -123,7 +123,7 @@ def tell(
 def deadline(least_s: float, meets: Callable[[float], bool]) -> str | None:
     """The shortest deadline that will do, as people write it.
 
-    :param least_s: about what it is
+    :param least_s: an estimate of it
     :param meets: whether a deadline will do
     :returns: such as ``15.36ms``; None if none near it will do
     """
@@ -136,7 +136,7 @@ def deadline(least_s: float, meets: Callable[[float], bool]) -> str | None:
 def rate(most_per_s: float, bears: Callable[[float], bool]) -> str | None:
     """The highest rate that will do, as people write it.
 
-    :param most_per_s: about what it is
+    :param most_per_s: an estimate of it
     :param bears: whether a rate will do
     :returns: such as ``457.5/s``; None if none near it will do
     """
@@ -147,7 +147,7 @@ def rate(most_per_s: float, bears: Callable[[float], bool]) -> str | None:
 
 
 def _write_duration(seconds: float) -> str:
-    """In one word, as a shell has it."""
+    """Write a time as one word, for a shell."""
     return units.tell_duration(seconds).replace(' ', '')
 
 
@@ -174,7 +174,7 @@ def _typed(
 
 
 def _left_s(model: _Model, wish: Wish, offer: Offer) -> float:
-    """What P - Q leaves of the deadline."""
+    """Part of the deadline that P - Q leaves."""
     return wish.deadline_s - model.gap_s(offer.period_s, offer.bandwidth)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which period is the best one."""
+"""Choice of the best period."""
 
 from collections.abc import Callable
 import enum
@@ -9,7 +9,7 @@ from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import supply, units
 from nova_rt.model.limits import Limits
 
-# How many periods next to the best one are tried, on either side.
+# Periods that are tried on either side of the best one.
 _NEAR = 6
 #: Of the deadline: with a gap up to this, neighbours change response times by
 #: less than what is known of the service.
@@ -20,7 +20,7 @@ Choice = Callable[[Callable[[int], float], list[int]], int]
 
 
 class Rule(enum.Enum):
-    """Why a period was chosen."""
+    """Reason for the choice of a period."""
 
     GIVEN = enum.auto()
     #: it needs the least bandwidth
@@ -38,12 +38,12 @@ def best(
 ) -> tuple[Reservation, Rule] | None:
     """The reservation of the best period.
 
-    :param runtime_us: by period; None where no runtime will do
-    :param period_us: take this one
-    :param choose: the best one, by its cost
+    :param runtime_us: smallest runtime for a period; None if there is none
+    :param period_us: the only period, if it is given
+    :param choose: finds the best period, by its cost
     :param gap_us: a shorter one is taken if P - Q is longer than this, and
         there is one with which it is not
-    :returns: with the rule that chose it; None if no period will do
+    :returns: it and the rule that chose it; None if no period will do
     :raises InvalidQuantity: for a period that the cloud does not allow
     """
 
@@ -95,7 +95,7 @@ def _shorter(
 
 
 def tell(rule: Rule, reservation: Reservation, limits: Limits) -> str:
-    """Say why a period was chosen.
+    """Explain why a period was chosen.
 
     :returns: a sentence
     """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the servers of a plan go: hosts, CPUs, and how many hosts it takes.
+"""Placement of servers on hosts and CPUs, and the number of hosts it takes.
 
-Hosts choose CPUs as :mod:`nova_rt.admission` has it, one server after the
-other, so a plan is an order of servers and a host for each; whoever creates
-them in that order gets the CPUs of the plan. Packing is NP-hard: a plan is
-compared with a bound that no plan can beat, and says so.
+Hosts choose CPUs by :mod:`nova_rt.admission`, one server after the other, so a
+plan is an order of servers and a host for each: servers that are created in
+that order get the CPUs of the plan. Packing is NP-hard, so each plan is
+compared with a bound that no plan can beat.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,18 +15,18 @@ from nova_rt import admission, exception
 from nova_rt.admission import Capacity, Claim, Placement
 from nova_rt.flavors.reservation import Reservation
 
-# How many servers the search for a better order places in all.
+# Servers that the search for a better order places, in all.
 _EFFORT = 15_000
-# And how many times it goes through the servers.
+# Orders that it tries at most, for each heuristic.
 _ROUNDS = 1_500
 
 
 @dataclasses.dataclass(frozen=True)
-class Server:
-    """What a plan has to place.
+class PlannedServer:
+    """A server to be placed.
 
     :ivar name: for the report
-    :ivar vcpus: how many CPUs, distinct ones of one host
+    :ivar vcpus: number of CPUs, distinct ones of one host
     :ivar reservation: on each of them
     """
 
@@ -41,11 +41,11 @@ class Server:
 
 
 @dataclasses.dataclass(frozen=True)
-class Host:
-    """Where servers can go.
+class CandidateHost:
+    """A host for servers.
 
     :ivar name: for the report
-    :ivar capacity: what is free; its heuristic is that of the plan
+    :ivar capacity: free bandwidth; its heuristic is that of the plan
     """
 
     name: str
@@ -60,7 +60,7 @@ class Placed:
     :ivar cpus: its CPUs, in ascending order
     """
 
-    server: Server
+    server: PlannedServer
     host: int
     cpus: tuple[int, ...]
 
@@ -70,13 +70,13 @@ class Plan:
     """Places for servers.
 
     :ivar placement: the heuristic, of the hosts and between them
-    :ivar placed: in the order in which they are to be created
+    :ivar placed: places, in the order in which to create the servers
     :ivar refused: those without a place
     """
 
     placement: Placement
     placed: tuple[Placed, ...]
-    refused: tuple[Server, ...]
+    refused: tuple[PlannedServer, ...]
 
     @property
     def admitted_ppm(self) -> int:
@@ -85,24 +85,26 @@ class Plan:
 
     @property
     def hosts_used(self) -> int:
-        """How many hosts have a server."""
+        """Number of hosts that have a server."""
         return len({each.host for each in self.placed})
 
     @property
     def merit(self) -> tuple[int, int]:
-        """The more the better: bandwidth first, then hosts left empty."""
+        """Rank of the plan: bandwidth first, then hosts left empty."""
         return self.admitted_ppm, -self.hosts_used
 
 
 def place(
-    servers: Sequence[Server], hosts: Sequence[Host], placement: Placement
+    servers: Sequence[PlannedServer],
+    hosts: Sequence[CandidateHost],
+    placement: Placement,
 ) -> Plan:
     """Place servers one after the other, as a cloud does.
 
     The heuristic chooses hosts as it chooses CPUs: the host with the most
     free bandwidth, the first one, or the fullest one that will do.
 
-    :param servers: in the order in which they are created
+    :param servers: servers in the order in which they are created
     :returns: their places; a server that finds none is refused, and later
         ones are still tried
     """
@@ -111,7 +113,7 @@ def place(
         for host in hosts
     ]
     placed: list[Placed] = []
-    refused: list[Server] = []
+    refused: list[PlannedServer] = []
     for server in servers:
         found = _find(server, free, placement)
         if found is None:
@@ -124,7 +126,7 @@ def place(
 
 
 def _find(
-    server: Server, free: list[Capacity], placement: Placement
+    server: PlannedServer, free: list[Capacity], placement: Placement
 ) -> Placed | None:
     order: Sequence[int] = range(len(free))
     if placement is not Placement.FIRST_FIT:
@@ -143,8 +145,8 @@ def _find(
     return None
 
 
-def _may_fit(server: Server, free: Capacity) -> bool:
-    """Whether to ask: a refusal is written for people, and takes its time."""
+def _may_fit(server: PlannedServer, free: Capacity) -> bool:
+    """Whether to try: a refusal has a text for people, and takes long."""
     order = free.emptiest_first
     return (
         len(order) >= server.vcpus
@@ -152,10 +154,10 @@ def _may_fit(server: Server, free: Capacity) -> bool:
     )
 
 
-def largest_first(servers: Sequence[Server]) -> list[Server]:
+def largest_first(servers: Sequence[PlannedServer]) -> list[PlannedServer]:
     """The order in which packing usually succeeds.
 
-    :returns: by what they need of each CPU, then by their number of CPUs
+    :returns: servers by bandwidth on each CPU, then by number of CPUs
     """
     return sorted(
         servers,
@@ -165,8 +167,8 @@ def largest_first(servers: Sequence[Server]) -> list[Server]:
 
 
 def plan(
-    servers: Sequence[Server],
-    hosts: Sequence[Host],
+    servers: Sequence[PlannedServer],
+    hosts: Sequence[CandidateHost],
     placements: Sequence[Placement] = tuple(Placement),
     keep_order: bool = False,
     seed: int = 1,
@@ -201,18 +203,18 @@ def plan(
     return sorted(found, key=lambda each: each.merit, reverse=True)
 
 
-def _by_total(servers: Sequence[Server]) -> list[Server]:
+def _by_total(servers: Sequence[PlannedServer]) -> list[PlannedServer]:
     return sorted(servers, key=lambda server: server.total_ppm, reverse=True)
 
 
 def _better(one: Plan, other: Plan) -> Plan:
-    """The better one, the other one of equals."""
+    """The better one, or the other one if they are equal."""
     return one if one.merit > other.merit else other
 
 
 def _search(
     start: Plan,
-    hosts: Sequence[Host],
+    hosts: Sequence[CandidateHost],
     rounds: int,
     generator: random.Random,
     enough: tuple[int, int],
@@ -238,7 +240,9 @@ def _search(
     return best
 
 
-def bound_ppm(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
+def bound_ppm(
+    servers: Sequence[PlannedServer], hosts: Sequence[CandidateHost]
+) -> int:
     """Bandwidth that no plan exceeds.
 
     :returns: ppm, on all hosts together
@@ -249,8 +253,10 @@ def bound_ppm(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
     )
 
 
-def least_hosts(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
-    """How many hosts any plan takes that has a place for all servers.
+def least_hosts(
+    servers: Sequence[PlannedServer], hosts: Sequence[CandidateHost]
+) -> int:
+    """Hosts that any plan takes that has a place for all servers.
 
     :returns: a lower bound, at most the number of hosts
     """
@@ -272,7 +278,7 @@ def least_hosts(servers: Sequence[Server], hosts: Sequence[Host]) -> int:
 
 
 def _count(needed: int, each: list[int]) -> int:
-    """How many, the largest first, have what is needed together."""
+    """Number of the largest ones that together have what is needed."""
     for number, size in enumerate(sorted(each, reverse=True)):
         if needed <= 0:
             return number
@@ -281,9 +287,9 @@ def _count(needed: int, each: list[int]) -> int:
 
 
 def hosts_needed(
-    servers: Sequence[Server], hosts: Sequence[Host]
+    servers: Sequence[PlannedServer], hosts: Sequence[CandidateHost]
 ) -> int | None:
-    """With how many hosts all servers have a place, the last kind repeated.
+    """Number of hosts with which all servers fit, the last kind repeated.
 
     :param hosts: at least one
     :returns: the least number that was found; None if some server fits on
@@ -306,7 +312,7 @@ def hosts_needed(
         if counts:
             return min(counts)
         if more >= len(servers):
-            # What fits on one of the other kinds only, and not on these.
+            # Some servers fit on one of the other kinds only, not on these.
             return None
         more *= 2
 

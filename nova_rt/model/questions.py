@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reservation that is given can do: rates, deadlines, and for all.
+"""Rates, deadlines and bounds for all requests of a given reservation.
 
-``sizing`` goes from a deadline to a reservation; these go back. What they
-promise holds beside any neighbours that are admitted, by the same argument:
+``sizing`` goes from a deadline to a reservation; these go back. Their
+promises hold beside any neighbours that are admitted, by the same argument:
 a response takes at most P - Q longer than on a CPU that is always there.
 """
 
@@ -26,7 +26,7 @@ def max_rate_per_s(
 
     :returns: requests/s
     :raises Unreachable: if even requests that come alone are late
-    :raises Unanswerable: for what is no quantity
+    :raises Unanswerable: for invalid quantities
     """
     bandwidth = sizing.net_bandwidth(reservation, limits)
     inputs.positive('the deadline', deadline_s)
@@ -64,7 +64,7 @@ def min_deadline_s(
     """The shortest deadline that a fraction is promised to meet.
 
     :returns: seconds
-    :raises Unanswerable: for what is no quantity, or not stable
+    :raises Unanswerable: for invalid quantities, or an unstable queue
     """
     found = sizing.expect(model, rate_per_s, fraction, reservation, limits)
     return found.percentile_s + found.gap_s
@@ -80,7 +80,7 @@ def fraction(
     """The fraction of requests that is promised to meet a deadline.
 
     :returns: from 0 to 1
-    :raises Unanswerable: for what is no quantity, or not stable
+    :raises Unanswerable: for invalid quantities, or an unstable queue
     """
     bandwidth = sizing.net_bandwidth(reservation, limits)
     inputs.positive('the deadline', deadline_s)

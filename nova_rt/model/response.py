@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every model of response times answers, and how it is inverted.
+"""Base of all models of response times, with its inversion.
 
 A request's response time R is the time from sending it to having its answer.
 Four numbers belong together: the rate of requests, the bandwidth of the
@@ -13,10 +13,10 @@ import math
 from nova_rt import exception
 from nova_rt.model import inputs, nearest, roots
 
-# How far a sum of doubles may be off: a bandwidth that is needed exactly is
+# Error that a sum of doubles may have: a bandwidth that is needed exactly is
 # not refused for its last digits.
 _ROUNDING = 1e-9
-# Where a search for a time ends: what is longer is no response time.
+# End of a search for a time: anything longer is no response time.
 _FOREVER_S = 1e15
 # Of the capacity: with this rate, requests come one at a time.
 _IDLE = 1e-9
@@ -31,7 +31,7 @@ class ResponseTime(abc.ABC):
     container is alone on its CPU; see :meth:`gap_s`.
 
     Requests are a Poisson process, served first come, first served. All
-    methods refuse what is no quantity (``InvalidQuantity``) and rates at or
+    methods refuse invalid quantities (``InvalidQuantity``) and rates at or
     above the capacity (``Unstable``).
 
     :ivar latency_s: delta, the one-way latency between client and service;
@@ -41,8 +41,8 @@ class ResponseTime(abc.ABC):
     def __init__(self, latency_s: float = 0.0) -> None:
         self.latency_s = inputs.not_negative('the latency', latency_s)
 
-    # What a model has to say. Arguments are checked, and stable; times are
-    # without the latency.
+    # Each model implements these. Arguments are checked, and stable; times
+    # are without the latency.
 
     @abc.abstractmethod
     def _capacity_per_s(self, bandwidth: float) -> float: ...
@@ -56,7 +56,7 @@ class ResponseTime(abc.ABC):
     ) -> float:
         """ln P(R > time), or of an upper bound; falls with time."""
 
-    # What a model may know in closed form. ``log_late`` is ln(1 - fraction).
+    # A model may have these in closed form. ``log_late`` is ln(1 - fraction).
 
     def _percentile_s(
         self, rate_per_s: float, bandwidth: float, log_late: float
@@ -106,10 +106,10 @@ class ResponseTime(abc.ABC):
             return 1.0 if at_most < _ROUNDING else None
         return roots.boundary(missing, inputs.LEAST, 1.0)
 
-    # What users of the model call
+    # Users of a model call these.
 
     def capacity_per_s(self, bandwidth: float) -> float:
-        """The rate at which requests can be served at most.
+        """The highest rate at which requests can be served.
 
         :returns: requests/s; a stable rate is below it
         """
@@ -163,7 +163,7 @@ class ResponseTime(abc.ABC):
     def log_late(
         self, rate_per_s: float, bandwidth: float, deadline_s: float
     ) -> float:
-        """How many requests miss a deadline, also where they are very few.
+        """ln of the fraction that misses a deadline, precise for small ones.
 
         :returns: ln P(R > D), from 0 downwards
         :raises Unanswerable: see the class
@@ -176,7 +176,7 @@ class ResponseTime(abc.ABC):
         return min(0.0, self._log_late(rate_per_s, bandwidth, time_s))
 
     def gap_s(self, period_s: float, bandwidth: float) -> float:
-        """The most that a response is later than on a fluid CPU.
+        """The largest lateness of a response against a fluid CPU.
 
         P - Q, for a hard CBS with the wake-up rule of Linux beside any
         neighbours that are admitted. Let v = d - q/u. Work moves it by 1/u,
@@ -223,7 +223,7 @@ class ResponseTime(abc.ABC):
     def fastest_per_s(
         self, bandwidth: float, deadline_s: float, fraction: float
     ) -> float | None:
-        """The same, where having no answer is one.
+        """The same, with None instead of ``Unreachable``.
 
         :returns: requests/s; None if a single request takes too long
         :raises InvalidQuantity: see the class
@@ -276,5 +276,5 @@ class ResponseTime(abc.ABC):
 
 
 def _log_late(fraction: float) -> float:
-    """ln(1 - fraction), the logarithm of what may be late."""
+    """ln(1 - fraction), the logarithm of the fraction that may be late."""
     return math.log1p(-inputs.fraction(fraction))

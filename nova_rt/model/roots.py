@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boundary between what is not enough and what is, found numerically."""
+"""Numerical search for the boundary between too little and enough."""
 
 from collections.abc import Callable
 import math
@@ -11,7 +11,7 @@ _MAX_STEPS = 500
 def boundary(
     missing: Callable[[float], float], bad: float, good: float
 ) -> float:
-    """Find where ``missing`` falls to zero, on the side where it has.
+    """Find the point at which ``missing`` falls to zero, from the good side.
 
     Chandrupatla's method (Advances in Engineering Software 28, 1997, pages
     145-149): inverse quadratic interpolation where that is safe, bisection
@@ -19,8 +19,8 @@ def boundary(
     values are allowed.
 
     :param missing: positive where something is missing, else zero or less
-    :param bad: where something is missing; ``missing`` is not called here
-    :param good: where nothing is missing, on either side of ``bad``
+    :param bad: a point with something missing; ``missing`` is not called here
+    :param good: a point with nothing missing, on either side of ``bad``
     :returns: a point at which nothing is missing, within the last bits of a
         double of the boundary (which is at least 1e-60 away from zero)
     """
@@ -49,7 +49,7 @@ def boundary(
 def _interpolated(
     a: float, at_a: float, b: float, at_b: float, c: float, at_c: float
 ) -> float:
-    """Where to look next, as a share of the way from a to b."""
+    """Next point to try, as a share of the way from a to b."""
     if not (math.isfinite(at_a - at_b) and math.isfinite(at_c)):
         return 0.5
     if at_c in (at_a, at_b):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the CPU serves a container, if its budget comes in fixed periods."""
+"""CPU time of a container whose budget comes in fixed periods."""
 
 import dataclasses
 import enum
@@ -15,7 +15,7 @@ Nanoseconds = numpy.typing.NDArray[numpy.int64]
 
 
 class Position(enum.StrEnum):
-    """Where in its period a container has its budget."""
+    """Position of a container's budget in its period."""
 
     #: at once: it is alone, or has the shortest period
     FIRST = 'first'
@@ -44,8 +44,8 @@ class Schedule:
 
     :ivar runtime_ns: Q
     :ivar period_ns: P
-    :ivar position: of the budget in the period
-    :ivar seed: of random positions
+    :ivar position: position of the budget in the period
+    :ivar seed: seed of random positions
     """
 
     runtime_ns: int
@@ -97,7 +97,7 @@ class Schedule:
         return periods * self.period_ns + self._offsets_ns(periods) + into
 
     def _offsets_ns(self, periods: Nanoseconds) -> Nanoseconds:
-        """How far in its period the budget of each one begins."""
+        """Offset of each budget from the beginning of its period."""
         most = self.period_ns - self.runtime_ns
         if self.position == Position.FIRST or most == 0:
             return numpy.zeros_like(periods)
@@ -114,7 +114,7 @@ class Schedule:
 def _mixed(
     numbers: numpy.typing.NDArray[numpy.uint64], seed: int
 ) -> numpy.typing.NDArray[numpy.uint64]:
-    """A random number for each number, without a memory (SplitMix64)."""
+    """A random number for each number, without state (SplitMix64)."""
     found = (
         numbers + numpy.uint64((1 + (seed << 32)) % 2**64)
     ) * numpy.uint64(0x9E3779B97F4A7C15)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which model answers for a service, and how sure its answers are."""
+"""Choice of the model for a service, and the certainty of its answers."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -12,7 +12,7 @@ from nova_rt.model.response import ResponseTime
 
 
 class Times(enum.StrEnum):
-    """How the CPU times of requests vary."""
+    """Distribution of the CPU times of requests."""
 
     EXPONENTIAL = 'exponential'
     CONSTANT = 'constant'
@@ -36,9 +36,9 @@ class Link:
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """What is known of a service.
+    """Known properties of a service.
 
-    :ivar times: how its CPU times vary
+    :ivar times: distribution of its CPU times
     :ivar service_s: mean CPU time of a request, at full speed; not for
         :attr:`Times.MEASURED`
     :ivar samples_s: CPU times that were measured; only for that
@@ -57,13 +57,13 @@ class Service:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A model, and how sure its answers are.
+    """A model, and the certainty of its answers.
 
-    :ivar model: it answers
-    :ivar name: as the manual has it
-    :ivar sure: a sentence
+    :ivar model: the model
+    :ivar name: its name in the manual
+    :ivar sure: certainty of its answers, a sentence
     :ivar link_s: mean time of a request on the link; 0 without one
-    :ivar samples: how many CPU times were measured; 0 if none
+    :ivar samples: number of CPU times that were measured; 0 if none
     :ivar constant_s: CPU time of all requests; 0 if they vary
     """
 
@@ -77,11 +77,11 @@ class Choice:
     def cautions(
         self, rate_per_s: float, fraction: float, gap_s: float, mean_s: float
     ) -> list[str]:
-        """Where the model is known to be less good.
+        """Known weaknesses of the model under these conditions.
 
         The manual's page on validity has the measurements.
 
-        :param gap_s: what the period can add to a response time
+        :param gap_s: most that the period can add to a response time
         :param mean_s: the mean response time
         :returns: sentences; none if nothing is known
         """
@@ -95,7 +95,7 @@ class Choice:
         enough = math.ceil(10 / (1 - fraction) - 1e-6)
         if 0 < self.samples < enough:
             found.append(
-                f'A sample of {self.samples} CPU times says little of this '
+                f'A sample of {self.samples} CPU times is too small for this '
                 f'percentile: take at least {enough}.'
             )
         link_load = rate_per_s * self.link_s
@@ -114,9 +114,9 @@ _POISSON = 'requests that come independently of each other'
 def choose(service: Service) -> Choice:
     """The model of a service.
 
-    :returns: the model, and how sure it is
-    :raises InvalidQuantity: for what is no quantity, and for combinations
-        that no model knows
+    :returns: the model, and its certainty
+    :raises InvalidQuantity: for invalid quantities, and for combinations that
+        no model covers
     """
     inputs.whole('the number of vCPUs', service.cpus)
     if service.link is not None:
@@ -162,9 +162,9 @@ def choose_split(service: Service) -> Choice:
 
     Each request goes to one of them, chosen at random.
 
-    :returns: the model, and how sure it is
-    :raises InvalidQuantity: for what is no quantity, and for combinations
-        that no model knows
+    :returns: the model, and its certainty
+    :raises InvalidQuantity: for invalid quantities, and for combinations that
+        no model covers
     """
     if service.link is not None:
         return choose(service)
@@ -180,7 +180,7 @@ def choose_split(service: Service) -> Choice:
 def _only_exponential(service: Service, what: str) -> None:
     if service.times is not Times.EXPONENTIAL:
         raise exception.InvalidQuantity(
-            f'no model knows {service.times} CPU times with {what}: take '
+            f'no model covers {service.times} CPU times with {what}: take '
             'exponential ones'
         )
 
@@ -189,7 +189,7 @@ def _on_a_link(service: Service, link: Link) -> Choice:
     _only_exponential(service, 'a link')
     if service.cpus > 1:
         raise exception.InvalidQuantity(
-            'no model knows several vCPUs with a link: leave out one of them'
+            'no model covers several vCPUs with a link: leave out one of them'
         )
     link_s = tandem.transmission_s(link.size_bit, link.bit_per_s)
     if link.conservative:

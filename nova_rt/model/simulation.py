@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests, and queues of them on a schedule: simulated, not computed.
 
-Times are whole nanoseconds, so that a simulated response time can be held
-against a guaranteed bound without an error of rounding. Each function that
+Times are whole nanoseconds, so that a simulated response time can be compared
+with a guaranteed bound without a rounding error. Each function that
 draws numbers takes a generator, ``numpy.random.default_rng(seed)``: the same
 seed gives the same requests.
 """
@@ -29,7 +29,7 @@ def exponential_ns(
     """Exponential times, such as CPU times, rounded up.
 
     :returns: times of at least 1 ns, as many as asked for
-    :raises InvalidQuantity: for what is no quantity, or for millennia
+    :raises InvalidQuantity: for invalid quantities, or for more than 4e9 s
     """
     inputs.positive('the mean time', mean_s)
     inputs.whole('the number of requests', count)
@@ -45,7 +45,7 @@ def constant_ns(time_s: float, count: int) -> Nanoseconds:
     """The same time for each request, rounded up.
 
     :returns: times of at least 1 ns, as many as asked for
-    :raises InvalidQuantity: for what is no quantity
+    :raises InvalidQuantity: for invalid quantities
     """
     inputs.positive('the time', time_s)
     inputs.whole('the number of requests', count)
@@ -78,7 +78,7 @@ def poisson_ns(
 def shaped_ns(
     arrivals_ns: Nanoseconds, burst: int, interval_ns: int
 ) -> Nanoseconds:
-    """What leaves a token bucket, each request as early as it may.
+    """Times at which requests leave a token bucket, as early as they may.
 
     :param arrivals_ns: times that do not fall
     :param burst: tokens that the bucket holds; it is full at first
@@ -104,7 +104,7 @@ def fifo_ns(
     works_ns: Nanoseconds,
     schedule: Schedule = WHOLE,
 ) -> Nanoseconds:
-    """When each request of a queue is done, first come, first served.
+    """Completion times of the requests of a queue, first come, first served.
 
     Lindley's recursion in the time of the work (see :class:`Schedule`):
     done_k = max(S(arrival_k), done_(k-1)) + C_k, with the maximum taken for
@@ -123,15 +123,15 @@ def fifo_ns(
 def through_link_ns(
     arrivals_ns: Nanoseconds, times_ns: Nanoseconds, ahead_ns: int
 ) -> Nanoseconds:
-    """When the last bit of each request leaves a shaped link.
+    """Times at which the last bit of each request leaves a shaped link.
 
-    A token bucket shapes it, and what it holds back waits: none is dropped.
+    A token bucket shapes it, and delays requests but drops none.
     A bucket of B bits is full as long as nothing waits, so a request leaves
     B/sigma before a queue without tokens would have sent it, but not before it
     came.
 
     :param arrivals_ns: times that do not fall
-    :param times_ns: what each request takes at the rate of the link, sigma
+    :param times_ns: time of each request at the rate of the link, sigma
     :param ahead_ns: B/sigma
     :returns: times that do not fall, as many as requests
     """
@@ -145,13 +145,13 @@ def fifo_many_ns(
     cpus: int,
     schedule: Schedule = WHOLE,
 ) -> Nanoseconds:
-    """When each request is done, if several CPUs share one queue.
+    """Completion times of the requests if several CPUs share one queue.
 
     A request goes to the CPU that is free first and stays there. All CPUs
     have the same schedule.
 
     :param cpus: number of them
-    :param schedule: of each CPU; its position is first or last
+    :param schedule: schedule of each CPU; its position is first or last
     :returns: times, as many as requests
     :raises InvalidQuantity: for another position
     """

@@ -63,7 +63,7 @@ def rate_of_clients_per_s(rates_per_s: list[float]) -> float:
     the sum of their rates (superposition).
 
     :returns: requests/s
-    :raises InvalidQuantity: for a rate that is none
+    :raises InvalidQuantity: for an invalid rate
     """
     return math.fsum(
         inputs.positive(f'the rate of client {number}', rate_per_s)

@@ -25,13 +25,13 @@ MODERATE_SHIFT = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Sizing:
-    """A reservation that meets a deadline, and what to expect of it.
+    """A reservation that meets a deadline, and its expected response times.
 
     :ivar reservation: for each CPU
-    :ivar bandwidth: what of Q/P is left after the overhead, as a fraction
-    :ivar gap_s: what the period can add to each response time at most: P - Q
-        of what is left after the overhead, for each reservation on the way
-    :ivar shift_s: what it does to mean and percentiles, to first order: a
+    :ivar bandwidth: Q/P less the overhead, as a fraction
+    :ivar gap_s: most that the period can add to a response time: P - Q, with
+        Q less the overhead, for each reservation on the way
+    :ivar shift_s: its effect on mean and percentiles, to first order: a
         container alone on its CPUs is faster by this, one that always comes
         last is slower by this, and one beside others is in between. It is
         (P - Q)/2 for each reservation on the way: in a period that begins
@@ -42,7 +42,7 @@ class Sizing:
         :func:`mean_alone_s`; None where that is not valid
     :ivar percentile_s: the percentile on such a CPU; that of the reservation
         is at most ``gap_s`` more, and that sum at most the deadline
-    :ivar rule: why it has this period; None if the reservation was given
+    :ivar rule: reason for its period; None if the reservation was given
     """
 
     reservation: Reservation
@@ -79,11 +79,11 @@ def size(
     simulation.
 
     :param fraction: phi, such as 0.99
-    :param limits: of the cloud; default: :class:`Limits` as it is
-    :param period_us: take this one instead of choosing
-    :returns: the reservation, and what to expect
+    :param limits: limits of the cloud; by default, those of :class:`Limits`
+    :param period_us: the only period, if it is given
+    :returns: the reservation, and its expected response times
     :raises Unreachable: if no reservation meets the deadline
-    :raises Unanswerable: for what is no quantity, or not stable
+    :raises Unanswerable: for invalid quantities, or an unstable queue
     """
     limits = limits or Limits()
     inputs.positive('the rate', rate_per_s)
@@ -134,7 +134,7 @@ def _choose(
 def net_bandwidth(
     reservation: Reservation, limits: Limits | None = None
 ) -> float:
-    """What of a reservation is left for the service.
+    """Bandwidth of a reservation that is left for the service.
 
     :returns: (Q - o)/P, a fraction of a CPU
     :raises InvalidQuantity: if nothing is left
@@ -155,10 +155,10 @@ def expect(
     reservation: Reservation,
     limits: Limits | None = None,
 ) -> Sizing:
-    """What to expect of a reservation that is given.
+    """Predict the response times of a given reservation.
 
-    :returns: mean, percentile and what the period can add
-    :raises Unanswerable: for what is no quantity, or not stable
+    :returns: mean, percentile and the most that the period can add
+    :raises Unanswerable: for invalid quantities, or an unstable queue
     """
     bandwidth = net_bandwidth(reservation, limits)
     gap_s = model.gap_s(reservation.period_us / 1e6, bandwidth)
@@ -178,7 +178,7 @@ def mean_alone_s(
 ) -> float | None:
     """E[R] of a container alone on its CPUs.
 
-    With E[R] of the fluid CPU, and G what a whole CPU would take off it::
+    With E[R] of the fluid CPU, and G the part of it that a whole CPU saves::
 
         E[R] - G(1 - exp(-shift / G))
 
@@ -187,11 +187,11 @@ def mean_alone_s(
     and the container has the whole CPU.
 
     Valid for one CPU and shifts up to :data:`MODERATE_SHIFT` of the fluid
-    mean: held against the simulated scheduler with bandwidths from 0.2 to 0.9
+    mean: compared with the simulated scheduler at bandwidths from 0.2 to 0.9
     and loads from 0.3 to 0.9, it is at most 5 % off there. Beyond, it can be
     half of the truth: simulate then.
 
-    :param bandwidth: what is left of Q/P after the overhead
+    :param bandwidth: Q/P less the overhead
     :param shift_s: (P - Q)/2, seconds
     :returns: seconds; None where it is not valid
     """
@@ -214,11 +214,11 @@ def size_for_all(
     """Choose runtime and period so that no request misses the deadline.
 
     :param latency_s: delta, one way, at most
-    :param limits: of the cloud; default: :class:`Limits` as it is
-    :param period_us: take this one instead of choosing
+    :param limits: limits of the cloud; by default, those of :class:`Limits`
+    :param period_us: the only period, if it is given
     :returns: the reservation with the least bandwidth
     :raises Unreachable: if there is none
-    :raises InvalidQuantity: for what is no quantity, or not in the limits
+    :raises InvalidQuantity: for quantities that are invalid or off limits
     """
     limits = limits or Limits()
     inputs.positive('the deadline', deadline_s)

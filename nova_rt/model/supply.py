@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reservation (Q, P) gives at least, in integers.
+"""Least CPU time that a reservation (Q, P) supplies, in integers.
 
 All of it is about one CPU and a hard CBS with the wake-up rule of Linux, whose
 period begins when work comes to it. The periodic resource of Shin and Lee
@@ -16,7 +16,7 @@ NS_PER_S = 1_000_000_000
 
 
 def activity_us(cost_us: int, reservation: Reservation) -> int:
-    """When one activity is done that starts with a full budget.
+    """Completion time of one activity that starts with a full budget.
 
     ceil(C/Q) P: the CBS gives Q in each period. Source: EDGE 2019, section
     III-B. Valid for an activity that is alone in its container and becomes
@@ -31,7 +31,7 @@ def activity_us(cost_us: int, reservation: Reservation) -> int:
 
 
 def gap_us(reservation: Reservation) -> int:
-    """The most that a response is later than on a fluid CPU.
+    """The largest lateness of a response against a fluid CPU.
 
     P - Q, beside any neighbours that are admitted; nothing for a container
     that is alone on its CPU. Proved, and reached: see the manual's page on
@@ -64,7 +64,7 @@ def supplied_ns(time_ns: int, reservation: Reservation) -> int:
 
 
 def time_for_ns(work_ns: int, reservation: Reservation) -> int:
-    """The inverse of :func:`supplied_ns`: when work is done at the latest.
+    """The inverse of :func:`supplied_ns`: the latest completion of work.
 
     (P - Q) ceil(C/Q) + C, which is at most C/u + (P - Q).
 

@@ -86,7 +86,7 @@ class Tandem(ResponseTime):
 
     Valid for lambda < mu u and lambda < nu, Poisson arrivals, exponential
     service times and exponential request sizes. A request is served when its
-    last bit is there. Constant sizes wait less than this model says.
+    last bit is there. Constant sizes wait less than in this model.
 
     :ivar service_s: 1/mu, mean CPU time of a request, seconds at full speed
     :ivar transmission_s: 1/nu, mean time of a request on the link, seconds
@@ -134,7 +134,7 @@ class TandemBound(Tandem):
     """The same queues with the papers' conservative percentile.
 
     Source: EDGE 2019, equations 10 to 12, with the two errors of the texts
-    put right. With 1/alpha = 1/a + 1/b and
+    corrected. With 1/alpha = 1/a + 1/b and
     beta = -ln(1 - sqrt(phi))/(D - 2 delta)::
 
         P(R <= t) >= (1 - exp(-alpha (t - 2 delta)))^2

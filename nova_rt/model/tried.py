@@ -30,7 +30,7 @@ class Tried:
     """A reservation, and its response times in simulation.
 
     :ivar reservation: Q and P, the overhead included
-    :ivar percentile_s: with its 99.9 % confidence interval
+    :ivar percentile_s: the percentile with its 99.9 % confidence interval
     """
 
     reservation: Reservation
@@ -45,7 +45,7 @@ class Trial:
 
     :ivar samples_s: CPU times at full speed
     :ivar latency_s: one way
-    :ivar seed: of the random numbers
+    :ivar seed: seed of the random numbers
     """
 
     samples_s: Sequence[float]
@@ -61,7 +61,7 @@ class Trial:
         most = confidence.highest_fraction(REQUESTS)
         if self.fraction > most:
             raise exception.InvalidQuantity(
-                f'{REQUESTS} requests are simulated, which say nothing of a '
+                f'{REQUESTS} requests are simulated, too few for a '
                 f'percentile above {math.floor(1e4 * most) / 100}'
             )
 
@@ -71,8 +71,8 @@ class Trial:
         By bisection: of the runtimes that were tried, it is the smallest whose
         interval is within the deadline, and one microsecond less was not.
 
-        :param enough: where to begin, such as what
-            :func:`nova_rt.model.sizing.size` returns
+        :param enough: a first reservation, such as the result of
+            :func:`nova_rt.model.sizing.size`
         :returns: at most ``enough``; None if the interval of that is not
             within the deadline
         """
@@ -104,7 +104,7 @@ class Trial:
 
     @functools.cached_property
     def _requests(self) -> tuple[Nanoseconds, Nanoseconds]:
-        """When they come, and their CPU times."""
+        """Their arrivals and CPU times."""
         rng = numpy.random.default_rng(self.seed)
         return (
             simulation.poisson_ns(self.rate_per_s, REQUESTS, rng),

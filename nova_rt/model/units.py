@@ -38,12 +38,12 @@ _PERCENTS = {'': 1.0, '%': 1.0}
 def _parse(
     what: str, text: str, units: Mapping[str, float], zero: bool = False
 ) -> float:
-    """A number above 0, or not below it, with one of these units."""
+    """Read a number with one of these units: above 0, or also 0."""
     shown = repr(text if len(text) <= 40 else text[:40] + '...')
     match = _SPELLING.fullmatch(text)
     if match is None:
         raise exception.InvalidQuantity(
-            f'{shown} is no {what}: write a number and a unit, as in '
+            f'{shown} is not a {what}: write a number and a unit, as in '
             f'{_EXAMPLES[what]}'
         )
     if match[2] not in units:
@@ -56,7 +56,7 @@ def _parse(
     value = float(match[1]) * units[match[2]]
     if not 0 < value < math.inf:
         raise exception.InvalidQuantity(
-            f'{shown} is no {what}: it must be finite and above 0'
+            f'{shown} is not a {what}: it must be finite and above 0'
         )
     return value
 
@@ -74,16 +74,16 @@ def duration_s(text: str) -> float:
     """Read a time, such as ``10ms``: ns, us, ms, s, min.
 
     :returns: seconds
-    :raises InvalidQuantity: if it is none, in one line
+    :raises InvalidQuantity: if it is invalid; the message is one line
     """
     return _parse('duration', text, _DURATIONS)
 
 
 def delay_s(text: str) -> float:
-    """Read a time that there may be none of, such as ``0ms``.
+    """Read a time that may be zero, such as ``0ms``.
 
     :returns: seconds
-    :raises InvalidQuantity: if it is none, in one line
+    :raises InvalidQuantity: if it is invalid; the message is one line
     """
     return _parse('duration', text, _DURATIONS, zero=True)
 
@@ -92,7 +92,7 @@ def rate_per_s(text: str) -> float:
     """Read a rate, such as ``500/s``: /ns to /h.
 
     :returns: 1/s
-    :raises InvalidQuantity: if it is none, in one line
+    :raises InvalidQuantity: if it is invalid; the message is one line
     """
     return _parse('rate', text, _RATES)
 
@@ -101,7 +101,7 @@ def size_bit(text: str) -> float:
     """Read a size, such as ``1KiB``: bit, b, B, with k, M, G, Ki, Mi, Gi.
 
     :returns: bits
-    :raises InvalidQuantity: if it is none, in one line
+    :raises InvalidQuantity: if it is invalid; the message is one line
     """
     return _parse('size', text, _SIZES)
 
@@ -110,7 +110,7 @@ def link_bit_per_s(text: str) -> float:
     """Read the rate of a link, such as ``64Mbit`` or ``8MB/s``.
 
     :returns: bits per second
-    :raises InvalidQuantity: if it is none, in one line
+    :raises InvalidQuantity: if it is invalid; the message is one line
     """
     return _parse('link rate', text, _LINKS)
 
@@ -119,7 +119,7 @@ def percentile(text: str) -> float:
     """Read a percentile, such as ``99`` or ``99.9%``.
 
     :returns: the fraction, such as 0.99
-    :raises InvalidQuantity: if it is none, in one line
+    :raises InvalidQuantity: if it is invalid; the message is one line
     """
     value = _parse('percentile', text, _PERCENTS)
     if value < 1:
@@ -129,8 +129,8 @@ def percentile(text: str) -> float:
         )
     if value >= 100:
         raise exception.InvalidQuantity(
-            f'the percentile {text} is not below 100: no deadline that the '
-            'model knows is met always'
+            f'the percentile {text} is not below 100: no deadline of the '
+            'model is always met'
         )
     # In decimals: 99.9 is the nearest double to 0.999, and no other one.
     return float(decimal.Decimal(text.rstrip('% ')).scaleb(-2))

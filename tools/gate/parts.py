@@ -286,9 +286,9 @@ GATE = {
 KERNEL_PIECES = {
     'kernel': (
         'harness', 'supply', 'refusals', 'percpu', 'migration', 'inheritance',
-        'regression', 'traces',
+        'random', 'regression', 'traces',
     ),
-    'kernel-selftests': ('selftests',),
+    'kernel-selftests': ('selftests', 'hcbs-suite'),
     'kernel-stress': ('stress', 'kunit'),
     'kernel-server': ('server',),
 }  # fmt: skip

@@ -7,7 +7,9 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
+import time
 import types
 import unittest
 from unittest import mock
@@ -18,6 +20,7 @@ from lab import (
     config,
     leftovers,
     paths,
+    process,
     second,
     second_machine,
     second_services,
@@ -338,6 +341,31 @@ def bootstrap(word, **environment):
         capture_output=True, text=True, env=os.environ | environment,
         check=False,
     )  # fmt: skip
+
+
+class ProcessTest(unittest.TestCase):
+    def test_first_thread_ends_first(self):
+        """As a process that was killed may look until its last thread ends."""
+        program = (
+            'import ctypes, sys, threading\n'
+            'threading.Thread(target=sys.stdin.read).start()\n'
+            'ctypes.CDLL(None).pthread_exit(None)\n'
+        )
+        with subprocess.Popen(
+            [sys.executable, '-c', program], stdin=subprocess.PIPE
+        ) as child:
+            found = process.identify(child.pid)
+            stat = pathlib.Path(f'/proc/{child.pid}/stat')
+            while stat.read_text().rpartition(') ')[2][0] != 'Z':
+                time.sleep(0.01)
+            self.assertTrue(found.alive())
+            child.stdin.close()
+            self.assertEqual([], process.wait_gone([found], 60))
+
+    def test_zombie(self):
+        with subprocess.Popen(['true']) as child:
+            found = process.identify(child.pid)
+            self.assertEqual([], process.wait_gone([found], 60))
 
 
 class InstalledTest(unittest.TestCase):

@@ -32,9 +32,9 @@ import nova_rt.privsep.oom
 
 ROOT = pathlib.Path('/sys/fs/cgroup')
 SLICE = ROOT / 'machine.slice'
-#: How long a container's CPU time is measured.
+#: Time for which a container's CPU time is measured.
 WINDOW_S = 5.0
-#: How far it may be from the reservation, in CPUs.
+#: Largest difference of it from the reservation, in CPUs.
 TOLERANCE = 0.01
 #: The first ID of the first container, and the size of each range.
 FIRST = 2_000_224_256
@@ -46,7 +46,7 @@ TASKS = 30
 #: Keeps some MiB in the memory of a shell: more than a container's first
 #: process has, less than libvirt_lxc.
 EATER = r"x=\$(head -c 1000000 /dev/zero | tr '\\0' x); sleep 600"
-#: Of these, more than a container has memory for.
+#: Number of these; more than a container has memory for.
 EATERS = 60
 #: Files with which a container is frozen, ended, moved or slowed down.
 FILES = ('cgroup.freeze', 'cgroup.kill', 'cgroup.procs', 'cpu.max',
@@ -83,7 +83,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def read_settings(group: pathlib.Path) -> dict[str, str]:
-    """What a neighbor would change of a group."""
+    """Settings of a group that a neighbor would change."""
     return {
         name: (group / name).read_text().strip()
         for name in ('cgroup.freeze', 'cpu.max', 'cpuset.cpus')
@@ -92,7 +92,7 @@ def read_settings(group: pathlib.Path) -> dict[str, str]:
 
 
 def read_killed() -> list[str]:
-    """The programs that the kernel has ended for want of memory, in order."""
+    """Programs that the kernel has ended for lack of memory, in order."""
     log = subprocess.run(
         ['dmesg'], check=True, capture_output=True, text=True
     ).stdout
@@ -102,11 +102,11 @@ def read_killed() -> list[str]:
 def try_as_root(lines: list[str]) -> collections.Counter[str]:
     """Try what a container was refused: root of the host is the control.
 
-    Nothing is written: opening a file for it is what the kernel judges.
+    Nothing is written: the kernel judges when a file is opened for writing.
 
-    :param lines: of attack.sh
-    :returns: how many are permitted and refused; of a container that has been
-        restarted meanwhile, gone; of no file, other
+    :param lines: output of attack.sh
+    :returns: number of those permitted and refused; of a container that has
+        been restarted meanwhile, gone; of no file, other
     """
     found: collections.Counter[str] = collections.Counter()
     for line in lines:
@@ -136,7 +136,7 @@ def try_as_root(lines: list[str]) -> collections.Counter[str]:
 
 
 def start_poller(user: int) -> 'subprocess.Popen[str]':
-    """Let a user of the host poll the groups of starting containers."""
+    """Start a user of the host that polls groups of starting containers."""
     script = pathlib.Path(__file__).with_name('poll.py')
     poller = subprocess.Popen(
         ['setpriv', f'--reuid={user}', f'--regid={user}', '--clear-groups',
@@ -149,7 +149,7 @@ def start_poller(user: int) -> 'subprocess.Popen[str]':
 
 
 class Test:
-    """The steps, in order; each says what it saw."""
+    """The steps, in order; each prints its findings."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -163,12 +163,12 @@ class Test:
         )
 
     def check(self, ok: bool, text: str) -> None:
-        """One finding."""
+        """Count and print one finding."""
         self.failures += not ok
         print(f'{"ok  " if ok else "FAIL"} {text}', flush=True)
 
     def command(self, *command: str) -> None:
-        """Run a command of nova_rt's, and show what it says."""
+        """Run a command of nova_rt, and show its output."""
         done = subprocess.run(
             command, check=False, capture_output=True, text=True
         )
@@ -177,7 +177,7 @@ class Test:
             print(f'     | {line}')
 
     def start(self, name: str, *cpus: int, first: int = 0) -> lxc.Container:
-        """A container on these CPUs."""
+        """Start a container on these CPUs."""
         listed = ','.join(map(str, cpus))
         container = lxc.Container(
             self.libvirt, name, listed, len(cpus), first=first
@@ -192,7 +192,7 @@ class Test:
         *cpus: int,
         policy: TaskPolicy = TaskPolicy.FIFO,
     ) -> Record:
-        """Reserve for a container through nova_rt, and look."""
+        """Reserve for a container through nova_rt, and check the kernel."""
         rec = record(text, cpus, policy)
         self.host.apply(container.pid, rec)
         runtime, period = (int(word) * 1000 for word in text.split('/'))
@@ -208,7 +208,7 @@ class Test:
         return rec
 
     def probe(self) -> None:
-        """What the kernel offers, by nova_rt and by reading."""
+        """The kernel's offer, by nova_rt and by reading."""
         found = self.host.start()
         self.check(
             found.name == 'v2-rt-max-cpu'
@@ -329,7 +329,7 @@ class Test:
         self.apply(both, '50000/100000', 0, 2)
 
     def systemd(self) -> None:
-        """What systemd does meanwhile leaves reservations alone."""
+        """Work of systemd meanwhile leaves reservations alone."""
         container = self.start('kept', 1)
         rec = self.apply(container, '3000/10000', 1)
         for command in (
@@ -347,7 +347,7 @@ class Test:
                        f'{differs or "as it was"}')  # fmt: skip
 
     def inside(self) -> None:
-        """What a container writes to reservations is refused or repaired."""
+        """Writes of a container to reservations are refused or repaired."""
         for name, mapped in (('root', False), ('mapped', True)):
             container = self.start(name, 2, first=FIRST * mapped)
             rec = self.apply(container, '30000/100000', 2)
@@ -363,8 +363,8 @@ class Test:
             ):
                 code, said = container.do(f"echo {text} >'{group / file}'")
                 differs = self.host.check(container.pid, rec)
-                # The host's root may, in whatever name space; who is mapped
-                # to a user may not.
+                # The host's root may, in whatever name space; a root that is
+                # mapped to a user may not.
                 self.check(
                     (code != 0 and differs is None)
                     if mapped
@@ -472,7 +472,7 @@ class Test:
         """A neighbor opens files of groups while a container starts.
 
         libvirt gives the groups to the container's root before nova_rt takes
-        them back: that root itself is the control, and opens some.
+        them back: that root is the control, and opens some.
         """
         own, neighbor = FIRST, FIRST + RANGE
         counts: dict[int, dict[str, collections.Counter[str]]] = {
@@ -564,14 +564,14 @@ class Test:
     ) -> collections.Counter[str]:
         """Have a container use up its memory.
 
-        :returns: how often the kernel has ended which programs
+        :returns: program -> how often the kernel has ended it
         """
         before = len(read_killed())
         container.send(
             f'for n in $(seq {EATERS}); do sh -c "{EATER}" & done; sleep 600'
         )
         deadline = time.monotonic() + 120
-        # As many as show which are ended.
+        # Three show which programs are ended.
         while len(read_killed()) < before + 3 and time.monotonic() < deadline:
             if not pathlib.Path(f'/proc/{container.pid}').exists():
                 break
@@ -579,7 +579,7 @@ class Test:
         return collections.Counter(read_killed()[before:])
 
     def end(self) -> None:
-        """What was reserved comes back."""
+        """All reserved bandwidth comes back."""
         for domain in self.libvirt.connection.listAllDomains():
             self.libvirt.destroy(domain.name())
         deadline = time.monotonic() + 5
@@ -599,7 +599,7 @@ class Test:
         )
 
     def idle(self) -> None:
-        """With no container left systemd may drop the controller."""
+        """With no container left, systemd may drop the controller."""
         time.sleep(2)
         subprocess.run(['systemctl', 'daemon-reload'], check=True)
         print('     root enables', (ROOT / 'cgroup.subtree_control')
@@ -609,7 +609,7 @@ class Test:
         again.destroy()
 
     def run(self) -> int:
-        """All of them."""
+        """Run all steps; return the exit code."""
         for step in (
             self.probe, self.share, self.full, self.several, self.systemd,
             self.end, self.inside, self.end, self.attack, self.end,

@@ -2,8 +2,8 @@
 """LXC domains of libvirt, small enough for a test.
 
 Their file system has a busybox and an init that waits for a file named go,
-and keeps a CPU busy as long as it is there. Of a file named do it makes its
-commands.
+and keeps a CPU busy as long as it is there. It runs the commands in a file
+named do.
 """
 
 import os
@@ -66,9 +66,9 @@ class Libvirt:
 
     @property
     def connection(self) -> libvirt.virConnect:
-        """One that works."""
+        """A connection that works."""
         try:
-            # isAlive() does not know before something is tried.
+            # isAlive() notices only after something was tried.
             self._open.numOfDomains()
         except libvirt.libvirtError:
             self._open = libvirt.open('lxc:///system')
@@ -134,25 +134,25 @@ class Container:
         self.pid = daemon.connection.createXML(xml).ID()
 
     def go(self) -> None:
-        """Start to keep a CPU busy."""
+        """Have its init keep a CPU busy."""
         (self._root / 'go').touch()
 
     def attack(self, *arguments: str) -> tuple[int, str]:
-        """What attack.sh says inside, and the exit code."""
+        """Run attack.sh inside; return its exit code and output."""
         script = self._root / 'bin' / 'attack.sh'
         shutil.copy(pathlib.Path(__file__).with_name('attack.sh'), script)
         script.chmod(0o755)
         return self.do(f'/bin/attack.sh {" ".join(arguments)}', 1800)
 
     def send(self, commands: str) -> None:
-        """Have its init begin with some commands."""
+        """Have its init start some commands."""
         new = self._root / 'do.new'
         new.write_text(commands)
         new.chmod(0o644)
         new.rename(self._root / 'do')
 
     def do(self, commands: str, limit_s: int = 60) -> tuple[int, str]:
-        """What its init says to some commands, and the exit code."""
+        """Have its init run some commands; return exit code and output."""
         done = self._root / 'done'
         done.unlink(missing_ok=True)
         self.send(commands)

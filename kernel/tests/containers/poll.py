@@ -4,9 +4,9 @@
 
     poll.py DIRECTORY GROUP FILE...
 
-DIRECTORY is looked through for groups whose names hold GROUP, and the groups
-in them. Prints a line when it begins, runs until something is on its standard
-input, then prints as JSON how often each file was tried and opened.
+DIRECTORY is searched for groups whose names contain GROUP, and the groups in
+them. Prints a line when it begins, runs until its standard input has data,
+then prints as JSON how often each file was tried and opened.
 """
 
 import collections

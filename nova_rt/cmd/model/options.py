@@ -47,7 +47,7 @@ def whole_us(text: str) -> int:
     found = round(exact)
     if abs(exact - found) > 1e-6 or not found:
         raise exception.InvalidQuantity(
-            f'{text!r} is no whole number of microseconds'
+            f'{text!r} is not a whole number of microseconds'
         )
     return found
 

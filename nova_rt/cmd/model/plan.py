@@ -203,7 +203,7 @@ def _hosts(
     return said
 
 
-def _tell(server: planner.Server) -> dict[str, Any]:
+def _tell(server: planner.PlannedServer) -> dict[str, Any]:
     return {
         'Server': server.name,
         'vCPUs': server.vcpus,
@@ -211,7 +211,9 @@ def _tell(server: planner.Server) -> dict[str, Any]:
     }
 
 
-def _places(plan: planner.Plan, hosts: list[planner.Host]) -> columns.Told:
+def _places(
+    plan: planner.Plan, hosts: list[planner.CandidateHost]
+) -> columns.Told:
     """The servers of each host, in the order in which they are created."""
     turn = {id(each): turn for turn, each in enumerate(plan.placed, 1)}
     rows, lines = [], []

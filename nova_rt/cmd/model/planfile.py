@@ -29,8 +29,8 @@ class Planned:
     :ivar servers: in the order of the file
     """
 
-    hosts: list[planner.Host]
-    servers: list[planner.Server]
+    hosts: list[planner.CandidateHost]
+    servers: list[planner.PlannedServer]
 
 
 def read(path: str, limits: Limits) -> Planned:
@@ -57,8 +57,8 @@ def read(path: str, limits: Limits) -> Planned:
     return Planned(hosts, servers)
 
 
-def _read_hosts(given: list[Any]) -> list[planner.Host]:
-    hosts: list[planner.Host] = []
+def _read_hosts(given: list[Any]) -> list[planner.CandidateHost]:
+    hosts: list[planner.CandidateHost] = []
     for number, each in enumerate(given, 1):
         fields = values.Fields(
             f'host {number}', each, {'name', 'count', 'cpus', 'capacity'}
@@ -70,7 +70,10 @@ def _read_hosts(given: list[Any]) -> list[planner.Host]:
             'capacity', values.text(values.capacity_ppm), options.USUAL_PPM
         )
         capacity = Capacity(dict.fromkeys(cpus, ppm))
-        hosts += [planner.Host(each, capacity) for each in _names(name, count)]
+        hosts += [
+            planner.CandidateHost(each, capacity)
+            for each in _names(name, count)
+        ]
         _check_number('hosts', len(hosts), _MAX_HOSTS)
     _check_names('hosts', [host.name for host in hosts])
     return hosts
@@ -100,8 +103,10 @@ def _distribution(text: str) -> services.Times:
     return services.Times(text)
 
 
-def _read_services(given: list[Any], limits: Limits) -> list[planner.Server]:
-    servers: list[planner.Server] = []
+def _read_services(
+    given: list[Any], limits: Limits
+) -> list[planner.PlannedServer]:
+    servers: list[planner.PlannedServer] = []
     for number, each in enumerate(given, 1):
         fields = values.Fields(
             f'service {number}', each,
@@ -113,7 +118,7 @@ def _read_services(given: list[Any], limits: Limits) -> list[planner.Server]:
         vcpus = fields.take('vcpus', values.whole(cpulist.MAX_PACKED), 1)
         reservation = _reserve(fields, vcpus, limits)
         servers += [
-            planner.Server(each, vcpus, reservation)
+            planner.PlannedServer(each, vcpus, reservation)
             for each in _names(name, count)
         ]
         _check_number('servers', len(servers), _MAX_SERVERS)

@@ -59,9 +59,9 @@ def read(
             f'{values.show_path(path)} cannot be read: {err.strerror}'
         ) from err
     except UnicodeError as err:
-        raise exception.InvalidQuantity(f'{path} is no text') from err
+        raise exception.InvalidQuantity(f'{path} is not text') from err
     except csv.Error as err:
-        raise exception.InvalidQuantity(f'{path} is no CSV: {err}') from err
+        raise exception.InvalidQuantity(f'{path} is not CSV: {err}') from err
 
 
 def _lines(file: TextIO) -> Iterator[str]:
@@ -151,5 +151,5 @@ def _time_s(line: int, text: str, unit: str | None, zero: bool) -> float:
         return check('the time in seconds', time_s)
     except exception.InvalidQuantity as err:
         raise exception.InvalidQuantity(
-            f'line {line}: {shown} is no service time: {err}'
+            f'line {line}: {shown} is not a service time: {err}'
         ) from err

@@ -244,7 +244,7 @@ def _check(given: argparse.Namespace) -> None:
         ),
         (
             given.beside and given.vcpus > 1 and not given.split,
-            'no simulation knows --beside with several vCPUs that share a '
+            'no simulation covers --beside with several vCPUs that share a '
             'queue: give --split as well, or --late instead',
         ),
         (given.bucket and given.link is None, '--bucket is for --link'),

@@ -56,11 +56,11 @@ def load(path: str) -> Any:
         mark = err.problem_mark
         place = f'line {mark.line + 1}: ' if mark else ''
         raise exception.InvalidQuantity(
-            f'{path} is no YAML: {place}{err.problem}'
+            f'{path} is not YAML: {place}{err.problem}'
         ) from err
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as err:
         raise exception.InvalidQuantity(
-            f'{path} is no YAML: {str(err).splitlines()[0][:200]}'
+            f'{path} is not YAML: {str(err).splitlines()[0][:200]}'
         ) from err
 
 

@@ -99,7 +99,8 @@ class ModestTest(base.RTServersTestBase):
         self.forget_filters()
         self.assert_told(
             self.create(self.rt_flavor(), state='ERROR'),
-            'Insufficient compute resources: the reservation cannot be had.',
+            'Insufficient compute resources: '
+            'the reservation is not available.',
             'Placement holds 0 CUSTOM_RT_BANDWIDTH',
         )
 

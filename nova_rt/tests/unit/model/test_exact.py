@@ -97,7 +97,7 @@ class SolveTest(base.BaseTestCase):
 
     def test_hosts_that_differ(self):
         few = admission.Capacity({3: 500_000, 8: 950_000})
-        where = [planner.Host('few', few), *hosts(1, 3, 400_000)]
+        where = [planner.CandidateHost('few', few), *hosts(1, 3, 400_000)]
         servers = [server('a', 500, 2), server('b', 400, 3), server('c', 450)]
         self.assertEqual(2_650_000, self.solve(servers, where))
 

@@ -17,12 +17,14 @@ _FULL = 950_000
 
 
 def server(name, per_mille, vcpus=1):
-    return planner.Server(name, vcpus, Reservation(per_mille, 1000))
+    return planner.PlannedServer(name, vcpus, Reservation(per_mille, 1000))
 
 
 def hosts(number, cpus, ppm=_FULL):
     capacity = admission.Capacity(dict.fromkeys(range(cpus), ppm))
-    return [planner.Host(f'h{each}', capacity) for each in range(number)]
+    return [
+        planner.CandidateHost(f'h{each}', capacity) for each in range(number)
+    ]
 
 
 def random_servers(generator, number, most_vcpus):

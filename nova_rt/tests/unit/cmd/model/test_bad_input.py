@@ -92,9 +92,9 @@ class BadInputTest(base.TestCase):
     def test_percentile(self):
         for text, why in (
             ('0', 'above 0'), ('0.99', 'in percent'), ('100', 'below 100'),
-            ('150', 'below 100'), ('-1', 'no percentile'),
-            ('nan', 'no percentile'), ('inf', 'no percentile'),
-            ('', 'no percentile'), ('99ms', "unit 'ms'"),
+            ('150', 'below 100'), ('-1', 'not a percentile'),
+            ('nan', 'not a percentile'), ('inf', 'not a percentile'),
+            ('', 'not a percentile'), ('99ms', "unit 'ms'"),
             ('99.99999999999999999', 'below 100'),
         ):  # fmt: skip
             for command in ('reservation', 'rate', 'deadline', 'latency'):
@@ -185,10 +185,10 @@ class BadInputTest(base.TestCase):
             ('is for --link', '--conservative'),
             ('are for --measured', '--csv-unit ms'),
             ('are for --measured', '--csv-column 1'),
-            ('no model knows constant', '--distribution constant --vcpus 2'),
-            ('no model knows constant', '--distribution constant --link 1Gbit'
+            ('no model covers constant', '--distribution constant --vcpus 2'),
+            ('no model covers constant', '--distribution constant --link 1Gbit'
              ' --request-size 1KiB'),
-            ('no model knows several', '--vcpus 2 --link 1Gbit'
+            ('no model covers several', '--vcpus 2 --link 1Gbit'
              ' --request-size 1KiB'),
             ('is for one vCPU', '--vcpus 2 --burst 3 --longest 2ms'),
             ('must be from', '--min-period 3s'),

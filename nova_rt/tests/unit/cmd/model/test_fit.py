@@ -137,13 +137,13 @@ class FitTest(base.TestCase):
             ('0', 'must be from'), ('-1', 'must be from'),
             ('1e309', 'must be from'), ('-1e309', 'must be from'),
             ('9' * 400, 'must be from'), ('1e-400', 'must be from'),
-            ('nan', 'no duration'), ('NaN', 'no duration'),
-            ('inf', 'no duration'), ('-Infinity', 'no duration'),
-            ('x', 'no duration'), ('1_0', 'no duration'),
-            ('0x10', 'no duration'), ('\u0661', 'no duration'),
-            ('1 2', 'no duration'),
-            ('1\x00', 'no duration'), ('\x1b[2J', 'no duration'),
-            ('-1ms', 'no duration'), ('1parsec', 'unit'),
+            ('nan', 'not a duration'), ('NaN', 'not a duration'),
+            ('inf', 'not a duration'), ('-Infinity', 'not a duration'),
+            ('x', 'not a duration'), ('1_0', 'not a duration'),
+            ('0x10', 'not a duration'), ('\u0661', 'not a duration'),
+            ('1 2', 'not a duration'),
+            ('1\x00', 'not a duration'), ('\x1b[2J', 'not a duration'),
+            ('-1ms', 'not a duration'), ('1parsec', 'unit'),
         ):  # fmt: skip
             data = '1\n' * 30 + f'{text}\n'
             self.refused(why, data, '--csv-unit s')
@@ -151,7 +151,7 @@ class FitTest(base.TestCase):
 
     def test_empty_cell(self):
         self.refused(
-            "line 3: '' is no duration", 'a,b\n1,2\n1,\n',
+            "line 3: '' is not a duration", 'a,b\n1,2\n1,\n',
             '--csv-column b --csv-unit s',
         )  # fmt: skip
 
@@ -179,9 +179,9 @@ class FitTest(base.TestCase):
     def test_hostile(self):
         self.refused('line 1 is longer', '1' * 100_000)
         self.refused('line 1 is longer', b'\0' * 100_000)
-        self.refused('is no text', b'\xff\xfe1\n')
-        self.refused('is no CSV', '"1\n1\n')
-        self.refused('is no CSV', '"1"x\n')
+        self.refused('is not text', b'\xff\xfe1\n')
+        self.refused('is not CSV', '"1\n1\n')
+        self.refused('is not CSV', '"1"x\n')
         self.refused('2001 columns', 'a,' * 2000)
         self.assert_refused('line 1 is longer', 'fit /dev/zero')
         self.assert_refused('No such file', 'fit /nowhere')

@@ -111,11 +111,11 @@ class SimulateTest(base.TestCase):
             ('give --split', '--rate 1/s --vcpus 2 --beside 9/900'),
             ('admitted up to 1', '--rate 1/s --vcpus 2 --split '
              '--beside 601/2000'),
-            ('no model knows constant', '--rate 1/s --vcpus 2 '
+            ('no model covers constant', '--rate 1/s --vcpus 2 '
              '--distribution constant'),
-            ('no model knows several', '--rate 1/s --vcpus 2 --split '
+            ('no model covers several', '--rate 1/s --vcpus 2 --split '
              '--link 1Mbit --request-size 1KiB'),
-            ('no model knows constant', '--rate 1/s --distribution constant '
+            ('no model covers constant', '--rate 1/s --distribution constant '
              '--link 1Mbit --request-size 1KiB'),
             ('go together', '--rate 1/s --link 1Mbit'),
             ('is for --link', '--rate 1/s --bucket 1B'),
