@@ -132,9 +132,13 @@ class Container:
             if ':' in line
         )
 
-    def join(self) -> None:
-        """Put the process that calls this into its control groups."""
-        for group in set(self._paths.values()):
+    def join(self, *controllers: str) -> None:
+        """Put the process that calls this into its control groups.
+
+        :param controllers: only the groups of these; else all
+        """
+        paths = self._paths
+        for group in {paths[each] for each in controllers or paths}:
             (group / 'cgroup.procs').write_text(str(os.getpid()))
 
     def gone(self) -> bool:

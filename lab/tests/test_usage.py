@@ -27,6 +27,13 @@ CUT_US = 64
 PATIENCE_S = 300
 
 
+def use(seconds):
+    """Use so much CPU time."""
+    end_s = time.process_time() + seconds
+    while time.process_time() < end_s:
+        pass
+
+
 def work(container):
     """Use some of a container's CPU time, from within, until it is killed.
 
@@ -36,12 +43,16 @@ def work(container):
     if pid:
         return pid
     try:
+        # As whatever enters from outside, it is on another CPU at first.
+        others = os.sched_getaffinity(0) - set(container.cpus())
+        if others:
+            os.sched_setaffinity(0, others)
+        container.join('cpu', 'cpuacct')
+        use(0.002)
         container.join()
         dice = random.Random(os.getpid())
         while True:
-            end = time.process_time() + dice.random() / 50
-            while time.process_time() < end:
-                pass
+            use(dice.random() / 50)
             time.sleep(dice.random() / 2)
     finally:
         os._exit(1)

@@ -263,9 +263,12 @@ class Meter:
         """Add what a container has used since it was read."""
         if found is None:
             return
-        if server.counted is not None or not self._fresh:
-            new = _since(server.counted, found)
-            self._add(uuid, server.counted_to, new)
+        old = server.counted
+        if old is not None or not self._fresh:
+            self._add(uuid, server.counted_to, _since(old, found))
+        if old is not None and old.container == found.container:
+            # A CPU that is not counted now may come back with its count.
+            found = Counted(found.container, {**old.cpus, **found.cpus})
         server.counted, server.counted_to = found, self._now
 
     def _add(self, uuid: str, since: Moment, new: Amounts) -> None:

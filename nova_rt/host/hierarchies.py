@@ -83,8 +83,12 @@ class V1(Hierarchy):
         a task that is throttled at each tick always meets it. Source:
         kernel/sched/cpuacct.c, __cpuacct_percpu_seq_show().
 
-        :returns: CPU that it may use -> since the container was started; None
-            where cpuacct is not mounted
+        A process that enters a container from outside may run on any CPU for
+        a moment, between the control group that counts and the cpuset. Where
+        a CPU goes off line, the container may no longer use it.
+
+        :returns: CPU that it may use, or on which it has run -> since the
+            container was started; None where cpuacct is not mounted
         :raises OSError: with the kernel's errno; EIO for what is no such list
         """
         below = container.levels[0].relative_to(self.root)
@@ -100,9 +104,11 @@ class V1(Hierarchy):
             raise OSError(
                 errno.EIO, f'{path} has not one time of each CPU: {err}'
             ) from err
+        may_use = self.read_cpus(container)
         return {
-            cpu: Usage(None, None, used_ns.get(cpu, 0) // 1000)
-            for cpu in self.read_cpus(container)
+            cpu: Usage(None, None, each // 1000)
+            for cpu, each in used_ns.items()
+            if each or cpu in may_use
         }
 
     @functools.cached_property

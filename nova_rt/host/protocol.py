@@ -177,8 +177,9 @@ class Backend(abc.ABC, Generic[ContainerT]):
     def read_usage(self, container: ContainerT) -> Mapping[int, Usage] | None:
         """Read what a container did with its reservation.
 
-        :returns: CPU -> usage, nothing for a container without a reservation;
-            None where the kernel does not count it
+        :returns: CPU -> usage, not only of those that it has now; nothing for
+            a container without a reservation; None where the kernel does not
+            count it
         """
 
     def read_usages(

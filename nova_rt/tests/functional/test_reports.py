@@ -119,6 +119,19 @@ class ReportsTest(base.RTServersTestBase):
             [(cpu['id'], cpu['time']) for cpu in found['cpu_details']],
         )
 
+    def test_diagnostics_after_it_had_other_cpus(self):
+        """The kernel shows all on which it was; it has one."""
+        server = self.create(self.rt_flavor('600/1000'))
+        group = self._group(server)
+        (cpu,) = self.assert_held(server).cpus
+        self.kernel.use(group, cpu, 3, 0, 77)
+        self.kernel.use(group, cpu + 1, 10, 4, 5500)
+        found = self._diagnostics(server)
+        self.assertEqual(
+            [(0, 77_000)],
+            [(each['id'], each['time']) for each in found['cpu_details']],
+        )
+
     def test_diagnostics_without_the_file(self):
         server = self.create(self.rt_flavor('600/1000'))
         (self._group(server) / 'cpu.rt.stat').unlink()

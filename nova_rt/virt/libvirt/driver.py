@@ -306,9 +306,9 @@ class RTLibvirtDriver(containers.ContainerDriver):
         diagnostics = super().get_instance_diagnostics(instance)
         if servers.is_rt(instance) and not diagnostics.num_cpus:
             try:
-                usage = self.running.read_usage(instance.uuid) or {}
-            except OSError as err:
-                LOG.warning('Cannot read its usage: %s', err.strerror,
+                usage = self.running.read_usage(instance.uuid)
+            except (OSError, exception.InvalidRecord) as err:
+                LOG.warning('Cannot read its usage: %s', faults.describe(err),
                             instance=instance)  # fmt: skip
                 usage = {}
             for number, cpu in enumerate(sorted(usage)):

@@ -64,18 +64,27 @@ class RunningContainers:
         #: The groups that belong to no running container any more.
         self.left = left.LeftGroups(host, hypervisor)
 
-    def read_usage(self, uuid: str) -> Mapping[int, Usage] | None:
-        """Read what a server did with its reservation.
+    def read_usage(self, uuid: str) -> Mapping[int, Usage]:
+        """Read what a server did with its reservation on the CPUs it holds.
 
-        :returns: CPU -> what the kernel counts there; None where it does not
-            count, or the server does not run
+        :returns: CPU -> what the kernel counts there; nothing where it does
+            not count, or the server does not run
         :raises OSError: with the kernel's errno
+        :raises InvalidRecord: if the server's record cannot be read
         """
-        guest = self.domains.find_running(uuid)
-        return None if guest is None else self._host.read_usage(guest.id)
+        rec = self._reservations.held.get_record(uuid)
+        counted = self.read_counted(uuid)
+        if rec is None or counted is None:
+            return {}
+        held = counted.cpus.keys() & rec.cpus
+        return {cpu: counted.cpus[cpu] for cpu in held}
 
     def read_counted(self, uuid: str) -> Counted | None:
-        """As :meth:`read_usage`, with the number of the container."""
+        """Read what the kernel counts for a server's container, everywhere.
+
+        :returns: None where it does not count, or the server does not run
+        :raises OSError: with the kernel's errno
+        """
         guest = self.domains.find_running(uuid)
         if guest is None:
             return None

@@ -152,6 +152,22 @@ class MeterTest(base.BaseTestCase):
         self.meter.read()
         self.assertEqual(130, self.totals()[1])
 
+    def test_cpu_that_is_away_for_a_while(self):
+        """Of a container, of which the kernel counts on."""
+        self.run_one()
+        self.meter.read()
+        self.use(100)
+        self.meter.read()
+        self.source.usages[UUID] = {4: Usage(None, None, 7)}
+        for _ in range(2):
+            self.meter.read()
+            self.start()
+        self.source.usages[UUID] = {
+            3: Usage(None, None, 130), 4: Usage(None, None, 9),
+        }  # fmt: skip
+        self.meter.read()
+        self.assertEqual(139, self.totals()[1])
+
     def test_last_reading(self):
         self.run_one()
         self.meter.read()

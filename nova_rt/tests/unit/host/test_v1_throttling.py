@@ -406,9 +406,19 @@ class UsageTest(V1ThrottlingTestCase):
 
     def test_cpus_that_it_may_use(self):
         self.possible('0-2\n')
-        self.count('2100 999 8000999 \n')
+        self.count('0 999 8000999 \n')
         self.assertEqual(
             {1: Usage(None, None, 0), 2: Usage(None, None, 8000)},
+            self.host.read_usage(7),
+        )
+
+    def test_cpus_on_which_it_has_run(self):
+        """Before its cpuset held, or before a CPU went off line."""
+        self.possible('0-3\n')
+        self.count('149953 0 8000999 0 \n')
+        used_us = {0: 149, 1: 0, 2: 8000}
+        self.assertEqual(
+            {cpu: Usage(None, None, each) for cpu, each in used_us.items()},
             self.host.read_usage(7),
         )
 
@@ -417,7 +427,7 @@ class UsageTest(V1ThrottlingTestCase):
         self.possible('0,2\n')
         self.count('2100 8000999 \n')
         self.assertEqual(
-            {1: Usage(None, None, 0), 2: Usage(None, None, 8000)},
+            {0: Usage(None, None, 2), 2: Usage(None, None, 8000)},
             self.host.read_usage(7),
         )
 

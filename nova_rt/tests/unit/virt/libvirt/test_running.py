@@ -15,6 +15,7 @@ from nova_rt import events, exception
 from nova_rt.flavors.request import Request
 from nova_rt.flavors.reservation import Reservation
 from nova_rt.formats import record
+from nova_rt.host.interface import Counted
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.unit.virt.libvirt import base
 from nova_rt.virt.libvirt import metadata, running, verdicts
@@ -621,15 +622,20 @@ class RunningContainersTest(base.TestBase):
         self.assertEqual([], self.events)
 
     def test_read_usage(self):
-        self.assertIsNone(self.running.read_usage('nobody'))
+        self.assertEqual({}, self.running.read_usage('nobody'))
         self.start('a', 100)
         use = self.useFixture(
             fixtures.MockPatchObject(
-                self.host, 'read_usage', return_value={2: 'x'}
+                self.host, 'read_usage', return_value={2: 'x', 3: 'before'}
             )
         ).mock
         self.assertEqual({2: 'x'}, self.running.read_usage('a'))
         use.assert_called_once_with(100)
+        self.assertEqual(
+            Counted(100, {2: 'x', 3: 'before'}), self.running.read_counted('a')
+        )
+        use.return_value = None
+        self.assertEqual({}, self.running.read_usage('a'))
 
     def test_libvirt_does_not_answer(self):
         """The error is libvirt's, not one of finding words for it."""
