@@ -126,12 +126,12 @@ def scheduled_ns(
     for phase in range(_PHASES if several else 1):
         # Neighbours begin at 0, so the requests are shifted instead.
         later_ns = most_us * 1000 * phase // _PHASES
-        client = edf.DeadlineServer(
+        client = edf.SimulatedServer(
             _CLIENT_NS, _CLIENT_NS, (run.sent_ns + later_ns).tolist(), awake_ns
         )
         done_ns = edf.fifo_ns(
             point.reservation,
-            [client, *map(edf.DeadlineServer.busy, busy)],
+            [client, *map(edf.SimulatedServer.busy, busy)],
             jobs.arrivals_ns + later_ns,
             jobs.works_ns,
         )

@@ -26,7 +26,7 @@ from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hcbs_files import (
     EFFECTIVE_FILE,
     MAX_FILE,
-    DeadlineServer,
+    EffectiveShare,
     HCBSReader,
     Supply,
 )  # fmt: skip
@@ -248,8 +248,8 @@ class HCBS(GroupBackend):
         :returns: None if so, else what differs, as a sentence
         """
         assert wish.runtime_us is not None
-        served = DeadlineServer(wish.runtime_us * 1000, wish.period_us * 1000)
-        found = self._reader.read_deadline_servers(group)
+        served = EffectiveShare(wish.runtime_us * 1000, wish.period_us * 1000)
+        found = self._reader.read_effective(group)
         if found == dict.fromkeys(cpus, served):
             return None
         inside: dict[int, int] = {}

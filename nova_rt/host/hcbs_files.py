@@ -40,8 +40,8 @@ class CPUReport:
 
 
 @dataclasses.dataclass(frozen=True)
-class DeadlineServer:
-    """The server of a group's tasks on a CPU, as the kernel reports it."""
+class EffectiveShare:
+    """The share of a group's own tasks on a CPU, as the kernel reports it."""
 
     runtime_ns: int
     period_ns: int
@@ -128,15 +128,13 @@ class HCBSReader:
         path = self._hierarchy.root / EFFECTIVE_FILE
         return self._parse(path, parse_cpu_reports)
 
-    def read_deadline_servers(
-        self, group: pathlib.Path
-    ) -> dict[int, DeadlineServer]:
+    def read_effective(self, group: pathlib.Path) -> dict[int, EffectiveShare]:
         """Read what the kernel gives the tasks of a group.
 
-        :returns: CPU -> its deadline server there, without what groups in the
+        :returns: CPU -> its share there, without what groups in the
             group have reserved of it
         """
-        return self._parse(group / EFFECTIVE_FILE, parse_deadline_servers)
+        return self._parse(group / EFFECTIVE_FILE, parse_effective)
 
     def read_usage(self, group: pathlib.Path) -> dict[int, Usage]:
         """Read what a group did with its reservation.
@@ -295,14 +293,14 @@ def parse_cpu_reports(text: str) -> dict[int, CPUReport]:
     return {cpu: CPUReport(*numbers) for cpu, numbers in rows.items()}
 
 
-def parse_deadline_servers(text: str) -> dict[int, DeadlineServer]:
+def parse_effective(text: str) -> dict[int, EffectiveShare]:
     """Read the effective file of any other group.
 
-    :returns: CPU -> deadline server
+    :returns: CPU -> share
     :raises ValueError: if it is anything else
     """
     rows = _parse_rows(text, 'runtime_ns', 'period_ns')
-    return {cpu: DeadlineServer(*numbers) for cpu, numbers in rows.items()}
+    return {cpu: EffectiveShare(*numbers) for cpu, numbers in rows.items()}
 
 
 def parse_usage(text: str) -> dict[int, Usage]:

@@ -19,7 +19,7 @@ from nova_rt.model.supply import NS_PER_US
 _FOREVER_NS = 1 << 62
 
 
-class DeadlineServer:
+class SimulatedServer:
     """A deadline server and the requests of its container, in order.
 
     :ivar runtime: Q, in ns like all times here
@@ -34,7 +34,7 @@ class DeadlineServer:
         period: int,
         arrivals: Sequence[int],
         works: Sequence[int],
-        rule: Callable[['DeadlineServer', int], None] | None = None,
+        rule: Callable[['SimulatedServer', int], None] | None = None,
     ) -> None:
         self.runtime, self.period = runtime, period
         self.rule = rule or kernel
@@ -45,7 +45,7 @@ class DeadlineServer:
         self.done: list[int] = []
 
     @classmethod
-    def busy(cls, reservation: Reservation) -> 'DeadlineServer':
+    def busy(cls, reservation: Reservation) -> 'SimulatedServer':
         """A server that never sleeps.
 
         :returns: the server
@@ -93,7 +93,7 @@ class DeadlineServer:
         return now
 
 
-def kernel(server: DeadlineServer, now: int) -> None:
+def kernel(server: SimulatedServer, now: int) -> None:
     """update_dl_entity(): a new period unless both can be kept."""
     left = server.deadline - now
     if left <= 0 or server.budget * server.period > left * server.runtime:
@@ -101,7 +101,7 @@ def kernel(server: DeadlineServer, now: int) -> None:
         server.deadline = now + server.period
 
 
-def run(*servers: DeadlineServer) -> list[int]:
+def run(*servers: SimulatedServer) -> list[int]:
     """Schedule servers until the first one has done all its requests.
 
     :returns: completion times of its requests
@@ -127,7 +127,7 @@ def run(*servers: DeadlineServer) -> list[int]:
 
 def fifo_ns(
     reservation: Reservation,
-    neighbours: Iterable[DeadlineServer],
+    neighbours: Iterable[SimulatedServer],
     arrivals_ns: Nanoseconds,
     works_ns: Nanoseconds,
 ) -> Nanoseconds:
@@ -137,7 +137,7 @@ def fifo_ns(
     :param works_ns: CPU times of at least 1
     :returns: times, as many as requests
     """
-    ours = DeadlineServer(
+    ours = SimulatedServer(
         reservation.runtime_us * NS_PER_US,
         reservation.period_us * NS_PER_US,
         arrivals_ns.tolist(),

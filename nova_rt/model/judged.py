@@ -58,7 +58,7 @@ def run(
             'a queue'
         )
     _check_neighbours(reservation, place, len(arrivals_ns), arrivals_ns[-1])
-    others = map(edf.DeadlineServer.busy, place.neighbours)
+    others = map(edf.SimulatedServer.busy, place.neighbours)
     return edf.fifo_ns(reservation, others, arrivals_ns, works_ns)
 
 

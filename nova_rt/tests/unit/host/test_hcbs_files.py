@@ -18,16 +18,16 @@ class ParseTest(base.BaseTestCase):
             ),
         )  # fmt: skip
 
-    def test_deadline_servers(self):
-        found = hcbs_files.parse_deadline_servers(
+    def test_effective_shares(self):
+        found = hcbs_files.parse_effective(
             '1 runtime_ns=600000 period_ns=1000000\n'
         )
         self.assertEqual(
-            {1: hcbs_files.DeadlineServer(600_000, 1_000_000)}, found
+            {1: hcbs_files.EffectiveShare(600_000, 1_000_000)}, found
         )
         self.assertEqual('600000/1000000 ns', str(found[1]))
         self.assertEqual(Share(600, 1000).kernel_bw, found[1].kernel_bw)
-        self.assertEqual({}, hcbs_files.parse_deadline_servers(''))
+        self.assertEqual({}, hcbs_files.parse_effective(''))
 
     def test_usage(self):
         self.assertEqual(

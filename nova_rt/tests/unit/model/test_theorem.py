@@ -89,7 +89,7 @@ def neighbours(left_ppm, rng, until_ns, rule=edf.kernel):
             apart[:], works = 0, works * 10
         arrivals = numpy.cumsum(apart.astype(numpy.int64))
         found.append(
-            edf.DeadlineServer(
+            edf.SimulatedServer(
                 runtime * 1000, period * 1000, arrivals.tolist(),
                 works.tolist(), rule,
             )
@@ -132,7 +132,7 @@ class TheoremTest(base.BaseTestCase):
                 10**6 - reservation.ppm, rng, int(arrivals[-1])
             )
             done = edf.run(
-                edf.DeadlineServer(
+                edf.SimulatedServer(
                     pair[0] * 1000, pair[1] * 1000, arrivals.tolist(),
                     works.tolist(),
                 ),
@@ -153,10 +153,10 @@ class TheoremTest(base.BaseTestCase):
         runtime, period = runtime_us * 1000, period_us * 1000
         for budgets in (0, 1, 3):
             work = budgets * runtime + 1
-            adversary = edf.DeadlineServer(
+            adversary = edf.SimulatedServer(
                 period - runtime, period, [0], [100 * period]
             )
-            ours = edf.DeadlineServer(runtime, period, [1], [work])
+            ours = edf.SimulatedServer(runtime, period, [1], [work])
             done = edf.run(ours, adversary)
             late, parts = late_ns(reservation, [1], [work], done)
             missing = 1000 * supply.gap_us(reservation) - late / parts
@@ -172,7 +172,7 @@ class TheoremTest(base.BaseTestCase):
             wanted = cbs.DeadlineServer(reservation, position).fifo_ns(
                 arrivals, works
             )
-            ours = edf.DeadlineServer(
+            ours = edf.SimulatedServer(
                 1_400_000, 2_000_000, arrivals.tolist(), works.tolist()
             )
             found = numpy.array(edf.run(ours))
@@ -193,7 +193,7 @@ class TheoremTest(base.BaseTestCase):
                 )
                 came.append((reservation, arrivals, works))
                 servers.append(
-                    edf.DeadlineServer(
+                    edf.SimulatedServer(
                         pair[0] * 1000, pair[1] * 1000, arrivals.tolist(),
                         works.tolist(), rule,
                     )
