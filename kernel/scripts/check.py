@@ -54,6 +54,7 @@ KERNELS = {
     # An interrupt while identify_cpu() has forgotten the five levels of the
     # page table is a wild access for KASAN, on any Linux 7.2.
     'debug': Kernel(('hcbs', 'debug'), (('GUEST_CPU', 'max,la57=off'),)),
+    'suspend': Kernel(('hcbs', 'suspend')),
     'base-selftest': Kernel(('base', 'selftest')),
     'hcbs-selftest': Kernel(('hcbs', 'selftest')),
 }
@@ -70,6 +71,7 @@ class Run:
     :ivar cpus: number of CPUs of the guest
     :ivar when: 'brief', 'full' or 'both'
     :ivar slots: number of CPUs of this machine that it uses
+    :ivar arguments: of the guest's kernel, in addition
     """
 
     group: str
@@ -80,6 +82,7 @@ class Run:
     when: str = 'both'
     slots: int = 1
     environment: tuple[tuple[str, str], ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,12 +157,23 @@ RUNS = [
     Run('refusals', 'delegate1', 'hcbs', 'delegate1'),
     Run('refusals', 'multiply', 'hcbs', 'multiply'),
     Run('percpu', 'percpu', 'hcbs', 'percpu', cpus='4'),
+    Run('percpu', 'partition', 'hcbs', 'partition', cpus='4'),
     Run('percpu', 'reclaim', 'hcbs', 'reclaim', cpus='4'),
     Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
     Run('inheritance', 'pi', 'hcbs', 'pi'),
     Run('inheritance', 'pi-cpus', 'hcbs', 'pi-cpus', cpus='4'),
     Run('regression', 'regress-base', 'base', 'regress'),
     Run('regression', 'regress', 'hcbs', 'regress'),
+    Run('regression', 'boot', 'hcbs', 'boot'),
+    Run(
+        'regression',
+        'later',
+        'hcbs',
+        'later',
+        cpus='2',
+        arguments=('maxcpus=1',),
+    ),
+    Run('regression', 'full', 'hcbs', 'full'),
     Run('regression', 'beside-base', 'base', 'beside-control'),
     Run('regression', 'beside', 'hcbs', 'beside'),
     Run('regression', 'bench-base', 'base', 'script:bench', environment=TOOLS),
@@ -190,6 +204,7 @@ RUNS = [
         for seed in (1, 2, 3)
     ),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
+    Run('suspend', 'suspend', 'suspend', 'suspend', cpus='4', when='full'),
     # A deadline task counts on every CPU, so that fewer fit on more CPUs.
     *(
         Run(
@@ -371,6 +386,7 @@ def execute(run: Run, images: dict[str, str], slots: Slots) -> Line:
                 run.test,
                 run.cpus,
                 str(log),
+                *run.arguments,
             ]
             out = (LOGS / f'{run.log}.err').open('wb')
         with out:

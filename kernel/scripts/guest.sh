@@ -63,8 +63,11 @@ timeout "${GUEST_TIMEOUT:-1200}" nice -n "${GUEST_NICE:-10}" "$qemu" \
 pid=$!
 wait "$pid"
 pid=''
-# Whatever the kernel complains about is a failure, too.
-if grep -aE -f "$here/tests/tools/complaints" "$log"; then
+# Whatever the kernel complains about is a failure, too. A deadline server that is
+# a period late is one, unless the host may have stopped the CPU for so long.
+set -- -f "$here/tests/tools/complaints"
+[ "${GUEST_CLOCK:-}" = host ] || set -- "$@" -e 'DL replenish lagged too much'
+if grep -aE "$@" "$log"; then
     exit 1
 fi
 grep -q '^DONE .* failures 0' "$log"

@@ -100,6 +100,11 @@ uint64_t burn_many(const char *group, int tasks, uint64_t len);
 /* Use that much CPU time. */
 void spin(uint64_t cpu_ns);
 
+/* ---- stress.c ---- */
+
+/* The bandwidth of the root domain of each CPU; the next call uses it again. */
+char *total_bw(void);
+
 /* ---- hog.c ---- */
 
 #define NR_HOGS 8
@@ -149,6 +154,7 @@ void test_refuse(const char *arg);
 void test_delegate(const char *arg);
 void test_multiply(const char *arg);
 void test_percpu(const char *arg);
+void test_partition(const char *arg);
 void test_reclaim(const char *arg);
 void test_migrate(const char *arg);
 void test_pi(const char *arg);
@@ -156,6 +162,10 @@ void test_pi_cpus(const char *arg);
 void test_stress(const char *arg);
 void test_kunit(const char *arg);
 void test_regress(const char *arg);
+void test_suspend(const char *arg);
+void test_boot(const char *arg);
+void test_later(const char *arg);
+void test_full(const char *arg);
 void test_beside(const char *arg);
 void test_beside_control(const char *arg);
 void test_trace(const char *arg);

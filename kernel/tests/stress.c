@@ -282,9 +282,7 @@ static void driver(int ops, uint64_t seed)
 	_exit(0);
 }
 
-/* ---- the bandwidth of the root domain of each CPU ---- */
-
-static char *total_bw(void)
+char *total_bw(void)
 {
 	static char out[512];
 	FILE *f = fopen("/sys/kernel/debug/sched/debug", "r");
