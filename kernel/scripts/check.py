@@ -147,6 +147,7 @@ RUNS = [
     Run('supply', 'supply', 'hcbs', 'supply', when='full'),
     Run('supply', 'supply-again', 'hcbs', 'supply', when='full'),
     Run('supply', 'supply1', 'hcbs', 'supply1:brief'),
+    Run('supply', 'edge', 'hcbs', 'edge'),
     Run('random', 'random', 'hcbs', 'random:1,8', when='brief'),
     Run('random', 'random-sleep', 'hcbs', 'random:2,8,sleep', when='brief'),
     Run('random', 'random', 'hcbs', 'random:3,200', when='full'),

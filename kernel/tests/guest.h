@@ -157,6 +157,7 @@ void test_percpu(const char *arg);
 void test_partition(const char *arg);
 void test_reclaim(const char *arg);
 void test_migrate(const char *arg);
+void test_edge(const char *arg);
 void test_pi(const char *arg);
 void test_pi_cpus(const char *arg);
 void test_stress(const char *arg);

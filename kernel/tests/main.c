@@ -24,6 +24,7 @@ static const struct test {
 	{ "partition", V2, test_partition },
 	{ "reclaim", V2, test_reclaim },
 	{ "migrate", V2, test_migrate },
+	{ "edge", V2, test_edge },
 	{ "pi", V2, test_pi },
 	{ "pi-cpus", V2, test_pi_cpus },
 	{ "stress", V2, test_stress },
