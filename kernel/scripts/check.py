@@ -111,6 +111,8 @@ def same(one: list[str], two: list[str]) -> tuple[list[str], bool]:
 
 TOOLS = (('GUEST_TOOLS', 'tools'),)
 SUITE = (('GUEST_TOOLS', 'suite'),)
+# Variants of tests/stress.c.
+STRESS = ('one', 'all', 'partitions', 'beside')
 # EX_UNAVAILABLE of a script that builds what the guest runs.
 UNAVAILABLE = 69
 RUNS = [
@@ -194,15 +196,15 @@ RUNS = [
     *(
         Run(
             'stress',
-            f'stress-{seed}',
+            f'stress-{variant}',
             'debug',
-            f'stress:20000,{seed}',
+            f'stress:20000,{seed},{variant}',
             cpus='4',
             when='full',
             slots=2,
             environment=(('GUEST_CLOCK', 'host'), ('GUEST_TIMEOUT', '3600')),
         )
-        for seed in (1, 2, 3)
+        for seed, variant in enumerate(STRESS, 1)
     ),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
     Run('suspend', 'suspend', 'suspend', 'suspend', cpus='4', when='full'),

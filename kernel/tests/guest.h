@@ -103,7 +103,7 @@ void spin(uint64_t cpu_ns);
 /* ---- stress.c ---- */
 
 /* The bandwidth of the root domain of each CPU; the next call uses it again. */
-char *total_bw(void);
+char *admitted(void);
 
 /* ---- hog.c ---- */
 

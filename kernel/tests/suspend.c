@@ -67,7 +67,7 @@ void test_suspend(__attribute__((unused)) const char *arg)
 	effective = strdup(get(cg("", "cpu.rt.effective")));
 	wide = strdup(get(cg("wide", "cpu.rt.effective")));
 	one = strdup(get(cg("one", "cpu.rt.effective")));
-	bw = strdup(total_bw());
+	bw = strdup(admitted());
 	expect(put("/sys/devices/system/cpu/cpu3/online", "0"), EBUSY, "one alone is refused");
 	pids[0] = hog("wide");
 	pids[1] = hog("one");
@@ -81,7 +81,7 @@ void test_suspend(__attribute__((unused)) const char *arg)
 	same("wide", wide, get(cg("wide", "cpu.rt.effective")));
 	same("one", one, get(cg("one", "cpu.rt.effective")));
 	same("cpuset", "3", get(cg("one", "cpuset.cpus.effective")));
-	same("bandwidth of root domains", bw, total_bw());
+	same("bandwidth of the CPUs", bw, admitted());
 	end_child(pids[0]);
 	end_child(pids[1]);
 	usleep(200000);
