@@ -2,6 +2,27 @@
 /* Sums per CPU, cpusets and hotplug: version 2, 4 CPUs. */
 #include "guest.h"
 
+/* A number of a group's queue in debugfs; -1 if the queue is not there. */
+static long long shown(const char *queue, const char *key)
+{
+	FILE *f = fopen("/sys/kernel/debug/sched/debug", "r");
+	long long number = -1;
+	bool inside = false;
+	char line[256];
+
+	while (f && number < 0 && fgets(line, sizeof(line), f)) {
+		if (line[0] == '\n')
+			inside = false;
+		else if (!strncmp(line, queue, strlen(queue)))
+			inside = line[strlen(queue)] == '\n';
+		else if (inside && strstr(line, key))
+			number = atoll(strchr(line, ':') + 1);
+	}
+	if (f)
+		fclose(f);
+	return number;
+}
+
 void test_percpu(__attribute__((unused)) const char *arg)
 {
 	char name[16], file[8], before[256];
@@ -22,6 +43,9 @@ void test_percpu(__attribute__((unused)) const char *arg)
 		expect(reserve("again", 800, 10000), EBUSY, "0.08 more");
 		remove_group("again");
 	}
+	check(shown("rt_rq[2]:/p2", ".dl_runtime") == 9000000, "debugfs has its runtime");
+	check(shown("rt_rq[2]:/p2", ".dl_period") == 10000000, "and its period");
+	check(shown("rt_rq[3]:/p2", ".dl_runtime") < 0, "but on no other CPU");
 	make_group("wide");
 	expect(reserve("wide", 200, 1000), EBUSY, "0.2 on all CPUs");
 	expect(reserve("wide", 40, 1000), 0, "0.04 on all CPUs");
