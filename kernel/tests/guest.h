@@ -119,7 +119,7 @@ struct hog {
 	const char *group;	/* NULL: the root */
 	int policy, prio;	/* SCHED_FIFO, SCHED_OTHER, DEADLINE */
 	int q, p;		/* us */
-	bool interrupted;	/* very often, by two others */
+	int interruptions;	/* by others in one of its periods, at most */
 	/* out: */
 	int err;
 	uint64_t cpu_ns;	/* accounted by the kernel */
@@ -143,7 +143,8 @@ void judge(struct hog *h, uint64_t len, struct verdict *v);
 /* ---- bounds.c ---- */
 
 /* What a period may lack, in ns. */
-uint64_t tolerance(int q_us, bool interrupted);
+uint64_t tolerance(int q_us, int p_us, int interruptions);
+uint64_t task_tolerance(int q_us, int p_us, int interruptions);
 bool kept(int q_us, int p_us, const struct verdict *v);
 
 /* ---- the tests; @arg is what follows the name, or "" ---- */
