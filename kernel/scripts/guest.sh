@@ -4,7 +4,8 @@
 # guest.sh KERNEL TEST CPUS LOG [more kernel arguments]
 # CPUS is the value of -smp. GUEST_TOOLS=tools adds what tools.sh builds, and
 # GUEST_TOOLS=suite what suite.sh builds.
-# The log is the same from run to run for one CPU, on any machine.
+# For one CPU, the log is the same to the microsecond from run to run, on any
+# machine.
 # GUEST_CLOCK=host runs the CPUs side by side under the host's clock instead:
 # faster, with more races, and good for no time at all.
 set -eu
