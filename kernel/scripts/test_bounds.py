@@ -40,7 +40,8 @@ class BoundsTest(unittest.TestCase):
         cls.kept = bounds.kept
         cls.kept.restype = ctypes.c_bool
         cls.tolerance = bounds.tolerance
-        cls.tolerance.argtypes = [ctypes.c_int, ctypes.c_bool]
+        cls.task_tolerance = bounds.task_tolerance
+        cls.task_tolerance.restype = ctypes.c_uint64
         cls.tolerance.restype = ctypes.c_uint64
 
     def verdict(self, **changes: int) -> bool:
@@ -56,19 +57,26 @@ class BoundsTest(unittest.TestCase):
 
     def test_broken(self) -> None:
         self.assertFalse(self.verdict(shorts=1))
+        self.assertFalse(self.verdict(overs=1))
         self.assertFalse(self.verdict(gap=14_015_001))
         self.assertFalse(self.verdict(acct_ppm=1000))
         self.assertFalse(self.verdict(acct_ppm=-1000))
         self.assertFalse(self.verdict(periods=0))
 
     def test_tolerance(self) -> None:
-        self.assertEqual(45_000, self.tolerance(3000, False))
-        self.assertEqual(15_000, self.tolerance(1000, False))
-        self.assertEqual(15_000, self.tolerance(100, False))
+        self.assertEqual(45_000, self.tolerance(3000, 10000, 0))
+        self.assertEqual(45_000, self.tolerance(3000, 10000, 40))
+        self.assertEqual(15_000, self.tolerance(1000, 2000, 0))
+        self.assertEqual(15_000, self.tolerance(100, 500, 2))
 
     def test_tolerance_often_interrupted(self) -> None:
-        self.assertEqual(75_000, self.tolerance(3000, True))
-        self.assertEqual(15_000, self.tolerance(100, True))
+        self.assertEqual(75_000, self.tolerance(3000, 10000, 42))
+        self.assertEqual(16_500, self.tolerance(100, 500, 3))
+        self.assertEqual(30_000, self.tolerance(100, 500, 100))
+
+    def test_tolerance_of_a_deadline_task(self) -> None:
+        self.assertEqual(37_500, self.task_tolerance(2500, 50000, 5))
+        self.assertEqual(126_000, self.task_tolerance(1000, 20000, 42))
 
 
 if __name__ == '__main__':

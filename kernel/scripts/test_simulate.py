@@ -153,11 +153,6 @@ class EmptyServerTest(unittest.TestCase):
         found = self.pieces(simulate.PICKED, busy(6000, 10000, 9990))
         self.assertEqual([(0, 2000), (15990, 1999), (25990, 1001)], found)
 
-    def test_kept(self) -> None:
-        """The budget of 10 ms is there at 15 ms, with the deadline 20 ms."""
-        kept = [(0, 2000), (15000, 1999), (20000, 1001)]
-        self.assertEqual(kept, self.pieces(simulate.KEPT))
-
 
 class DifferencesTest(unittest.TestCase):
     """Differences, and their lengths."""

@@ -100,6 +100,11 @@ uint64_t burn_many(const char *group, int tasks, uint64_t len);
 /* Use that much CPU time. */
 void spin(uint64_t cpu_ns);
 
+/* ---- stress.c ---- */
+
+/* The bandwidth of the root domain of each CPU; the next call uses it again. */
+char *admitted(void);
+
 /* ---- hog.c ---- */
 
 #define NR_HOGS 8
@@ -114,7 +119,7 @@ struct hog {
 	const char *group;	/* NULL: the root */
 	int policy, prio;	/* SCHED_FIFO, SCHED_OTHER, DEADLINE */
 	int q, p;		/* us */
-	bool interrupted;	/* very often, by two others */
+	int interruptions;	/* by others in one of its periods, at most */
 	/* out: */
 	int err;
 	uint64_t cpu_ns;	/* accounted by the kernel */
@@ -138,7 +143,8 @@ void judge(struct hog *h, uint64_t len, struct verdict *v);
 /* ---- bounds.c ---- */
 
 /* What a period may lack, in ns. */
-uint64_t tolerance(int q_us, bool interrupted);
+uint64_t tolerance(int q_us, int p_us, int interruptions);
+uint64_t task_tolerance(int q_us, int p_us, int interruptions);
 bool kept(int q_us, int p_us, const struct verdict *v);
 
 /* ---- the tests; @arg is what follows the name, or "" ---- */
@@ -149,13 +155,19 @@ void test_refuse(const char *arg);
 void test_delegate(const char *arg);
 void test_multiply(const char *arg);
 void test_percpu(const char *arg);
+void test_partition(const char *arg);
 void test_reclaim(const char *arg);
 void test_migrate(const char *arg);
+void test_edge(const char *arg);
 void test_pi(const char *arg);
 void test_pi_cpus(const char *arg);
 void test_stress(const char *arg);
 void test_kunit(const char *arg);
 void test_regress(const char *arg);
+void test_suspend(const char *arg);
+void test_boot(const char *arg);
+void test_later(const char *arg);
+void test_full(const char *arg);
 void test_beside(const char *arg);
 void test_beside_control(const char *arg);
 void test_trace(const char *arg);

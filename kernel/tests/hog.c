@@ -83,7 +83,9 @@ static uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint)
 void judge(struct hog *h, uint64_t len, struct verdict *v)
 {
 	uint64_t p = h->p * US, q = h->q * US, t, got;
-	uint64_t tol = tolerance(h->q, h->interrupted);
+	uint64_t tol = h->policy == DEADLINE ?
+		task_tolerance(h->q, h->p, h->interruptions) :
+		tolerance(h->q, h->p, h->interruptions);
 	int hint = 0, i;
 
 	memset(v, 0, sizeof(*v));

@@ -2,6 +2,27 @@
 /* Sums per CPU, cpusets and hotplug: version 2, 4 CPUs. */
 #include "guest.h"
 
+/* A number of a group's queue in debugfs; -1 if the queue is not there. */
+static long long shown(const char *queue, const char *key)
+{
+	FILE *f = fopen("/sys/kernel/debug/sched/debug", "r");
+	long long number = -1;
+	bool inside = false;
+	char line[256];
+
+	while (f && number < 0 && fgets(line, sizeof(line), f)) {
+		if (line[0] == '\n')
+			inside = false;
+		else if (!strncmp(line, queue, strlen(queue)))
+			inside = line[strlen(queue)] == '\n';
+		else if (inside && strstr(line, key))
+			number = atoll(strchr(line, ':') + 1);
+	}
+	if (f)
+		fclose(f);
+	return number;
+}
+
 void test_percpu(__attribute__((unused)) const char *arg)
 {
 	char name[16], file[8], before[256];
@@ -22,6 +43,9 @@ void test_percpu(__attribute__((unused)) const char *arg)
 		expect(reserve("again", 800, 10000), EBUSY, "0.08 more");
 		remove_group("again");
 	}
+	check(shown("rt_rq[2]:/p2", ".dl_runtime") == 9000000, "debugfs has its runtime");
+	check(shown("rt_rq[2]:/p2", ".dl_period") == 10000000, "and its period");
+	check(shown("rt_rq[3]:/p2", ".dl_runtime") < 0, "but on no other CPU");
 	make_group("wide");
 	expect(reserve("wide", 200, 1000), EBUSY, "0.2 on all CPUs");
 	expect(reserve("wide", 40, 1000), 0, "0.04 on all CPUs");
@@ -79,6 +103,94 @@ void test_percpu(__attribute__((unused)) const char *arg)
 	expect(user_puts("/cg/q/cpuset.cpus", "1"), 0, "its user gives one back");
 	expect(user_puts("/cg/q/cpuset.cpus", "0-1"), EPERM, "and wants it again");
 	remove_group("q");
+}
+
+static void shows(const char *group, const char *file, const char *want)
+{
+	char *got = get(cg(group, file));
+
+	check(!strcmp(got, want), "%s %s is \"%s\"%s%s", group, file, got,
+	      strcmp(got, want) ? ", not " : "", strcmp(got, want) ? want : "");
+}
+
+/* A refused write leaves a partition what it was, and others their CPUs. */
+static void refused_partition(const char *group, const char *cpus, const char *partition)
+{
+	char *rest, *own;
+
+	printf("partition %s, %s\n", group, partition);
+	expect(put(cg(group, "cpuset.cpus"), cpus), 0, "CPUs");
+	expect(put(cg(group, "cpuset.cpus.partition"), partition), 0, "partition");
+	shows(group, "cpuset.cpus.partition", partition);
+	expect(reserve("rest", 5000, 10000), 0, "0.5 on the other CPUs");
+	expect(reserve(group, 9000, 10000), 0, "0.9 in the partition");
+	shows("rest", "cpuset.cpus.effective", "0-1");
+	rest = strdup(get(cg("rest", "cpu.rt.effective")));
+	own = strdup(get(cg(group, "cpu.rt.effective")));
+	expect(put(cg(group, "cpuset.cpus.partition"), "member"), EBUSY, "no partition");
+	shows(group, "cpuset.cpus.partition", partition);
+	shows("rest", "cpuset.cpus.effective", "0-1");
+	shows("rest", "cpu.rt.effective", rest);
+	/* A local one takes CPU 0 from the rest. */
+	if (strchr(group, '/')) {
+		expect(put(cg(group, "cpuset.cpus"), "0"), EBUSY, "CPU 0");
+		shows(group, "cpuset.cpus", cpus);
+		shows(group, "cpuset.cpus.partition", partition);
+		shows("rest", "cpuset.cpus.effective", "0-1");
+		shows("rest", "cpu.rt.effective", rest);
+		shows(group, "cpu.rt.effective", own);
+	}
+	expect(reserve(group, 0, 10000), 0, "nothing reserved");
+	expect(put(cg(group, "cpuset.cpus.partition"), "member"), 0, "no partition any more");
+	expect(reserve("rest", 0, 10000), 0, "nothing reserved");
+	free(rest);
+	free(own);
+}
+
+/* A partition that is invalid does not become half of one by a refused write. */
+static void refused_invalid(void)
+{
+	char *state;
+
+	printf("an invalid partition\n");
+	make_group("other");
+	expect(put(cg("local", "cpuset.cpus"), "2-3"), 0, "CPUs");
+	expect(put(cg("local", "cpuset.cpus.partition"), "root"), 0, "partition");
+	expect(put(cg("other", "cpuset.cpus"), "2-3"), 0, "the same CPUs");
+	expect(put(cg("other", "cpuset.cpus.partition"), "root"), 0, "is none with them");
+	state = strdup(get(cg("other", "cpuset.cpus.partition")));
+	check(!strncmp(state, "root invalid", 12), "other is \"%s\"", state);
+	expect(put(cg("local", "cpuset.cpus.partition"), "member"), 0, "no partition");
+	expect(put(cg("rest", "cpuset.cpus"), "0-1"), 0, "the other CPUs");
+	expect(reserve("rest", 5000, 10000), 0, "0.5 there");
+	expect(reserve("local", 9000, 10000), 0, "0.9 on these");
+	expect(put(cg("other", "cpuset.cpus.partition"), "root"), EBUSY, "takes the CPUs");
+	check(!strncmp(get(cg("other", "cpuset.cpus.partition")), "root invalid", 12),
+	      "other is \"%s\"", get(cg("other", "cpuset.cpus.partition")));
+	shows("local", "cpuset.cpus.effective", "2-3");
+	shows("rest", "cpuset.cpus.effective", "0-1");
+	shows("", "cpuset.cpus.effective", "0-3");
+	check(burn("local", 3, 100 * MS) > 88 * MS, "local is served on CPU 3");
+	free(state);
+}
+
+void test_partition(__attribute__((unused)) const char *arg)
+{
+	make_group("rest");
+	make_group("local");
+	refused_partition("local", "2-3", "root");
+	refused_partition("local", "2-3", "isolated");
+	/* Not with none but exclusive CPUs of another. */
+	expect(put(cg("local", "cpuset.cpus"), "0-3"), 0, "all CPUs");
+	make_group("p");
+	expect(put(cg("p", "cgroup.subtree_control"), "+cpuset +cpu"), 0, "groups below");
+	expect(put(cg("p", "cpuset.cpus.exclusive"), "2-3"), 0, "exclusive CPUs");
+	make_group("p/remote");
+	refused_partition("p/remote", "2-3", "root");
+	refused_partition("p/remote", "2-3", "isolated");
+	remove_group("p/remote");
+	remove_group("p");
+	refused_invalid();
 }
 
 /* A deadline task that reclaims gets nothing of what a group has on its CPU. */

@@ -118,6 +118,11 @@ static void runtime_again(__attribute__((unused)) pid_t holder)
 	expect(reserve("h", 4000, 10000), 0, "and to 0.4");
 }
 
+static void runtime_now(__attribute__((unused)) pid_t holder)
+{
+	expect(reserve("h", 4000, 10000), 0, "0.4 for the holder's group");
+}
+
 static void test_changes(void)
 {
 	static const struct {
@@ -174,6 +179,10 @@ void test_pi(__attribute__((unused)) const char *arg)
 	expect(reserve("w", 1000, 10000), 0, "the waiter's group has 0.1");
 	us = inversion("h", false, "w", NULL);
 	check(us > 30000 && us < 70000, "fair holder without budget, waiter with 0.1: %llu us",
+	      (unsigned long long)us);
+	/* Its own reservation instead, at once: with 0.1, 3 ms would take 30. */
+	us = inversion("h", false, "w", runtime_now);
+	check(us < 20000, "boosted, and its group has something now, waiter with 0.1: %llu us",
 	      (unsigned long long)us);
 	expect(reserve("w", 5000, 10000), 0, "the waiter's group has 0.5");
 	test_changes();

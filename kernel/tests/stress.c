@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Random operations on groups and tasks: version 2, 4 CPUs. The argument is
- * <operations>[,<seed>]. Nothing is asserted about a single operation but that
- * it comes back; in the end the bandwidth of every CPU has to be what it was.
+ * <operations>[,<seed>[,<variant>]]. Nothing is asserted about a single operation
+ * but that it comes back; of each kind some have to succeed, and in the end the
+ * bandwidth of every CPU has to be what it was.
  *
- * Some things are left out, since Linux 7.2.12 without the series fails as well
- * when they are in: changes to and from SCHED_DEADLINE (total_bw went from
- * 209712 to 1329647 in 10,000 operations, and __dl_sub() divided by zero when a
- * CPU went offline), and cpuset.cpus.partition beside hotplug (a warning in
- * rebuild_sched_domains_locked()). And no task is pinned to nothing but the CPU
- * that goes offline: if it is moved to the root group then, the same kernel
- * warns in cpuset_attach_task().
+ * Some things are not done at once, since Linux 7.2.12 without the series fails as
+ * well then: partitions beside hotplug or beside cpusets that grow into each other
+ * (a warning in rebuild_sched_domains_locked()), and a task that is pinned to
+ * nothing but a CPU that goes offline (if it is moved to the root group, a warning
+ * in cpuset_attach_task()). Hence the variants. Changes to and from SCHED_DEADLINE
+ * are left out: total_bw went from 209712 to 1329647 in 10,000 operations of the
+ * same kernel, and __dl_sub() divided by zero when a CPU went offline.
  */
 #include "guest.h"
 
@@ -20,24 +21,40 @@
 #define LOCKS 4
 #define HANG_NS (60 * SEC)
 #define MAX_ERRNO 128
+#define FLOOR 20	/* of so many operations of a kind, one succeeds */
+#define DEADLINE_TASKS 2
+
+enum variant {
+	ONE,		/* one CPU goes offline, and tasks are on any CPUs */
+	ALL,		/* every CPU but one goes offline, where no task has to be */
+	PARTITIONS,	/* no CPU does, and cpusets become partitions */
+	BESIDE,		/* as ONE, beside deadline tasks of the root group */
+	NR_VARIANTS
+};
+
+static const char * const variant_names[] = {
+	"one", "all", "partitions", "beside",
+};
+
+static enum variant variant;
 
 enum kind {
 	MAKE, DESTROY, RESIZE, MAX, NEST, CPUS, FORK, EXIT, MIGRATE,
-	RT, PRIORITY, FAIR, PIN, FREEZE, HOTPLUG, READ, NR_KINDS
+	RT, PRIORITY, FAIR, PIN, FREEZE, HOTPLUG, PARTITION, READ, NR_KINDS
 };
 
 static const char * const kind_names[] = {
 	"make", "destroy", "resize", "to max", "nest", "cpuset", "fork",
 	"exit", "migrate", "class FIFO/RR", "priority", "class fair",
-	"pin", "freeze", "hotplug", "read",
+	"pin", "freeze", "hotplug", "partition", "read",
 };
 
 /* How often each kind is done; the sum is what a driver draws from. */
-static const unsigned int weights[NR_KINDS] = {
+static unsigned int weights[NR_KINDS] = {
 	[MAKE] = 8, [DESTROY] = 5, [RESIZE] = 16, [MAX] = 4, [NEST] = 2,
 	[CPUS] = 8, [FORK] = 6, [EXIT] = 4, [MIGRATE] = 14,
 	[RT] = 10, [PRIORITY] = 6, [FAIR] = 6, [PIN] = 6,
-	[FREEZE] = 4, [HOTPLUG] = 2, [READ] = 3,
+	[FREEZE] = 4, [HOTPLUG] = 2, [PARTITION] = 0, [READ] = 3,
 };
 
 /* Shared by all processes. */
@@ -138,7 +155,7 @@ static int any_pin(pid_t pid)
 	int cpu;
 
 	CPU_ZERO(&set);
-	CPU_SET(rnd(3), &set);
+	CPU_SET(variant == ALL ? 0 : rnd(3), &set);
 	for (cpu = 0; cpu < 4; cpu++) {
 		if (!rnd(3))
 			CPU_SET(cpu, &set);
@@ -161,6 +178,9 @@ static int any_resize(const char *group)
 
 static int any_cpus(const char *group)
 {
+	/* A group that may be a partition has the same CPU all its life. */
+	if (variant == PARTITIONS && !strchr(group, '/'))
+		return put(cg(group, "cpuset.cpus"), "%d", (group[1] - '0') % 4);
 	if (rnd(3))
 		return put(cg(group, "cpuset.cpus"), "%d-%d", rnd(2), 2 + rnd(2));
 	return put(cg(group, "cpuset.cpus"), "%d", rnd(4));
@@ -172,6 +192,19 @@ static int hotplug(int cpu, bool up)
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/online", cpu);
 	return put(path, "%d", up);
+}
+
+static int any_partition(void)
+{
+	static const char * const states[] = { "member", "root", "isolated" };
+	char group[16];
+	int err;
+
+	snprintf(group, sizeof(group), "s%d", rnd(TOP_GROUPS));
+	err = put(cg(group, "cpuset.cpus.partition"), "%s", states[rnd(3)]);
+	if (!err && strstr(get(cg(group, "cpuset.cpus.partition")), "invalid"))
+		return ERANGE;
+	return err;
 }
 
 static int end_task(pid_t *task)
@@ -229,7 +262,9 @@ static int operation(enum kind kind, pid_t *task, uint64_t seed)
 	case FREEZE:
 		return put(cg(group, "cgroup.freeze"), "%d", !rnd(3));
 	case HOTPLUG:
-		return hotplug(3, rnd(3));
+		return hotplug(variant == ALL ? 1 + rnd(3) : 3, rnd(3));
+	case PARTITION:
+		return any_partition();
 	case READ:
 		get(cg(group, "cpu.rt.effective"));
 		get(cg(group, "cpu.rt.stat"));
@@ -282,20 +317,37 @@ static void driver(int ops, uint64_t seed)
 	_exit(0);
 }
 
-/* ---- the bandwidth of the root domain of each CPU ---- */
-
-static char *total_bw(void)
+/*
+ * What servers and tasks have, running or not, on each CPU, what is left of it for
+ * reclaiming, and what they have in its root domain. If more is running than there
+ * is, that is shown as well.
+ */
+char *admitted(void)
 {
+	static const char * const sums[] = { ".this_bw", ".extra_bw", "->total_bw" };
 	static char out[512];
 	FILE *f = fopen("/sys/kernel/debug/sched/debug", "r");
+	unsigned long long running = 0, sum;
 	char line[256], *colon;
+	unsigned int i;
 	size_t len = 0;
 
 	out[0] = 0;
 	while (f && fgets(line, sizeof(line), f)) {
 		colon = strchr(line, ':');
-		if (colon && strstr(line, "dl_bw->total_bw") && len < sizeof(out) - 32)
-			len += snprintf(out + len, 32, "%lld ", atoll(colon + 1));
+		if (!colon)
+			continue;
+		sum = strtoull(colon + 1, NULL, 10);
+		if (strstr(line, ".running_bw"))
+			running = sum;
+		for (i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+			if (strstr(line, sums[i]) && len < sizeof(out) - 32)
+				len += snprintf(out + len, 32, "%s%llu",
+						i ? "/" : " ", sum);
+		}
+		if (strstr(line, ".this_bw") && running > sum &&
+		    len < sizeof(out) - 32)
+			len += snprintf(out + len, 32, "<%llu", running);
 	}
 	if (f)
 		fclose(f);
@@ -310,7 +362,7 @@ static bool settled(const char *effective, const char *bw)
 	for (i = 0; i < 30; i++) {
 		usleep(100000);
 		if (!strcmp(effective, get(cg("", "cpu.rt.effective"))) &&
-		    !strcmp(bw, total_bw()))
+		    !strcmp(bw, admitted()))
 			return true;
 	}
 	return false;
@@ -427,20 +479,90 @@ static void make_shared(void)
 	}
 }
 
+/* Deadline tasks of the root group, which sleep and run. */
+static void start_beside(pid_t *tasks)
+{
+	int i;
+
+	for (i = 0; i < DEADLINE_TASKS; i++) {
+		tasks[i] = fork();
+		if (tasks[i])
+			continue;
+		if (set_deadline(2 * MS, 100 * MS))
+			_exit(1);
+		for (;;) {
+			spin(MS);
+			usleep(20000);
+		}
+	}
+}
+
+static void end_beside(const pid_t *tasks)
+{
+	int i, status;
+
+	for (i = 0; i < DEADLINE_TASKS; i++) {
+		kill(tasks[i], SIGKILL);
+		waitpid(tasks[i], &status, 0);
+		check(WIFSIGNALED(status), "deadline task %d ran to the end", i);
+	}
+}
+
+static void read_argument(const char *arg, int *ops, uint64_t *seed)
+{
+	char name[16] = "one";
+	unsigned long long n = 1;
+	unsigned int i;
+
+	*ops = 20000;
+	sscanf(arg, "%d,%llu,%15s", ops, &n, name);
+	*seed = n;
+	for (i = 0; i < NR_VARIANTS; i++) {
+		if (!strcmp(name, variant_names[i]))
+			break;
+	}
+	if (i == NR_VARIANTS)
+		die("variant");
+	variant = i;
+	if (variant == PARTITIONS) {
+		weights[PARTITION] = weights[CPUS];
+		weights[HOTPLUG] = 0;
+	}
+}
+
+static void report(enum kind kind)
+{
+	unsigned int done = sh->count[kind], e;
+
+	if (!weights[kind])
+		return;
+	printf("%-15s %6u", kind_names[kind], sh->count[kind]);
+	for (e = 1; e < MAX_ERRNO; e++) {
+		done -= sh->refused[kind][e];
+		if (sh->refused[kind][e])
+			printf("  %s %u", strerrorname_np(e), sh->refused[kind][e]);
+	}
+	printf("\n");
+	check(done && done * FLOOR >= sh->count[kind], "%s: %u succeeded",
+	      kind_names[kind], done);
+}
+
 void test_stress(const char *arg)
 {
-	int ops = *arg ? atoi(arg) : 20000, i, kind, e;
-	const char *comma = strchr(arg, ',');
-	uint64_t seed = comma ? strtoull(comma + 1, NULL, 10) : 1;
 	char *effective = strdup(get(cg("", "cpu.rt.effective")));
-	char *bw = strdup(total_bw());
-	pid_t drivers[DRIVERS];
+	char *bw = strdup(admitted());
+	pid_t drivers[DRIVERS], beside[DEADLINE_TASKS];
+	uint64_t seed;
+	int ops, i, kind;
 	bool back;
 
-	printf("stress: %d operations, seed %llu, %d drivers\n", ops,
-	       (unsigned long long)seed, DRIVERS);
-	check(*bw, "root-domain bandwidth of the CPUs: %s", bw);
+	read_argument(arg, &ops, &seed);
+	printf("stress: %d operations, seed %llu, %s, %d drivers\n", ops,
+	       (unsigned long long)seed, variant_names[variant], DRIVERS);
+	check(*bw, "bandwidth of the CPUs:%s", bw);
 	make_shared();
+	if (variant == BESIDE)
+		start_beside(beside);
 	for (i = 0; i < DRIVERS; i++) {
 		drivers[i] = fork();
 		if (!drivers[i])
@@ -449,20 +571,15 @@ void test_stress(const char *arg)
 	set_policy(0, SCHED_FIFO, 99);
 	watch(drivers);
 	set_policy(0, SCHED_OTHER, 0);
+	if (variant == BESIDE)
+		end_beside(beside);
 	clean_up();
 
-	for (kind = 0; kind < NR_KINDS; kind++) {
-		printf("%-15s %6u", kind_names[kind], sh->count[kind]);
-		for (e = 1; e < MAX_ERRNO; e++) {
-			if (sh->refused[kind][e])
-				printf("  %s %u", strerrorname_np(e), sh->refused[kind][e]);
-		}
-		printf("\n");
-		check(sh->count[kind] > 0, "%s was done", kind_names[kind]);
-	}
+	for (kind = 0; kind < NR_KINDS; kind++)
+		report(kind);
 	printf("tasks: %lu chains of locks, %lu forks\n", sh->chains, sh->forks);
 	check(sh->ops >= (unsigned long)ops, "%lu operations", sh->ops);
 	back = settled(effective, bw);
-	check(back, "bandwidth of the CPUs as before: %s", total_bw());
+	check(back, "bandwidth of the CPUs as before:%s", admitted());
 	printf("%s\n", get(cg("", "cpu.rt.effective")));
 }
