@@ -49,6 +49,7 @@ class Kernel:
 
 KERNELS = {
     'base': Kernel(('base',)),
+    'base-off': Kernel(('base', 'off')),
     'hcbs': Kernel(('hcbs',)),
     # An interrupt while identify_cpu() has forgotten the five levels of the
     # page table is a wild access for KASAN, on any Linux 7.2.
@@ -166,6 +167,28 @@ RUNS = [
     Run('regression', 'beside', 'hcbs', 'beside'),
     Run('regression', 'bench-base', 'base', 'script:bench', environment=TOOLS),
     Run('regression', 'bench', 'hcbs', 'script:bench', environment=TOOLS),
+    # Beside a kernel as distributions configure it, without groups of RT tasks;
+    # on several CPUs as well.
+    Run('off', 'regress-off', 'base-off', 'regress', when='full'),
+    Run('off', 'regress-on', 'hcbs', 'regress', when='full'),
+    Run('off', 'regress-off-cpus', 'base-off', 'regress', '4', when='full'),
+    Run('off', 'regress-on-cpus', 'hcbs', 'regress', '4', when='full'),
+    Run(
+        'off',
+        'bench-off',
+        'base-off',
+        'script:bench',
+        when='full',
+        environment=TOOLS,
+    ),
+    Run(
+        'off',
+        'bench-on',
+        'hcbs',
+        'script:bench',
+        when='full',
+        environment=TOOLS,
+    ),
     Run('traces', 'trace', 'hcbs', 'trace', when='full'),
     Run('traces', 'trace-control', 'base', 'trace-control', when='full'),
     Run('traces', 'trace-cpus', 'hcbs', 'trace:cpus', cpus='4', when='full'),
@@ -239,6 +262,14 @@ COMPARISONS = [
     Comparison(
         'regression', 'perf bench', ('bench-base', 'bench'), table.values
     ),
+    Comparison('off', 'values', ('regress-off', 'regress-on'), table.values),
+    Comparison(
+        'off',
+        'values of CPUs',
+        ('regress-off-cpus', 'regress-on-cpus'),
+        table.shares,
+    ),
+    Comparison('off', 'perf bench', ('bench-off', 'bench-on'), table.values),
     *(
         Comparison(
             'selftests',

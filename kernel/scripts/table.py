@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of the guest's logs, without and with the series side by side.
 
-    table.py supply|repeated|values|selftests LOG-WITHOUT LOG-WITH
+    table.py supply|repeated|values|shares|selftests LOG-WITHOUT LOG-WITH
 
 Each ends with a verdict, which is the exit code as well.
 """
@@ -224,6 +224,19 @@ def values(without: list[str], with_: list[str]) -> tuple[list[str], bool]:
     return out, ok
 
 
+def shares(without: list[str], with_: list[str]) -> tuple[list[str], bool]:
+    """Values of several CPUs, of which the emulator runs one at a time.
+
+    When a task wakes up is when its CPU has its turn.
+    """
+    return values(
+        *(
+            [line for line in log if 'wakeup' not in line]
+            for log in (without, with_)
+        )
+    )
+
+
 def results(lines: Iterable[str]) -> dict[str, str]:
     """The lines "self <test> <result>"."""
     found = {}
@@ -261,6 +274,7 @@ Table = Callable[[list[str], list[str]], tuple[list[str], bool]]
 TABLES: dict[str, Table] = {
     'supply': supply,
     'values': values,
+    'shares': shares,
     'repeated': repeated,
     'selftests': selftests,
 }

@@ -99,6 +99,13 @@ class ValuesTest(unittest.TestCase):
         self.assertTrue(self.verdict('pipe_fifo', 1000, 9700))
         self.assertFalse(self.verdict('pipe_fifo', 1000, 969))
 
+    def test_wakeups_of_several_cpus(self) -> None:
+        log = ['value wakeup_mean_ns 1', 'value pipe_fifo 1000']
+        late = ['value wakeup_mean_ns 9', log[1]]
+        self.assertTrue(table.shares(log, late)[1])
+        self.assertFalse(table.values(log, late)[1])
+        self.assertFalse(table.shares(log, [log[0], 'value pipe_fifo 9'])[1])
+
     def test_without_a_bound(self) -> None:
         self.assertTrue(self.verdict('other', 1000, 1))
 
