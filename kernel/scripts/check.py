@@ -167,7 +167,7 @@ RUNS = [
     Run('regression', 'beside', 'hcbs', 'beside'),
     Run('regression', 'bench-base', 'base', 'script:bench', environment=TOOLS),
     Run('regression', 'bench', 'hcbs', 'script:bench', environment=TOOLS),
-    # Beside a kernel as distributions configure it, without groups of RT tasks;
+    # Beside a kernel as distributions build it, without groups of RT tasks;
     # on several CPUs as well.
     Run('off', 'regress-off', 'base-off', 'regress', when='full'),
     Run('off', 'regress-on', 'hcbs', 'regress', when='full'),
