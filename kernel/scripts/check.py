@@ -169,25 +169,25 @@ RUNS = [
     Run('regression', 'bench', 'hcbs', 'script:bench', environment=TOOLS),
     # Beside a kernel as distributions build it, without groups of RT tasks;
     # on several CPUs as well.
-    Run('off', 'regress-off', 'base-off', 'regress', when='full'),
-    Run('off', 'regress-on', 'hcbs', 'regress', when='full'),
-    Run('off', 'regress-off-cpus', 'base-off', 'regress', '4', when='full'),
-    Run('off', 'regress-on-cpus', 'hcbs', 'regress', '4', when='full'),
+    Run('regression', 'regress-off', 'base-off', 'regress', when='full'),
     Run(
-        'off',
+        'regression',
         'bench-off',
         'base-off',
         'script:bench',
         when='full',
         environment=TOOLS,
     ),
-    Run(
-        'off',
-        'bench-on',
-        'hcbs',
-        'script:bench',
-        when='full',
-        environment=TOOLS,
+    *(
+        Run(
+            'regression',
+            f'regress-cpus{suffix}',
+            kernel,
+            'regress',
+            cpus='4',
+            when='full',
+        )
+        for kernel, suffix in (('base-off', '-off'), ('hcbs', ''))
     ),
     Run('traces', 'trace', 'hcbs', 'trace', when='full'),
     Run('traces', 'trace-control', 'base', 'trace-control', when='full'),
@@ -262,14 +262,18 @@ COMPARISONS = [
     Comparison(
         'regression', 'perf bench', ('bench-base', 'bench'), table.values
     ),
-    Comparison('off', 'values', ('regress-off', 'regress-on'), table.values),
     Comparison(
-        'off',
+        'regression', 'values off', ('regress-off', 'regress'), table.values
+    ),
+    Comparison(
+        'regression', 'perf bench off', ('bench-off', 'bench'), table.values
+    ),
+    Comparison(
+        'regression',
         'values of CPUs',
-        ('regress-off-cpus', 'regress-on-cpus'),
+        ('regress-cpus-off', 'regress-cpus'),
         table.shares,
     ),
-    Comparison('off', 'perf bench', ('bench-off', 'bench-on'), table.values),
     *(
         Comparison(
             'selftests',

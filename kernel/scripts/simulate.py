@@ -13,7 +13,6 @@ what the tasks did: when each was to start, what its jobs used, and whether it
 slept before.
 """
 
-import collections
 from collections.abc import Iterable
 import dataclasses
 import sys
@@ -41,13 +40,6 @@ DOUBT_NS = 4_000
 ATTEMPTS = 64
 # More of them than this, of all decisions, would hide a fault.
 SETTLED_SHARE = 0.005
-# What becomes of a server that is replenished while its task sleeps: it is
-# stopped at once, so that the rule for wakeups comes next; or it is queued
-# until schedule() picks it and finds it empty, which does no harm: others had
-# the CPU meanwhile, by their earlier deadlines. A set agrees with one of them
-# from beginning to end.
-STOPPED, PICKED = 'stopped', 'picked'
-RULES = (STOPPED, PICKED)
 # The end of a set is not compared, where the tasks end.
 TAIL_NS = 200_000
 # A log with fewer for each set of two reservations or more is a failure.
@@ -199,7 +191,6 @@ class Simulation:
 
     :ivar answers: what the log has decided, by the key of the doubt
     :ivar doubts: all comparisons that were close
-    :ivar rule: for servers without a task, one of RULES
     """
 
     def __init__(
@@ -207,12 +198,10 @@ class Simulation:
         reservations: list[Reservation],
         length: int,
         answers: dict[tuple[object, ...], bool] | None = None,
-        rule: str = STOPPED,
     ) -> None:
         self.servers = [Server(i, r) for i, r in enumerate(reservations)]
         self.length = length
         self.answers = answers or {}
-        self.rule = rule
         self.doubts: list[Doubt] = []
         self.now = 0
         self.running: Server | None = None
@@ -256,17 +245,12 @@ class Simulation:
         )
 
     def pick(self) -> Server | None:
-        """Pick who runs next; a server without a task leaves when it is."""
-        while True:
-            best = None
-            for server in self.servers:
-                if not server.queued:
-                    continue
-                if best is None or not self.before(best, server):
-                    best = server
-            if best is None or not best.asleep:
-                return best
-            best.queued = False
+        """Pick who runs next; a server without a task is not queued."""
+        best = None
+        for server in self.servers:
+            if server.queued and not (best and self.before(best, server)):
+                best = server
+        return best
 
     def next_event(self) -> int:
         """The next time at which a server is replenished or wakes up."""
@@ -326,7 +310,8 @@ class Simulation:
             for server in self.servers:
                 if server.throttled and server.deadline <= self.now:
                     server.replenish()
-                    server.queued = self.rule != STOPPED or not server.asleep
+                    # One that is empty is stopped: a wakeup has its own rule.
+                    server.queued = not server.asleep
             for server in self.servers:
                 if (
                     server.asleep
@@ -405,13 +390,11 @@ class Outcome:
     :ivar decisions: how many dispatches the simulation has
     :ivar found: all differences, whatever their length
     :ivar settled: the comparisons that the log has turned round
-    :ivar rule: the one for empty servers that was taken
     """
 
     decisions: int
     found: list[Difference]
     settled: int
-    rule: str
 
     @property
     def wrong(self) -> list[Difference]:
@@ -425,17 +408,7 @@ class Outcome:
 
 
 def compare(case: Set) -> Outcome:
-    """Simulate a set by the first of the rules that the log agrees with."""
-    outcomes = []
-    for rule in RULES:
-        outcomes.append(compare_by(case, rule))
-        if not outcomes[-1].wrong:
-            return outcomes[-1]
-    return outcomes[0]
-
-
-def compare_by(case: Set, rule: str) -> Outcome:
-    """Simulate a set by a rule for empty servers, and compare.
+    """Simulate a set, and compare.
 
     If the log differs after a comparison that was close, that is turned round,
     and stays so if the first difference comes later then.
@@ -446,13 +419,12 @@ def compare_by(case: Set, rule: str) -> Outcome:
     def attempt(
         tried: dict[tuple[object, ...], bool],
     ) -> tuple[Simulation, Outcome, int]:
-        simulation = Simulation(case.reservations, case.length, tried, rule)
+        simulation = Simulation(case.reservations, case.length, tried)
         pieces = simulation.run()
         outcome = Outcome(
             len(pieces),
             differences(pieces, case.pieces, end),
             len(tried),
-            rule,
         )
         first = outcome.wrong[0].begin if outcome.wrong else end
         return simulation, outcome, first
@@ -520,13 +492,11 @@ def one_log(lines: list[str]) -> tuple[list[str], bool]:
     sets, wanted = parse(lines)
     out = []
     decisions = settled = wrong = least = 0
-    rules: collections.Counter[str] = collections.Counter()
     lengths: list[int] = []
     for case in sets:
         outcome = compare(case)
         decisions += outcome.decisions
         settled += outcome.settled
-        rules[outcome.rule] += 1
         least += LEAST_DECISIONS * (len(case.reservations) > 1)
         lengths += [d.length for d in outcome.found]
         wrong += len(outcome.wrong)
@@ -546,7 +516,7 @@ def one_log(lines: list[str]) -> tuple[list[str], bool]:
         f'{decisions} decisions compared, {wrong} differ; worst '
         f'{max(lengths, default=0) / 1000:.1f} us, {100 * share:.2f} % within '
         f'{USUAL_NS // 1000} us; {settled} close comparisons settled by '
-        f'the log; empty servers picked in {rules[PICKED]} sets'
+        'the log'
     )
     ok = (
         len(sets) == wanted > 0

@@ -135,7 +135,7 @@ def supply(without: list[str], with_: list[str]) -> tuple[list[str], bool]:
 
 
 def _repeats(one: str, two: str) -> bool:
-    """Whether two lines are the same, but for a microsecond of a supply."""
+    """Whether two lines of a supply log agree to the microsecond."""
     first, second = one.split(), two.split()
     if one == two or not len(first) == len(second) == 15:
         return one == two
@@ -192,9 +192,9 @@ BOUNDS = {
     'pipe_fair': (0.97, math.inf),
     'pipe_fifo': (0.97, math.inf),
     'wakeup_mean_ns': (0, 1.05),
-    'wakeup_p99_ns': (0, 1.1),
+    'wakeup_p98_ns': (0, 1.1),
     'wakeup_loaded_mean_ns': (0, 1.05),
-    'wakeup_loaded_p99_ns': (0, 1.1),
+    'wakeup_loaded_p98_ns': (0, 1.1),
     'perf_pipe_us_per_op': (0, 1.03),
     'perf_pipe_threads_us_per_op': (0, 1.03),
     'perf_messaging_s': (0, 1.05),

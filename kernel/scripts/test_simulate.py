@@ -127,12 +127,10 @@ class EmptyServerTest(unittest.TestCase):
     # 2.001 ms: what is missing comes with the next budget.
     ONE = sleeper(2000, 10000, (0, 2001), (15000, 3000))
 
-    def pieces(
-        self, rule: str, *others: simulate.Reservation
-    ) -> list[tuple[int, int]]:
+    def pieces(self, *others: simulate.Reservation) -> list[tuple[int, int]]:
         """The schedule, if the first job ends before its budget is checked."""
         simulation = simulate.Simulation(
-            [self.ONE, *others], 40 * MS, {('work', 0, 0): True}, rule
+            [self.ONE, *others], 40 * MS, {('work', 0, 0): True}
         )
         return [
             ((p.begin - simulate.TIMER_NS) // US, (p.end - p.begin) // US)
@@ -143,15 +141,13 @@ class EmptyServerTest(unittest.TestCase):
     def test_stopped(self) -> None:
         """Woken up at 15 ms, with a new period until 25 ms."""
         new = [(0, 2000), (15000, 2000), (25000, 1000)]
-        self.assertEqual(new, self.pieces(simulate.STOPPED))
-        # An idle CPU does not pick it; one that runs another does.
-        other = busy(100, 40000, 12000)
-        self.assertEqual(new, self.pieces(simulate.PICKED, other))
+        self.assertEqual(new, self.pieces())
+        self.assertEqual(new, self.pieces(busy(100, 40000, 12000)))
 
-    def test_not_picked(self) -> None:
+    def test_behind_another(self) -> None:
         """Another has the earlier deadline until it wakes up."""
-        found = self.pieces(simulate.PICKED, busy(6000, 10000, 9990))
-        self.assertEqual([(0, 2000), (15990, 1999), (25990, 1001)], found)
+        found = self.pieces(busy(6000, 10000, 9990))
+        self.assertEqual([(0, 2000), (15990, 2000), (25990, 1000)], found)
 
 
 class DifferencesTest(unittest.TestCase):

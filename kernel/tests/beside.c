@@ -8,8 +8,7 @@
  */
 static void run_resize(void)
 {
-	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0), end, c0;
+	uint64_t *out = shared(), end, c0;
 	int i = 0;
 	pid_t pid;
 
@@ -19,8 +18,7 @@ static void run_resize(void)
 			_exit(1);
 		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
 		end = now_ns(CLOCK_MONOTONIC) + SEC;
-		while (now_ns(CLOCK_MONOTONIC) < end)
-			;
+		busy_until(end);
 		*out = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
 		_exit(0);
 	}

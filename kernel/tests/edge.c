@@ -13,8 +13,7 @@
  */
 void test_edge(__attribute__((unused)) const char *arg)
 {
-	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t *out = shared();
 	uint64_t start, due, used = 0, c0, *first = out + 2, *last = out + 3;
 	pid_t hog, guest;
 	int i;
@@ -39,8 +38,7 @@ void test_edge(__attribute__((unused)) const char *arg)
 			due = start + (i + 1) * 20 * MS + 3 * MS + LATEST - i * STEP;
 			sleep_until(due);
 			c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
-			while (now_ns(CLOCK_MONOTONIC) < due + 5 * MS)
-				;
+			busy_until(due + 5 * MS);
 			used = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
 			if (used > out[0]) {
 				out[0] = used;

@@ -2,16 +2,6 @@
 /* The fair server: from boot on, and beside reservations that sleep. */
 #include "guest.h"
 
-static uint64_t *shared(void)
-{
-	uint64_t *mem = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (mem == MAP_FAILED)
-		die("memory");
-	return mem;
-}
-
 /* The CPU time in ms that nobody wanted since boot, in ticks of 10 ms. */
 static long idle_ms(void)
 {
@@ -35,13 +25,11 @@ void test_boot(__attribute__((unused)) const char *arg)
 
 	if (!fork()) {
 		set_policy(0, SCHED_RR, 99);
-		while (now_ns(CLOCK_MONOTONIC) < end)
-			;
+		busy_until(end);
 		_exit(0);
 	}
 	c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
-	while (now_ns(CLOCK_MONOTONIC) < end)
-		;
+	busy_until(end);
 	us = (now_ns(CLOCK_THREAD_CPUTIME_ID) - c0) / US;
 	wait(NULL);
 	printf("value idle_ms %ld\n", idle_ms());
@@ -64,8 +52,7 @@ void test_later(__attribute__((unused)) const char *arg)
 		if (!i)
 			set_policy(0, SCHED_RR, 99);
 		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
-		while (now_ns(CLOCK_MONOTONIC) < end)
-			;
+		busy_until(end);
 		out[i] = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
 		_exit(0);
 	}
@@ -86,12 +73,10 @@ static void work(uint64_t start, uint64_t end, uint64_t on, uint64_t period)
 	for (t = start; t < end; t += period) {
 		sleep_until(t);
 		if (on == period) {
-			while (now_ns(CLOCK_MONOTONIC) < end)
-				;
+			busy_until(end);
 			return;
 		}
-		while (now_ns(CLOCK_MONOTONIC) < t + on)
-			;
+		busy_until(t + on);
 	}
 }
 
@@ -106,8 +91,7 @@ static uint64_t beside_group(uint64_t fifo, uint64_t group_on, uint64_t group_pe
 		set_policy(0, SCHED_FIFO, 99);
 		if (!fifo) {
 			sleep_until(start);
-			while (now_ns(CLOCK_MONOTONIC) < end)
-				;
+			busy_until(end);
 			_exit(0);
 		}
 		for (t = start; t < end; t += 10 * MS) {
@@ -128,8 +112,7 @@ static uint64_t beside_group(uint64_t fifo, uint64_t group_on, uint64_t group_pe
 	if (!fork()) {
 		sleep_until(start);
 		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
-		while (now_ns(CLOCK_MONOTONIC) < end)
-			;
+		busy_until(end);
 		out[0] = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
 		_exit(0);
 	}

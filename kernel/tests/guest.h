@@ -64,6 +64,16 @@ char *get(const char *path);
 /* One line of the log each: ok or FAIL, and what was checked. */
 void check(bool ok, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void expect(int got, int want, const char *what);
+void same(const char *what, const char *want, const char *got);
+
+/*
+ * What servers and tasks have, running or not, on each CPU, what is left of it for
+ * reclaiming, and what they have in its root domain. If more is running than there
+ * is, that is shown as well. The next call uses the buffer again.
+ */
+char *admitted(void);
+/* A number of a group's queue in debugfs; -1 if the queue is not there. */
+long long shown(const char *queue, const char *key);
 
 void mount_cgroups(bool want_v2);
 /* The path of a group's file; "" is the root group. Four results are kept. */
@@ -87,6 +97,8 @@ int user_puts(const char *path, const char *text);
 
 int set_policy(pid_t pid, int policy, int prio);
 void pin(int cpu);
+/* On all CPUs again, as deadline tasks have to be. */
+void unpin(void);
 int set_deadline(uint64_t runtime, uint64_t period);
 /* One that takes what others leave (GRUB). */
 int set_reclaiming(uint64_t runtime, uint64_t period);
@@ -97,13 +109,11 @@ void end_child(pid_t pid);
 /* The CPU time in ns that FIFO hogs of @group get in @len ns. */
 uint64_t burn(const char *group, int cpu, uint64_t len);
 uint64_t burn_many(const char *group, int tasks, uint64_t len);
+/* A page that children share. */
+void *shared(void);
+void busy_until(uint64_t t);
 /* Use that much CPU time. */
 void spin(uint64_t cpu_ns);
-
-/* ---- stress.c ---- */
-
-/* The bandwidth of the root domain of each CPU; the next call uses it again. */
-char *admitted(void);
 
 /* ---- hog.c ---- */
 

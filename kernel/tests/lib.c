@@ -84,6 +84,69 @@ void expect(int got, int want, const char *what)
 	      want ? strerror(want) : "accepted");
 }
 
+void same(const char *what, const char *want, const char *got)
+{
+	bool ok = !strcmp(want, got);
+
+	check(ok, "%s: %s%s%s", what, got, ok ? "" : ", wanted ", ok ? "" : want);
+}
+
+/* ---- debugfs ---- */
+
+#define SCHED_DEBUG "/sys/kernel/debug/sched/debug"
+
+char *admitted(void)
+{
+	static const char * const sums[] = { ".this_bw", ".extra_bw", "->total_bw" };
+	static char out[512];
+	FILE *f = fopen(SCHED_DEBUG, "r");
+	unsigned long long running = 0, sum;
+	char line[256], *colon;
+	unsigned int i;
+	size_t len = 0;
+
+	out[0] = 0;
+	while (f && fgets(line, sizeof(line), f)) {
+		colon = strchr(line, ':');
+		if (!colon)
+			continue;
+		sum = strtoull(colon + 1, NULL, 10);
+		if (strstr(line, ".running_bw"))
+			running = sum;
+		for (i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
+			if (strstr(line, sums[i]) && len < sizeof(out) - 32)
+				len += snprintf(out + len, 32, "%s%llu",
+						i ? "/" : " ", sum);
+		}
+		if (strstr(line, ".this_bw") && running > sum &&
+		    len < sizeof(out) - 32)
+			len += snprintf(out + len, 32, "<%llu", running);
+	}
+	if (f)
+		fclose(f);
+	return out;
+}
+
+long long shown(const char *queue, const char *key)
+{
+	FILE *f = fopen(SCHED_DEBUG, "r");
+	long long number = -1;
+	bool inside = false;
+	char line[256];
+
+	while (f && number < 0 && fgets(line, sizeof(line), f)) {
+		if (line[0] == '\n')
+			inside = false;
+		else if (!strncmp(line, queue, strlen(queue)))
+			inside = line[strlen(queue)] == '\n';
+		else if (inside && strstr(line, key))
+			number = atoll(strchr(line, ':') + 1);
+	}
+	if (f)
+		fclose(f);
+	return number;
+}
+
 /* ---- control groups ---- */
 
 void mount_cgroups(bool want_v2)
@@ -172,14 +235,27 @@ int set_policy(pid_t pid, int policy, int prio)
 	return sched_setscheduler(pid, policy, &sp) ? errno : 0;
 }
 
+static void set_affinity(const cpu_set_t *set)
+{
+	if (sched_setaffinity(0, sizeof(*set), set))
+		die("setaffinity");
+}
+
 void pin(int cpu)
 {
 	cpu_set_t set;
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set))
-		die("setaffinity");
+	set_affinity(&set);
+}
+
+void unpin(void)
+{
+	cpu_set_t set;
+
+	memset(&set, 0xff, sizeof(set));
+	set_affinity(&set);
 }
 
 struct dl_attr {
@@ -245,8 +321,8 @@ void end_child(pid_t pid)
 
 uint64_t burn(const char *group, int cpu, uint64_t len)
 {
-	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	uint64_t end, c0, got;
+	uint64_t *out = shared();
+	uint64_t c0, got;
 	pid_t pid;
 
 	pid = fork();
@@ -256,9 +332,7 @@ uint64_t burn(const char *group, int cpu, uint64_t len)
 		if (enter(group) || set_policy(0, SCHED_FIFO, 10))
 			_exit(1);
 		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
-		end = now_ns(CLOCK_MONOTONIC) + len;
-		while (now_ns(CLOCK_MONOTONIC) < end)
-			;
+		busy_until(now_ns(CLOCK_MONOTONIC) + len);
 		*out = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
 		_exit(0);
 	}
@@ -274,8 +348,7 @@ uint64_t burn(const char *group, int cpu, uint64_t len)
  */
 uint64_t burn_many(const char *group, int tasks, uint64_t len)
 {
-	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t *out = shared();
 	uint64_t start = now_ns(CLOCK_MONOTONIC) + 20 * MS, c0, sum = 0;
 	int i;
 
@@ -286,8 +359,7 @@ uint64_t burn_many(const char *group, int tasks, uint64_t len)
 			_exit(1);
 		sleep_until(start);
 		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
-		while (now_ns(CLOCK_MONOTONIC) < start + len)
-			;
+		busy_until(start + len);
 		out[i] = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
 		_exit(0);
 	}
@@ -297,6 +369,22 @@ uint64_t burn_many(const char *group, int tasks, uint64_t len)
 		sum += out[i];
 	munmap(out, 4096);
 	return sum;
+}
+
+void *shared(void)
+{
+	void *mem = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (mem == MAP_FAILED)
+		die("memory");
+	return mem;
+}
+
+void busy_until(uint64_t t)
+{
+	while (now_ns(CLOCK_MONOTONIC) < t)
+		;
 }
 
 void spin(uint64_t cpu_ns)

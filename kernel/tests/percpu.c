@@ -2,27 +2,6 @@
 /* Sums per CPU, cpusets and hotplug: version 2, 4 CPUs. */
 #include "guest.h"
 
-/* A number of a group's queue in debugfs; -1 if the queue is not there. */
-static long long shown(const char *queue, const char *key)
-{
-	FILE *f = fopen("/sys/kernel/debug/sched/debug", "r");
-	long long number = -1;
-	bool inside = false;
-	char line[256];
-
-	while (f && number < 0 && fgets(line, sizeof(line), f)) {
-		if (line[0] == '\n')
-			inside = false;
-		else if (!strncmp(line, queue, strlen(queue)))
-			inside = line[strlen(queue)] == '\n';
-		else if (inside && strstr(line, key))
-			number = atoll(strchr(line, ':') + 1);
-	}
-	if (f)
-		fclose(f);
-	return number;
-}
-
 void test_percpu(__attribute__((unused)) const char *arg)
 {
 	char name[16], file[8], before[256];
@@ -107,10 +86,9 @@ void test_percpu(__attribute__((unused)) const char *arg)
 
 static void shows(const char *group, const char *file, const char *want)
 {
-	char *got = get(cg(group, file));
+	char *path = cg(group, file);
 
-	check(!strcmp(got, want), "%s %s is \"%s\"%s%s", group, file, got,
-	      strcmp(got, want) ? ", not " : "", strcmp(got, want) ? want : "");
+	same(path, want, get(path));
 }
 
 /* A refused write leaves a partition what it was, and others their CPUs. */
@@ -196,8 +174,7 @@ void test_partition(__attribute__((unused)) const char *arg)
 /* A deadline task that reclaims gets nothing of what a group has on its CPU. */
 void test_reclaim(__attribute__((unused)) const char *arg)
 {
-	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0), end, c0;
+	uint64_t *out = shared(), end, c0;
 
 	make_group("r");
 	make_group("d");
@@ -214,8 +191,7 @@ void test_reclaim(__attribute__((unused)) const char *arg)
 		if (set_reclaiming(250 * US, 5 * MS) || enter("d"))
 			_exit(1);
 		c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);
-		while (now_ns(CLOCK_MONOTONIC) < end)
-			;
+		busy_until(end);
 		out[0] = now_ns(CLOCK_THREAD_CPUTIME_ID) - c0;
 		out[1] = 1 + sched_getcpu();
 		_exit(0);

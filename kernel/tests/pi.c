@@ -4,8 +4,7 @@
 
 static pthread_mutex_t *pi_lock(void)
 {
-	pthread_mutex_t *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutex_t *m = shared();
 	pthread_mutexattr_t a;
 
 	pthread_mutexattr_init(&a);
@@ -36,8 +35,7 @@ static void lock_in_time(pthread_mutex_t *m)
 static uint64_t inversion(const char *holder, bool rt_holder, const char *waiter,
 			  void (*change)(pid_t holder))
 {
-	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0), waited;
+	uint64_t *out = shared(), waited;
 	uint64_t start = now_ns(CLOCK_MONOTONIC) + 20 * MS;
 	pthread_mutex_t *m = pi_lock();
 	pid_t pid;
@@ -65,8 +63,7 @@ static uint64_t inversion(const char *holder, bool rt_holder, const char *waiter
 		if (set_policy(0, SCHED_FIFO, 20))
 			_exit(1);
 		sleep_until(start + 2 * MS);
-		while (now_ns(CLOCK_MONOTONIC) < start + 300 * MS)
-			;
+		busy_until(start + 300 * MS);
 		_exit(0);
 	}
 	if (change) {
@@ -201,8 +198,7 @@ static void crowd(const char *group, uint64_t until)
 		pin(cpu);
 		if (enter(group) || set_policy(0, SCHED_FIFO, 60))
 			_exit(1);
-		while (now_ns(CLOCK_MONOTONIC) < until)
-			;
+		busy_until(until);
 		_exit(0);
 	}
 }
@@ -215,8 +211,7 @@ static void test_borrower(const char *what, void (*change)(pid_t holder))
 {
 	uint64_t start = now_ns(CLOCK_MONOTONIC) + 50 * MS, waited;
 	pthread_mutex_t *m = pi_lock();
-	uint64_t *out = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t *out = shared();
 	pid_t holder;
 
 	expect(reserve("h", 0, 10000), 0, "the holder's group has nothing");

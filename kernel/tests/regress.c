@@ -46,7 +46,9 @@ static int by_size(const void *a, const void *b)
 
 /*
  * Lateness in ns of 1000 timer wakeups of a FIFO task, one in each microsecond
- * between two ticks. The worst met the tick, and maybe something else.
+ * between two ticks. Some ten of them meet the tick, and maybe something else; the
+ * others differ by 10 ns. So the 98th percentile is of the wakeup, and the 99th of
+ * how many met the tick.
  */
 static void wakeups(const char *name)
 {
@@ -64,7 +66,7 @@ static void wakeups(const char *name)
 	set_policy(0, SCHED_OTHER, 0);
 	qsort(late, 1000, sizeof(*late), by_size);
 	printf("value %s_mean_ns %llu\n", name, (unsigned long long)sum / 1000);
-	printf("value %s_p99_ns %llu\n", name, (unsigned long long)late[989]);
+	printf("value %s_p98_ns %llu\n", name, (unsigned long long)late[979]);
 	printf("value %s_worst_ns %llu\n", name, (unsigned long long)late[999]);
 }
 
@@ -89,7 +91,9 @@ void test_regress(__attribute__((unused)) const char *arg)
 	/* FIFO-99 against fair: the fair server's share */
 	hogs[0] = (struct hog){ .policy = SCHED_FIFO, .prio = 99, .q = 1, .p = 1000 };
 	hogs[1] = (struct hog){ .policy = SCHED_OTHER, .q = 1, .p = 1000 };
+	pin(0);
 	run_hogs(2, 3 * SEC);
+	unpin();
 	us = hogs[1].cpu_ns / US;
 	printf("value fifo_us %llu\nvalue fair_us %llu\n",
 	       (unsigned long long)hogs[0].cpu_ns / US, (unsigned long long)us);

@@ -317,43 +317,6 @@ static void driver(int ops, uint64_t seed)
 	_exit(0);
 }
 
-/*
- * What servers and tasks have, running or not, on each CPU, what is left of it for
- * reclaiming, and what they have in its root domain. If more is running than there
- * is, that is shown as well.
- */
-char *admitted(void)
-{
-	static const char * const sums[] = { ".this_bw", ".extra_bw", "->total_bw" };
-	static char out[512];
-	FILE *f = fopen("/sys/kernel/debug/sched/debug", "r");
-	unsigned long long running = 0, sum;
-	char line[256], *colon;
-	unsigned int i;
-	size_t len = 0;
-
-	out[0] = 0;
-	while (f && fgets(line, sizeof(line), f)) {
-		colon = strchr(line, ':');
-		if (!colon)
-			continue;
-		sum = strtoull(colon + 1, NULL, 10);
-		if (strstr(line, ".running_bw"))
-			running = sum;
-		for (i = 0; i < sizeof(sums) / sizeof(*sums); i++) {
-			if (strstr(line, sums[i]) && len < sizeof(out) - 32)
-				len += snprintf(out + len, 32, "%s%llu",
-						i ? "/" : " ", sum);
-		}
-		if (strstr(line, ".this_bw") && running > sum &&
-		    len < sizeof(out) - 32)
-			len += snprintf(out + len, 32, "<%llu", running);
-	}
-	if (f)
-		fclose(f);
-	return out;
-}
-
 /* What was taken shortly before comes back when its period has ended. */
 static bool settled(const char *effective, const char *bw)
 {

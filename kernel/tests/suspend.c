@@ -30,12 +30,6 @@ static int freeze_cpus(void)
 	return err;
 }
 
-static void same(const char *what, const char *before, const char *now)
-{
-	check(!strcmp(before, now), "%s as before: %s%s%s", what, now,
-	      strcmp(before, now) ? ", was " : "", strcmp(before, now) ? before : "");
-}
-
 /* One that is busy from before to after. */
 static pid_t hog(const char *group)
 {

@@ -43,7 +43,7 @@ def work(container):
     if pid:
         return pid
     try:
-        # As whatever enters from outside, it is on another CPU at first.
+        # Like a process that enters from outside: on another CPU at first.
         others = os.sched_getaffinity(0) - set(container.cpus())
         if others:
             os.sched_setaffinity(0, others)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common code of the commands: one line for what has no answer."""
 
+import abc
 import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -84,6 +85,7 @@ class Question(base.ShowOne):
         except (exception.Unanswerable, exception.InvalidRequest) as err:
             raise base.CannotRun(str(err)) from err
 
+    @abc.abstractmethod
     def answer(self, given: argparse.Namespace) -> Answer:
         """Answer.
 
@@ -91,4 +93,3 @@ class Question(base.ShowOne):
         :raises Unanswerable: if there is no answer
         :raises InvalidRequest: if no cloud takes it
         """
-        raise NotImplementedError

@@ -120,7 +120,7 @@ class ReportsTest(base.RTServersTestBase):
         )
 
     def test_diagnostics_after_it_had_other_cpus(self):
-        """The kernel shows all on which it was; it has one."""
+        """The kernel lists all on which it ran; the server holds one."""
         server = self.create(self.rt_flavor('600/1000'))
         group = self._group(server)
         (cpu,) = self.assert_held(server).cpus

@@ -153,7 +153,7 @@ class MeterTest(base.BaseTestCase):
         self.assertEqual(130, self.totals()[1])
 
     def test_cpu_that_is_away_for_a_while(self):
-        """Of a container, of which the kernel counts on."""
+        """The kernel goes on counting for the same container."""
         self.run_one()
         self.meter.read()
         self.use(100)
