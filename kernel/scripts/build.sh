@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# build.sh base|hcbs [debug]: build the test kernel without or with the series
-# and print the path of its image. Kept under the work directory by the hash of
-# base, series, configuration, compiler and these scripts; a second call finds it
-# there.
+# build.sh base|hcbs [FLAVOUR [FAULT]]: build the test kernel without or with the
+# series and print the path of its image. FLAVOUR is a file of config/, FAULT one of
+# tests/faults/. Kept under the work directory by the hash of base, series,
+# configuration, compiler and these scripts; a second call finds it there.
 set -eu
-which=$1 flavour=${2:-test}
+which=$1 flavour=${2:-test} fault=${3:-}
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
 . "$here/scripts/compile.sh"
@@ -13,20 +13,22 @@ base=$("$here/scripts/fetch.sh")
 
 series=/dev/null
 [ "$which" = base ] || series=$(ls "$here"/patches/*.patch)
+[ -z "$fault" ] || series="$series $here/tests/faults/$fault.patch"
 configs=$here/config/test.config
 [ "$flavour" = test ] || configs="$configs $here/config/$flavour.config"
 # shellcheck disable=SC2086
 key=$({ cat "$base/.base" $series $configs "$0" "$here/scripts/compile.sh"
     gcc --version; } | sha256sum | cut -c1-16)
-out=$work/build-$which-$flavour-$key
+name=$which-$flavour${fault:+-$fault}-$key
+out=$work/build-$name
 image=$out/bzImage
 mkdir -p "$work/locks"
-exec 9>"$work/locks/build-$which-$flavour-$key"
+exec 9>"$work/locks/build-$name"
 flock 9
 if [ ! -e "$image" ]; then
     # Built inside a tree of its own, so that no path says where that is: an
     # object that the series does not touch comes out of ccache.
-    tree=$work/tree-$which-$flavour-$key
+    tree=$work/tree-$name
     rm -rf "$tree" "$out" && mkdir -p "$out"
     # Hard links: patch and make replace files, and never write into them.
     cp -al "$base" "$tree"
@@ -53,7 +55,8 @@ if [ ! -e "$image" ]; then
         tail -30 "$out/log" >&2
         exit 1
     }
-    if grep -n 'warning:' "$out/log" >&2; then
+    # A fault may leave what nobody uses.
+    if [ -z "$fault" ] && grep -n 'warning:' "$out/log" >&2; then
         echo "build: the compiler warned" >&2
         exit 1
     fi

@@ -234,6 +234,8 @@ RUNS = [
         for part, cpus in (('all', '8'), ('deadline', '2'), ('deadline', '1'))
         for suffix, kernel in (('-base', 'base'), ('', 'hcbs'))
     ),
+    Run('series', 'series', None, 'scripts/series.sh', when='full', slots=2),
+    Run('faults', 'faults', None, 'scripts/faults.py', when='full'),
     # The package of a server kernel, in a guest with systemd and libvirt.
     Run('server', 'deb', None, 'scripts/deb.sh', when='full', slots=2),
     Run('server', 'boot', None, 'scripts/debian.sh boot', when='full'),

@@ -110,7 +110,7 @@ def attempt(fault: Fault) -> Verdict:
     check.LOGS = LOGS / fault.name
     check.LOGS.mkdir(parents=True, exist_ok=True)
     built = subprocess.run(
-        [check.SCRIPTS / 'fault.sh', fault.name],
+        [check.SCRIPTS / 'build.sh', 'hcbs', 'test', fault.name],
         check=False,
         stdout=subprocess.PIPE,
         text=True,

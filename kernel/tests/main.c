@@ -12,6 +12,7 @@ static const struct test {
 	int cgroups;	/* the version that is mounted on /cg */
 	void (*run)(const char *arg);
 } tests[] = {
+	{ "bisect", V1, test_bisect },
 	{ "control", V1, test_control },
 	{ "supply1", V1, test_supply },
 	{ "supply", V2, test_supply },

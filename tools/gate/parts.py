@@ -286,11 +286,13 @@ GATE = {
 KERNEL_PIECES = {
     'kernel': (
         'harness', 'supply', 'refusals', 'percpu', 'migration', 'inheritance',
-        'random', 'regression', 'traces',
+        'random', 'regression', 'traces', 'suspend',
     ),
     'kernel-selftests': ('selftests', 'hcbs-suite'),
     'kernel-stress': ('stress', 'kunit'),
     'kernel-server': ('server',),
+    'kernel-series': ('series',),
+    'kernel-faults': ('faults',),
 }  # fmt: skip
 
 

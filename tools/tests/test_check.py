@@ -7,6 +7,8 @@ import json
 import pathlib
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -28,6 +30,27 @@ def stestr(passed, *failed):
     return TOTALS.format(
         passed=passed, number=len(failed), failed=''.join(lines)
     )
+
+
+class KernelPiecesTest(unittest.TestCase):
+    """The long form's pieces of the kernel's tests."""
+
+    def test_every_group_is_in_one(self):
+        scripts = places.ROOT / 'kernel' / 'scripts'
+        groups = subprocess.run(
+            [
+                sys.executable,
+                '-B',
+                '-c',
+                'import check; print(*{run.group for run in check.RUNS})',
+            ],
+            cwd=scripts,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+        pieces = [g for p in parts.KERNEL_PIECES.values() for g in p]
+        self.assertEqual(sorted(groups), sorted(pieces))
 
 
 class CheckTestCase(unittest.TestCase):
