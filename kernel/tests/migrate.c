@@ -85,6 +85,48 @@ static void moving(void)
 		waitpid(pid[i], NULL, 0);
 }
 
+/*
+ * The longest time in us without the group on any of its CPUs, if more tasks want to
+ * run than there are: a server that loses its task to another one has no budget in
+ * time when the next one comes.
+ */
+static uint64_t longest_gap(int tasks, uint64_t len)
+{
+	struct { uint64_t last, gap; } *cpu = shared();
+	uint64_t start = now_ns(CLOCK_MONOTONIC) + 20 * MS, now, before, seen, gap = 0;
+	int i, c;
+
+	for (i = 0; i < tasks; i++) {
+		if (fork())
+			continue;
+		if (enter("m") || set_policy(0, SCHED_FIFO, 10 + i / 2))
+			_exit(1);
+		sleep_until(start + i * 2300 * US);
+		for (now = 0; now < start + len;) {
+			before = now;
+			c = sched_getcpu();
+			now = now_ns(CLOCK_MONOTONIC);
+			seen = cpu[c].last;
+			/* It may have waited, and may be on another CPU, at any point. */
+			if (now - before > 20 * US || now <= seen ||
+			    !__atomic_compare_exchange_n(&cpu[c].last, &seen, now, false,
+							 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+				continue;
+			if (now - seen > cpu[c].gap && seen > start + 40 * MS)
+				cpu[c].gap = now - seen;
+		}
+		_exit(0);
+	}
+	while (wait(NULL) > 0)
+		;
+	for (c = 0; c < 4; c++) {
+		printf("value gap_of_cpu%d_us %llu\n", c, (unsigned long long)cpu[c].gap / US);
+		if (cpu[c].gap > gap)
+			gap = cpu[c].gap;
+	}
+	return gap / US;
+}
+
 void test_migrate(__attribute__((unused)) const char *arg)
 {
 	static const char * const cpus[] = { "0", "0-1", "0-2", "0-3" };
@@ -105,6 +147,11 @@ void test_migrate(__attribute__((unused)) const char *arg)
 	got = burn_many("m", 1, len);
 	check(got > len / 2, "1 task on 4 servers of 0.3: %llu us of %llu",
 	      (unsigned long long)got / US, (unsigned long long)len / US);
+	for (n = 4; n <= 8; n++) {
+		got = longest_gap(n, len);
+		check(got < 7000 + 1000, "%d tasks on 4 servers of (3, 10): no gap longer than %llu us",
+		      n, (unsigned long long)got);
+	}
 	moving();
 	printf("stat:\n%s\n", get(cg("m", "cpu.rt.stat")));
 	expect(remove_group("m"), 0, "rmdir");

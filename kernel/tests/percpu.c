@@ -152,6 +152,55 @@ static void refused_invalid(void)
 	free(state);
 }
 
+/*
+ * A write to one file that makes partitions of others invalid: what they have does
+ * not fit beside the rest then, so that all stays as it was.
+ */
+static void refused_others(const char *group, const char *file, const char *cpus)
+{
+	char *was = strdup(get(cg(group, file))), *rest, *own;
+
+	printf("%s %s %s\n", group, file, *cpus == '\n' ? "none" : cpus);
+	rest = strdup(get(cg("rest", "cpu.rt.effective")));
+	own = strdup(get(cg("p/remote", "cpu.rt.effective")));
+	expect(put(cg(group, file), "%s", cpus), EBUSY, "refused");
+	shows(group, file, was);
+	shows("p/remote", "cpuset.cpus.partition", "root");
+	shows("p/remote", "cpuset.cpus.effective", "2-3");
+	shows("p/remote", "cpu.rt.effective", own);
+	shows("rest", "cpuset.cpus.effective", "0-1");
+	shows("rest", "cpu.rt.effective", rest);
+	free(was);
+	free(rest);
+	free(own);
+}
+
+static void refused_exclusive(void)
+{
+	expect(put(cg("p/remote", "cpuset.cpus"), "2-3"), 0, "CPUs");
+	expect(put(cg("p/remote", "cpuset.cpus.exclusive"), "2-3"), 0, "exclusive ones");
+	expect(put(cg("p/remote", "cpuset.cpus.partition"), "root"), 0, "partition");
+	expect(reserve("rest", 5000, 10000), 0, "0.5 on the other CPUs");
+	expect(reserve("p/remote", 9000, 10000), 0, "0.9 in the partition");
+	refused_others("p", "cpuset.cpus.exclusive", "\n");
+	refused_others("p", "cpuset.cpus.exclusive", "0");
+	refused_others("p/remote", "cpuset.cpus.exclusive", "0");
+	/* Mainline asks for room on fewer CPUs for all that is on these. */
+	expect(reserve("p/remote", 4000, 10000), 0, "0.4 in the partition");
+	expect(put(cg("p/remote", "cpuset.cpus.exclusive"), "3"), 0, "less, where it fits");
+	shows("p/remote", "cpuset.cpus.partition", "root");
+	shows("p/remote", "cpuset.cpus.effective", "3");
+	shows("rest", "cpuset.cpus.effective", "0-2");
+	give("p/remote", "cpuset.cpus.exclusive");
+	expect(user_puts("/cg/p/remote/cpuset.cpus.exclusive", "2-3"), EPERM,
+	       "its user takes two CPUs");
+	shows("p/remote", "cpuset.cpus.effective", "3");
+	shows("rest", "cpuset.cpus.effective", "0-2");
+	expect(reserve("p/remote", 0, 10000), 0, "nothing reserved");
+	expect(reserve("rest", 0, 10000), 0, "nothing reserved");
+	expect(put(cg("p/remote", "cpuset.cpus.partition"), "member"), 0, "no partition");
+}
+
 void test_partition(__attribute__((unused)) const char *arg)
 {
 	make_group("rest");
@@ -166,6 +215,7 @@ void test_partition(__attribute__((unused)) const char *arg)
 	make_group("p/remote");
 	refused_partition("p/remote", "2-3", "root");
 	refused_partition("p/remote", "2-3", "isolated");
+	refused_exclusive();
 	remove_group("p/remote");
 	remove_group("p");
 	refused_invalid();
