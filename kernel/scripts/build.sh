@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # build.sh base|hcbs [FLAVOUR [FAULT]]: build the test kernel without or with the
 # series and print the path of its image. FLAVOUR is a file of config/, FAULT one of
-# tests/faults/. Kept under the work directory by the hash of base, series,
-# configuration, compiler and these scripts; a second call finds it there.
+# tests/faults/; PATCHES=n takes the first n patches only. Kept under the work
+# directory by the hash of base, series, configuration, compiler and these scripts; a
+# second call finds it there.
 set -eu
 which=$1 flavour=${2:-test} fault=${3:-}
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -12,7 +13,8 @@ work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
 base=$("$here/scripts/fetch.sh")
 
 series=/dev/null
-[ "$which" = base ] || series=$(ls "$here"/patches/*.patch)
+[ "$which" = base ] || series=$(find "$here/patches" -name '*.patch' |
+    sort | head -n "${PATCHES:-9999}")
 [ -z "$fault" ] || series="$series $here/tests/faults/$fault.patch"
 configs=$here/config/test.config
 [ "$flavour" = test ] || configs="$configs $here/config/$flavour.config"

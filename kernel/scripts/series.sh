@@ -4,8 +4,8 @@
 # the control groups are built, with RT_GROUP_SCHED and without. After the first ten,
 # after each tenth and after the last, the kernel boots and shows that RT tasks of
 # groups are limited, for the sake of whoever bisects. SERIES=full does so after each
-# patch, and links the kernel without RT_GROUP_SCHED as well. Before
-# that checkpatch may say nothing but what is listed here, with the reason.
+# patch. Before that checkpatch may say nothing but what is listed here, with the
+# reason.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
@@ -76,10 +76,10 @@ boots() { # the name of a patch
     esac
 }
 
-compile() { # out, target
+compile() { # out
     # shellcheck disable=SC2086
     nice -n "${BUILD_NICE:-10}" make -s O="$1" CC="$cc" HOSTCC="$cc" \
-        -j"${JOBS:-$(nproc)}" $2 >"$tree.log" 2>&1 || {
+        -j"${JOBS:-$(nproc)}" kernel/sched/ kernel/cgroup/ >"$tree.log" 2>&1 || {
         cat "$tree.log"
         return 1
     }
@@ -94,19 +94,17 @@ fail() { # the name of a patch
 for p in "$here"/patches/*.patch; do
     last=$(basename "$p")
 done
+number=0
 for p in "$here"/patches/*.patch; do
-    name=$(basename "$p")
+    name=$(basename "$p") number=$((number + 1))
     git am -q "$p"
-    on='kernel/sched/ kernel/cgroup/' off=$on
-    ! boots "$name" || on=bzImage
-    [ "${SERIES:-}" != full ] || off=bzImage
-    if ! compile "$tree.o" "$on" || ! compile "$tree.off" "$off"; then
+    if ! compile "$tree.o" || ! compile "$tree.off"; then
         fail "$name"
     fi
     done=built
     if boots "$name"; then
-        "$here/scripts/guest.sh" "$tree.o/arch/x86/boot/bzImage" bisect 1 \
-            "$tree.guest" || {
+        image=$(PATCHES=$number "$here/scripts/build.sh" hcbs) || fail "$name"
+        "$here/scripts/guest.sh" "$image" bisect 1 "$tree.guest" || {
             cat "$tree.guest"
             fail "$name"
         }
