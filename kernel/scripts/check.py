@@ -148,6 +148,9 @@ RUNS = [
     Run('percpu', 'percpu', 'hcbs', 'percpu', cpus='4'),
     Run('percpu', 'partition', 'hcbs', 'partition', cpus='4'),
     Run('percpu', 'reclaim', 'hcbs', 'reclaim', cpus='4'),
+    Run(
+        'percpu', 'core', 'hcbs', 'core', cpus='4,sockets=1,cores=2,threads=2'
+    ),
     Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
     Run('inheritance', 'pi', 'hcbs', 'pi'),
     Run('inheritance', 'pi-cpus', 'hcbs', 'pi-cpus', cpus='4'),

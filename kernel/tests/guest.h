@@ -160,6 +160,7 @@ bool kept(int q_us, int p_us, const struct verdict *v);
 /* ---- the tests; @arg is what follows the name, or "" ---- */
 
 void test_bisect(const char *arg);
+void test_core(const char *arg);
 void test_supply(const char *arg);
 void test_control(const char *arg);
 void test_refuse(const char *arg);

@@ -13,6 +13,7 @@ static const struct test {
 	void (*run)(const char *arg);
 } tests[] = {
 	{ "bisect", V1, test_bisect },
+	{ "core", V2, test_core },
 	{ "control", V1, test_control },
 	{ "supply1", V1, test_supply },
 	{ "supply", V2, test_supply },
