@@ -154,6 +154,7 @@ RUNS = [
     Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
     Run('inheritance', 'pi', 'hcbs', 'pi'),
     Run('inheritance', 'pi-cpus', 'hcbs', 'pi-cpus', cpus='4'),
+    Run('inheritance', 'finish', 'hcbs', 'finish'),
     Run('regression', 'regress-base', 'base', 'regress'),
     Run('regression', 'regress', 'hcbs', 'regress'),
     Run('regression', 'boot', 'hcbs', 'boot'),

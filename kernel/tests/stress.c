@@ -60,9 +60,12 @@ static unsigned int weights[NR_KINDS] = {
 /* Shared by all processes. */
 static struct shared {
 	pthread_mutex_t lock[LOCKS];
-	unsigned long ops, chains, forks;
+	unsigned long ops, chains, forks, writes;
 	unsigned int count[NR_KINDS], refused[NR_KINDS][MAX_ERRNO];
 } *sh;
+
+/* What all of them write, page by page in one system call. */
+static char buffer[512 << 10];
 
 static uint64_t rnd_state;
 
@@ -102,6 +105,18 @@ static void chain(int first)
 	pthread_mutex_unlock(&sh->lock[first]);
 }
 
+/* A section of the kernel that takes long, under a lock that all tasks want. */
+static void long_write(size_t size)
+{
+	int fd = open("/stress", O_WRONLY | O_CREAT, 0600);
+
+	if (fd < 0)
+		return;
+	if (write(fd, buffer, size) > 0)
+		count_one(sh->writes);
+	close(fd);
+}
+
 static void task_main(uint64_t seed)
 {
 	pid_t pid;
@@ -120,6 +135,9 @@ static void task_main(uint64_t seed)
 			break;
 		case 4:
 			sched_yield();
+			break;
+		case 6:
+			long_write(rnd(sizeof(buffer)));
 			break;
 		case 5:
 			pid = rnd(4) ? -1 : fork();
@@ -540,7 +558,8 @@ void test_stress(const char *arg)
 
 	for (kind = 0; kind < NR_KINDS; kind++)
 		report(kind);
-	printf("tasks: %lu chains of locks, %lu forks\n", sh->chains, sh->forks);
+	printf("tasks: %lu chains of locks, %lu forks, %lu writes\n", sh->chains, sh->forks,
+	       sh->writes);
 	check(sh->ops >= (unsigned long)ops, "%lu operations", sh->ops);
 	back = settled(effective, bw);
 	check(back, "bandwidth of the CPUs as before:%s", admitted());
