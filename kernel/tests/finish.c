@@ -283,6 +283,30 @@ static void test_share(uint64_t section)
 	test_alone(LARGEST, longest, 8 * longest);
 }
 
+/* A task that waits in user space, while its group owes seconds, dies when it is killed. */
+static void test_killed(void)
+{
+	uint64_t start = debts_paid(), waited;
+	pid_t pid;
+
+	expect(reserve("s", 1000, 100000), 0, "1 of 100 ms");
+	pid = fork();
+	if (!pid) {
+		become("s", 10);
+		sleep_until(start);
+		one_write(LARGEST);
+		busy_until(UINT64_MAX);
+	}
+	set_policy(0, SCHED_FIFO, 99);
+	sleep_until(start + 500 * MS);
+	waited = now_ns(CLOCK_MONOTONIC);
+	end_child(pid);
+	waited = now_ns(CLOCK_MONOTONIC) - waited;
+	set_policy(0, SCHED_OTHER, 0);
+	check(waited < 10 * MS, "killed while its group owes for %lu MB: dead after %llu us",
+	      LARGEST >> 20, (unsigned long long)waited / US);
+}
+
 /* A hog in user space has its budget and no more, whoever wakes up beside it. */
 static void test_user(void)
 {
@@ -325,6 +349,7 @@ void test_finish(__attribute__((unused)) const char *arg)
 	test_root_task();
 	test_others();
 	test_share(section);
+	test_killed();
 	test_user();
 	expect(remove_group("s"), 0, "rmdir");
 }
