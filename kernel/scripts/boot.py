@@ -169,6 +169,17 @@ def boot(guest: Guest, disk: pathlib.Path) -> None:
     interface(guest)
     guest.run('modprobe -a ' + ' '.join(MODULES))
     say(f'  modules          all {len(MODULES)} load')
+    bpf_types(guest)
+
+
+def bpf_types(guest: Guest) -> None:
+    """Check what BPF programs and sched_ext need, of modules as well."""
+    guest.run('cd /sys/kernel/btf && test -s vmlinux && test -s veth')
+    number = guest.run('ls /sys/kernel/btf | wc -l')
+    state = guest.run('cat /sys/kernel/sched_ext/state')
+    if state != 'disabled':
+        raise Failed(f'sched_ext is {state}')
+    say(f'  types            of vmlinux and {int(number) - 1} modules')
 
 
 def required(config: str) -> None:

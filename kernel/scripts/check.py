@@ -69,7 +69,8 @@ class Run:
     :ivar kernel: the kernel of the guest, or None for a command
     :ivar test: the guest's test with its argument, or the command
     :ivar cpus: number of CPUs of the guest
-    :ivar when: 'brief', 'full' or 'both'
+    :ivar when: 'brief', 'full', 'both', or 'named' for a group that --full
+        takes only by its name
     :ivar slots: number of CPUs of this machine that it uses
     :ivar arguments: of the guest's kernel, in addition
     """
@@ -144,7 +145,14 @@ RUNS = [
     Run('refusals', 'refuse1', 'hcbs', 'refuse1'),
     Run('refusals', 'delegate', 'hcbs', 'delegate'),
     Run('refusals', 'delegate1', 'hcbs', 'delegate1'),
-    Run('refusals', 'multiply', 'hcbs', 'multiply'),
+    # RCU's soft interrupts are in the time of others, and those count periods.
+    Run(
+        'refusals',
+        'multiply',
+        'hcbs',
+        'multiply',
+        arguments=('rcutree.use_softirq=0',),
+    ),
     Run('percpu', 'percpu', 'hcbs', 'percpu', cpus='4'),
     Run('percpu', 'partition', 'hcbs', 'partition', cpus='4'),
     Run('percpu', 'reclaim', 'hcbs', 'reclaim', cpus='4'),
@@ -154,6 +162,7 @@ RUNS = [
     Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
     Run('inheritance', 'pi', 'hcbs', 'pi'),
     Run('inheritance', 'pi-cpus', 'hcbs', 'pi-cpus', cpus='4'),
+    Run('inheritance', 'finish', 'hcbs', 'finish'),
     Run('regression', 'regress-base', 'base', 'regress'),
     Run('regression', 'regress', 'hcbs', 'regress'),
     Run('regression', 'boot', 'hcbs', 'boot'),
@@ -216,6 +225,20 @@ RUNS = [
             environment=(('GUEST_CLOCK', 'host'), ('GUEST_TIMEOUT', '3600')),
         )
         for seed, variant in enumerate(STRESS, 1)
+    ),
+    # An hour of it.
+    *(
+        Run(
+            'endurance',
+            f'endurance-{variant}',
+            'debug',
+            f'stress:900s,{seed},{variant}',
+            cpus='4',
+            when='named',
+            slots=2,
+            environment=(('GUEST_CLOCK', 'host'), ('GUEST_TIMEOUT', '3600')),
+        )
+        for seed, variant in enumerate(STRESS, 11)
     ),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
     Run('suspend', 'suspend', 'suspend', 'suspend', cpus='4', when='full'),
@@ -488,11 +511,12 @@ def summary(lines: list[Line], seconds: float) -> str:
 
 def selected(full: bool, groups: list[str]) -> list[Run]:
     """The runs of this call."""
-    when = ('both', 'full') if full else ('both', 'brief')
+    when = ('both', 'full', 'named') if full else ('both', 'brief')
     return [
         run
         for run in RUNS
-        if run.when in when and (not groups or run.group in groups)
+        if run.when in when
+        and (run.group in groups or (not groups and run.when != 'named'))
     ]
 
 

@@ -90,6 +90,8 @@ if [ ! -e "$out/seconds" ]; then
     compiler "$work/deb"
     anonymous_build
     export KDEB_PKGVERSION="$release-novart.$short"
+    # BTF is in the image's package; that of debug information is a gigabyte.
+    export DEB_BUILD_PROFILES=pkg.linux-upstream.nokerneldbg
     rm -f "$work"/deb/linux-*.deb
     nice -n "${BUILD_NICE:-19}" make -C "$tree" O="$objects" CC="$cc" \
         HOSTCC="$cc" KDEB_COMPRESS=zstd -j"${JOBS:-$(nproc)}" bindeb-pkg \

@@ -13,7 +13,7 @@ packages="
     gcc libc6-dev make flex bison bc libelf-dev libssl-dev cpio rsync patch
     git perl-base pkg-config python3 ccache xz-utils bzip2 gzip
     busybox-static
-    dpkg-dev debhelper libdw-dev kmod zstd mmdebstrap e2fsprogs
+    dpkg-dev debhelper libdw-dev dwarves kmod zstd mmdebstrap e2fsprogs
     ca-certificates debian-archive-keyring util-linux
 "
 

@@ -173,6 +173,7 @@ void test_migrate(const char *arg);
 void test_edge(const char *arg);
 void test_pi(const char *arg);
 void test_pi_cpus(const char *arg);
+void test_finish(const char *arg);
 void test_stress(const char *arg);
 void test_kunit(const char *arg);
 void test_regress(const char *arg);

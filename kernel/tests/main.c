@@ -29,6 +29,7 @@ static const struct test {
 	{ "edge", V2, test_edge },
 	{ "pi", V2, test_pi },
 	{ "pi-cpus", V2, test_pi_cpus },
+	{ "finish", V2, test_finish },
 	{ "stress", V2, test_stress },
 	{ "kunit", NONE, test_kunit },
 	{ "regress", NONE, test_regress },

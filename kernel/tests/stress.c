@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Random operations on groups and tasks: version 2, 4 CPUs. The argument is
- * <operations>[,<seed>[,<variant>]]. Nothing is asserted about a single operation
- * but that it comes back; of each kind some have to succeed, and in the end the
- * bandwidth of every CPU has to be what it was.
+ * <operations>[,<seed>[,<variant>]], or <seconds>s instead of the operations.
+ * Nothing is asserted about a single operation but that it comes back; of each kind
+ * some have to succeed, and in the end the bandwidth of every CPU has to be what it
+ * was.
  *
  * Some things are not done at once, since Linux 7.2.12 without the series fails as
  * well then: partitions beside hotplug or beside cpusets that grow into each other
@@ -14,6 +15,8 @@
  * same kernel, and __dl_sub() divided by zero when a CPU went offline.
  */
 #include "guest.h"
+
+#include <limits.h>
 
 #define DRIVERS 3	/* processes that do the operations */
 #define TASKS 6		/* tasks of each of them */
@@ -60,9 +63,12 @@ static unsigned int weights[NR_KINDS] = {
 /* Shared by all processes. */
 static struct shared {
 	pthread_mutex_t lock[LOCKS];
-	unsigned long ops, chains, forks;
+	unsigned long ops, chains, forks, writes;
 	unsigned int count[NR_KINDS], refused[NR_KINDS][MAX_ERRNO];
 } *sh;
+
+/* What all of them write, page by page in one system call. */
+static char buffer[512 << 10];
 
 static uint64_t rnd_state;
 
@@ -102,6 +108,18 @@ static void chain(int first)
 	pthread_mutex_unlock(&sh->lock[first]);
 }
 
+/* A section of the kernel that takes long, under a lock that all tasks want. */
+static void long_write(size_t size)
+{
+	int fd = open("/stress", O_WRONLY | O_CREAT, 0600);
+
+	if (fd < 0)
+		return;
+	if (write(fd, buffer, size) > 0)
+		count_one(sh->writes);
+	close(fd);
+}
+
 static void task_main(uint64_t seed)
 {
 	pid_t pid;
@@ -120,6 +138,9 @@ static void task_main(uint64_t seed)
 			break;
 		case 4:
 			sched_yield();
+			break;
+		case 6:
+			long_write(rnd(sizeof(buffer)));
 			break;
 		case 5:
 			pid = rnd(4) ? -1 : fork();
@@ -286,7 +307,7 @@ static enum kind any_kind(void)
 	return i;
 }
 
-static void driver(int ops, uint64_t seed)
+static void driver(int ops, uint64_t end, uint64_t seed)
 {
 	pid_t task[TASKS] = { 0 };
 	int i, t, err;
@@ -294,7 +315,7 @@ static void driver(int ops, uint64_t seed)
 	/* It has to get through whatever the tasks do. */
 	set_policy(0, SCHED_FIFO, 99);
 	seed_rnd(seed);
-	for (i = 0; i < ops; i++) {
+	for (i = 0; i < ops && now_ns(CLOCK_MONOTONIC) < end; i++) {
 		enum kind kind = any_kind();
 
 		t = rnd(TASKS);
@@ -471,14 +492,20 @@ static void end_beside(const pid_t *tasks)
 	}
 }
 
-static void read_argument(const char *arg, int *ops, uint64_t *seed)
+static void read_argument(const char *arg, int *ops, uint64_t *end, uint64_t *seed)
 {
-	char name[16] = "one";
+	char name[16] = "one", *rest;
 	unsigned long long n = 1;
 	unsigned int i;
 
-	*ops = 20000;
-	sscanf(arg, "%d,%llu,%15s", ops, &n, name);
+	*ops = strtoul(arg, &rest, 10);
+	*end = UINT64_MAX;
+	if (*rest == 's') {
+		rest++;
+		*end = now_ns(CLOCK_MONOTONIC) + *ops * SEC;
+		*ops = INT_MAX;
+	}
+	sscanf(rest, ",%llu,%15s", &n, name);
 	*seed = n;
 	for (i = 0; i < NR_VARIANTS; i++) {
 		if (!strcmp(name, variant_names[i]))
@@ -515,13 +542,12 @@ void test_stress(const char *arg)
 	char *effective = strdup(get(cg("", "cpu.rt.effective")));
 	char *bw = strdup(admitted());
 	pid_t drivers[DRIVERS], beside[DEADLINE_TASKS];
-	uint64_t seed;
+	uint64_t end, seed;
 	int ops, i, kind;
 	bool back;
 
-	read_argument(arg, &ops, &seed);
-	printf("stress: %d operations, seed %llu, %s, %d drivers\n", ops,
-	       (unsigned long long)seed, variant_names[variant], DRIVERS);
+	read_argument(arg, &ops, &end, &seed);
+	printf("stress: %s, %d drivers\n", arg, DRIVERS);
 	check(*bw, "bandwidth of the CPUs:%s", bw);
 	make_shared();
 	if (variant == BESIDE)
@@ -529,7 +555,7 @@ void test_stress(const char *arg)
 	for (i = 0; i < DRIVERS; i++) {
 		drivers[i] = fork();
 		if (!drivers[i])
-			driver((ops + DRIVERS - 1) / DRIVERS, seed * DRIVERS + i);
+			driver(ops / DRIVERS + 1, end, seed * DRIVERS + i);
 	}
 	set_policy(0, SCHED_FIFO, 99);
 	watch(drivers);
@@ -540,8 +566,10 @@ void test_stress(const char *arg)
 
 	for (kind = 0; kind < NR_KINDS; kind++)
 		report(kind);
-	printf("tasks: %lu chains of locks, %lu forks\n", sh->chains, sh->forks);
-	check(sh->ops >= (unsigned long)ops, "%lu operations", sh->ops);
+	printf("tasks: %lu chains of locks, %lu forks, %lu writes\n", sh->chains, sh->forks,
+	       sh->writes);
+	check(sh->ops >= (unsigned long)ops || now_ns(CLOCK_MONOTONIC) >= end,
+	      "%lu operations", sh->ops);
 	back = settled(effective, bw);
 	check(back, "bandwidth of the CPUs as before:%s", admitted());
 	printf("%s\n", get(cg("", "cpu.rt.effective")));

@@ -290,6 +290,7 @@ KERNEL_PIECES = {
     ),
     'kernel-selftests': ('selftests', 'hcbs-suite'),
     'kernel-stress': ('stress', 'kunit'),
+    'kernel-endurance': ('endurance',),
     'kernel-server': ('server',),
     'kernel-series': ('series',),
     'kernel-faults': ('faults',),
