@@ -31,9 +31,9 @@ REARM_NS = 5_000
 # What a dispatch in the log may be off: one such timer, a switch of 3.5 us,
 # and two interrupts of 2.3 us each. The simulation does not know the latter.
 TOLERANCE_NS = 18_000
-# No more than one in 50 may be off by more than one switch and an interrupt, or
-# that and what a task has used that woke up without budget: it goes to user space
-# before it waits, and its group pays for that.
+# No more than one in 50 may be off by more than one switch and an interrupt,
+# or that and what a task has used that woke up without budget: it goes to user
+# space before it waits, and its group pays for that.
 USUAL_NS = 9_000
 USUAL_SHARE = 0.98
 # Numbers that are closer to each other than this may compare either way: then
