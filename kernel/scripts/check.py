@@ -55,6 +55,8 @@ KERNELS = {
     # page table is a wild access for KASAN, on any Linux 7.2.
     'debug': Kernel(('hcbs', 'debug'), (('GUEST_CPU', 'max,la57=off'),)),
     'suspend': Kernel(('hcbs', 'suspend')),
+    'kcsan': Kernel(('hcbs', 'kcsan')),
+    'rt': Kernel(('hcbs', 'rt')),
     'base-selftest': Kernel(('base', 'selftest')),
     'hcbs-selftest': Kernel(('hcbs', 'selftest')),
 }
@@ -96,12 +98,43 @@ class Comparison:
     judge: Callable[[list[str], list[str]], tuple[list[str], bool]]
 
 
+# EX_UNAVAILABLE of a script that builds what the guest runs.
+UNAVAILABLE = 69
 TOOLS = (('GUEST_TOOLS', 'tools'),)
 SUITE = (('GUEST_TOOLS', 'suite'),)
 # Variants of tests/stress.c.
 STRESS = ('one', 'all', 'partitions', 'beside')
-# EX_UNAVAILABLE of a script that builds what the guest runs.
-UNAVAILABLE = 69
+
+
+def stress(
+    group: str,
+    length: str,
+    seed: int,
+    when: str,
+    kernel: str = 'debug',
+    arguments: tuple[str, ...] = (),
+) -> list[Run]:
+    """The variants of tests/stress.c, each alone.
+
+    :param length: operations, or seconds with an ``s``
+    :param seed: of the first variant
+    """
+    return [
+        Run(
+            group,
+            f'{group}-{variant}',
+            kernel,
+            f'stress:{length},{seed + number},{variant}',
+            cpus='4',
+            when=when,
+            slots=2,
+            environment=(('GUEST_CLOCK', 'host'), ('GUEST_TIMEOUT', '3600')),
+            arguments=arguments,
+        )
+        for number, variant in enumerate(STRESS)
+    ]
+
+
 RUNS = [
     Run(
         'harness', 'tables', None, 'python3 -B -m unittest discover -s scripts'
@@ -213,35 +246,26 @@ RUNS = [
         when='brief',
         environment=(('GUEST_CLOCK', 'host'),),
     ),
-    *(
-        Run(
-            'stress',
-            f'stress-{variant}',
-            'debug',
-            f'stress:20000,{seed},{variant}',
-            cpus='4',
-            when='full',
-            slots=2,
-            environment=(('GUEST_CLOCK', 'host'), ('GUEST_TIMEOUT', '3600')),
-        )
-        for seed, variant in enumerate(STRESS, 1)
-    ),
+    *stress('stress', '20000', 1, 'full'),
     # An hour of it.
-    *(
-        Run(
-            'endurance',
-            f'endurance-{variant}',
-            'debug',
-            f'stress:900s,{seed},{variant}',
-            cpus='4',
-            when='named',
-            slots=2,
-            environment=(('GUEST_CLOCK', 'host'), ('GUEST_TIMEOUT', '3600')),
-        )
-        for seed, variant in enumerate(STRESS, 11)
-    ),
+    *stress('endurance', '900s', 11, 'named'),
+    # A watchpoint at one of 200 accesses, instead of 4000.
+    *stress('races', '2000', 21, 'named', 'kcsan', ('kcsan.skip_watch=200',)),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
     Run('suspend', 'suspend', 'suspend', 'suspend', cpus='4', when='full'),
+    *(
+        Run('preempt-rt', f'rt-{test}', 'rt', test, cpus=cpus, when='named')
+        for test, cpus in (
+            ('finish', '1'),
+            ('pi', '1'),
+            ('edge', '1'),
+            ('refuse', '1'),
+            ('delegate', '1'),
+            ('multiply', '1'),
+            ('pi-cpus', '4'),
+            ('percpu', '4'),
+        )
+    ),
     # A deadline task counts on every CPU, so that fewer fit on more CPUs.
     *(
         Run(

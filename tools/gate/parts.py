@@ -291,6 +291,7 @@ KERNEL_PIECES = {
     'kernel-selftests': ('selftests', 'hcbs-suite'),
     'kernel-stress': ('stress', 'kunit'),
     'kernel-endurance': ('endurance',),
+    'kernel-flavours': ('races', 'preempt-rt'),
     'kernel-server': ('server',),
     'kernel-series': ('series',),
     'kernel-faults': ('faults',),
