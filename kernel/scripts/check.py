@@ -104,6 +104,11 @@ TOOLS = (('GUEST_TOOLS', 'tools'),)
 SUITE = (('GUEST_TOOLS', 'suite'),)
 # Variants of tests/stress.c.
 STRESS = ('one', 'all', 'partitions', 'beside')
+# Runs that are short and pass with PREEMPT_RT, too.
+PREEMPT_RT = (
+    'finish', 'pi', 'edge', 'refuse', 'delegate', 'multiply', 'pi-cpus',
+    'percpu',
+)  # fmt: skip
 
 
 def stress(
@@ -253,19 +258,6 @@ RUNS = [
     *stress('races', '2000', 21, 'named', 'kcsan', ('kcsan.skip_watch=200',)),
     Run('kunit', 'kunit', 'debug', 'kunit', cpus='4', when='full'),
     Run('suspend', 'suspend', 'suspend', 'suspend', cpus='4', when='full'),
-    *(
-        Run('preempt-rt', f'rt-{test}', 'rt', test, cpus=cpus, when='named')
-        for test, cpus in (
-            ('finish', '1'),
-            ('pi', '1'),
-            ('edge', '1'),
-            ('refuse', '1'),
-            ('delegate', '1'),
-            ('multiply', '1'),
-            ('pi-cpus', '4'),
-            ('percpu', '4'),
-        )
-    ),
     # A deadline task counts on every CPU, so that fewer fit on more CPUs.
     *(
         Run(
@@ -296,6 +288,13 @@ RUNS = [
         'scripts/debian.sh containers',
         when='full',
     ),
+]
+RUNS += [
+    dataclasses.replace(
+        run, group='preempt-rt', log=f'rt-{run.log}', kernel='rt', when='named'
+    )
+    for run in RUNS
+    if run.log in PREEMPT_RT
 ]
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),

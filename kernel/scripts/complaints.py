@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import pathlib
 import re
 
-FILE = pathlib.Path(__file__).resolve().parents[1] / 'tests/tools/complaints'
+KERNEL = pathlib.Path(__file__).resolve().parents[1]
+FILE = KERNEL / 'tests/tools/complaints'
 _PATTERN = re.compile('|'.join(FILE.read_text().splitlines()))
 
 

@@ -68,7 +68,9 @@ pid=''
 # a period late is one, unless the host may have stopped the CPU for so long.
 set -- -f "$here/tests/tools/complaints"
 [ "${GUEST_CLOCK:-}" = host ] || set -- "$@" -e 'DL replenish lagged too much'
-if grep -aE "$@" "$log" | grep -avEf "$here/tests/tools/races"; then
+found=$(grep -aE "$@" "$log" | awk -f "$here/tests/races.awk")
+if [ -n "$found" ]; then
+    echo "$found"
     exit 1
 fi
 grep -q '^DONE .* failures 0' "$log"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the patterns of a kernel's complaints."""
+"""Tests of the patterns of a kernel's complaints, and of races."""
 
 import subprocess
 import unittest
@@ -22,6 +22,23 @@ OTHERS = (
     'FAIL 9 a test of ours',
     'systemd[1]: Information about the debug level',
     '',
+)
+# Those that count, see tests/races.awk. The serial console ends lines with a
+# carriage return.
+RACES = (
+    'BUG: KCSAN: data-race in find_rt_group_cpu / replenish_dl_entity\r',
+    'BUG: KCSAN: data-race in enqueue_task_rt / ktime_get\r',
+    'BUG: KCSAN: data-race in do_nanosleep / update_curr_rt',
+    'BUG: KCSAN: data-race in find_lowest_rq+0x1/0x2\r',
+    'BUG: KCSAN: data-race in idle_cpu / update_curr_dl_se\r',
+)
+MAINLINE = (
+    'BUG: KCSAN: data-race in do_nanosleep / hrtimer_wakeup\r',
+    'BUG: KCSAN: data-race in idle_cpu+0x55/0x70\r',
+    'BUG: KCSAN: data-race in __enqueue_dl_entity / idle_cpu\r',
+    'BUG: KCSAN: data-race in dequeue_pushable_task / pull_rt_task\r',
+    'BUG: KCSAN: data-race in update_curr_dl_se+0x368/0x840\r',
+    'BUG: KCSAN: data-race in sched_setscheduler / start_server',
 )
 
 
@@ -54,6 +71,19 @@ class ComplaintsTest(unittest.TestCase):
                 text=True,
             )
             self.assertEqual([*COMPLAINTS], done.stdout.splitlines(), grep)
+
+    def test_races(self) -> None:
+        done = subprocess.run(
+            ['awk', '-f', complaints.KERNEL / 'tests/races.awk'],
+            input='\n'.join((*COMPLAINTS, *MAINLINE, *RACES)),
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
+        self.assertEqual(
+            [*COMPLAINTS, *(race.strip() for race in RACES)],
+            done.stdout.splitlines(),
+        )
 
 
 if __name__ == '__main__':
