@@ -67,9 +67,12 @@ def faults() -> list[Fault]:
 
 
 def runs_of(group: str) -> list[check.Run]:
-    """The runs that need the faulty kernel alone, and no tools."""
+    """The runs that need the faulty kernel alone, and no tools.
+
+    They end at the first check that fails.
+    """
     return [
-        run
+        dataclasses.replace(run, arguments=(*run.arguments, 'until=failure'))
         for run in check.selected(False, [group])
         if run.kernel == 'hcbs' and run.environment[:1] != check.TOOLS
     ]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The guest's init: runs the test that the kernel command line names
- * (t=<name> or t=<name>:<argument>) and powers off.
+ * (t=<name> or t=<name>:<argument>) and powers off; with until=failure, after the
+ * first check that fails.
  */
 #include "guest.h"
 
