@@ -145,6 +145,18 @@ RUNS = [
         'harness', 'tables', None, 'python3 -B -m unittest discover -s scripts'
     ),
     # The long ones first, so that two of them run side by side.
+    Run('series', 'series', None, 'scripts/series.sh', when='full', slots=2),
+    Run('faults', 'faults', None, 'scripts/faults.py', when='full'),
+    # The package of a server kernel, in a guest with systemd and libvirt.
+    Run('server', 'deb', None, 'scripts/deb.sh', when='full', slots=2),
+    Run(
+        'server',
+        'containers',
+        None,
+        'scripts/debian.sh containers',
+        when='full',
+    ),
+    Run('server', 'server-boot', None, 'scripts/debian.sh boot', when='full'),
     *(
         Run(
             'selftests',
@@ -276,25 +288,17 @@ RUNS = [
         for part, cpus in (('all', '8'), ('deadline', '2'), ('deadline', '1'))
         for suffix, kernel in (('-base', 'base'), ('', 'hcbs'))
     ),
-    Run('series', 'series', None, 'scripts/series.sh', when='full', slots=2),
-    Run('faults', 'faults', None, 'scripts/faults.py', when='full'),
-    # The package of a server kernel, in a guest with systemd and libvirt.
-    Run('server', 'deb', None, 'scripts/deb.sh', when='full', slots=2),
-    Run('server', 'boot', None, 'scripts/debian.sh boot', when='full'),
-    Run(
-        'server',
-        'containers',
-        None,
-        'scripts/debian.sh containers',
-        when='full',
-    ),
 ]
+_BY_LOG = {run.log: run for run in RUNS}
 RUNS += [
     dataclasses.replace(
-        run, group='preempt-rt', log=f'rt-{run.log}', kernel='rt', when='named'
+        _BY_LOG[log],
+        group='preempt-rt',
+        log=f'rt-{log}',
+        kernel='rt',
+        when='named',
     )
-    for run in RUNS
-    if run.log in PREEMPT_RT
+    for log in PREEMPT_RT
 ]
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),
@@ -533,14 +537,19 @@ def summary(lines: list[Line], seconds: float) -> str:
 
 
 def selected(full: bool, groups: list[str]) -> list[Run]:
-    """The runs of this call."""
+    """The runs of this call.
+
+    First come those that take several CPUs. Later, one would keep a CPU idle
+    until the run on the other had ended.
+    """
     when = ('both', 'full', 'named') if full else ('both', 'brief')
-    return [
+    runs = [
         run
         for run in RUNS
         if run.when in when
         and (run.group in groups or (not groups and run.when != 'named'))
     ]
+    return sorted(runs, key=lambda run: -run.slots)
 
 
 def main() -> int:

@@ -70,7 +70,7 @@ set -- -f "$here/tests/tools/complaints"
 [ "${GUEST_CLOCK:-}" = host ] || set -- "$@" -e 'DL replenish lagged too much'
 found=$(grep -aE "$@" "$log" | awk -f "$here/tests/races.awk")
 if [ -n "$found" ]; then
-    echo "$found"
+    printf '%s\n' "$found"
     exit 1
 fi
 grep -q '^DONE .* failures 0' "$log"

@@ -4,6 +4,7 @@
 import subprocess
 import unittest
 
+import check
 import complaints
 
 COMPLAINTS = (
@@ -74,7 +75,7 @@ class ComplaintsTest(unittest.TestCase):
 
     def test_races(self) -> None:
         done = subprocess.run(
-            ['awk', '-f', complaints.KERNEL / 'tests/races.awk'],
+            ['awk', '-f', check.KERNEL / 'tests/races.awk'],
             input='\n'.join((*COMPLAINTS, *MAINLINE, *RACES)),
             stdout=subprocess.PIPE,
             check=True,

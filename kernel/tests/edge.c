@@ -99,7 +99,7 @@ static void test_kernel(uint64_t start)
 		for (i = 0; i < STEPS; i++) {
 			due = due_at(start, i);
 			now = now_ns(CLOCK_MONOTONIC);
-			left = (struct timespec){ 0, due - now };
+			left = (struct timespec){ 0, due > now ? due - now : 0 };
 			if (ppoll(files, FILES, &left, NULL))
 				_exit(1);
 		}
