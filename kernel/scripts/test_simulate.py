@@ -28,19 +28,22 @@ def sleeper(
     )
 
 
+def simulation(
+    *reservations: simulate.Reservation,
+    length: int = LENGTH,
+    answers: dict[simulate.Key, bool] | None = None,
+) -> list[simulate.Piece]:
+    """The schedule on a machine where timers and switches take no time."""
+    with mock.patch.multiple(simulate, TIMER_NS=0, SWITCH_NS=0, RETURN_NS=0):
+        return simulate.Simulation(list(reservations), length, answers).run()
+
+
 def run(
     *reservations: simulate.Reservation, length: int = LENGTH
 ) -> list[tuple[int, int, int]]:
-    """The schedule in us, without the time that a timer takes."""
-    pieces = simulate.Simulation(list(reservations), length).run()
-    return [
-        (
-            p.who,
-            (p.begin - simulate.TIMER_NS) // US,
-            (p.end - simulate.TIMER_NS) // US,
-        )
-        for p in pieces
-    ]
+    """The schedule, in us."""
+    pieces = simulation(*reservations, length=length)
+    return [(p.who, p.begin // US, p.end // US) for p in pieces]
 
 
 class SimulationTest(unittest.TestCase):
@@ -121,6 +124,35 @@ class SimulationTest(unittest.TestCase):
         )
 
 
+class MachineTest(unittest.TestCase):
+    """Timers and switches, which take time."""
+
+    def test_timers_and_switches(self) -> None:
+        """One that comes back from its sleep looks at the clock later."""
+        pieces = simulate.Simulation(
+            [busy(4000, 20000), busy(1000, 5000, 2000)], 8 * MS
+        ).run()
+        self.assertEqual(
+            [
+                simulate.Piece(0, 7_900, 2_002_000),
+                simulate.Piece(1, 2_007_900, 3_004_000),
+                simulate.Piece(0, 3_007_600, 5_006_000),
+                # Its first budget ended 2 us late, and it pays for them.
+                simulate.Piece(1, 7_005_600, 8_000_000),
+            ],
+            pieces,
+        )
+
+    def test_a_task_that_is_preempted_before_it_looks_at_the_clock(
+        self,
+    ) -> None:
+        pieces = simulate.Simulation(
+            [busy(4000, 20000), sleeper(1000, 5000, (3, 500))], 2 * MS
+        ).run()
+        self.assertEqual([1, 0], [p.who for p in pieces])
+        self.assertEqual(505_000 + simulate.SWITCH_NS, pieces[1].begin)
+
+
 class EmptyServerTest(unittest.TestCase):
     """A server that is replenished while its task sleeps."""
 
@@ -129,12 +161,12 @@ class EmptyServerTest(unittest.TestCase):
 
     def pieces(self, *others: simulate.Reservation) -> list[tuple[int, int]]:
         """The schedule, if the first job ends before its budget is checked."""
-        simulation = simulate.Simulation(
-            [self.ONE, *others], 40 * MS, {('work', 0, 0): True}
+        pieces = simulation(
+            self.ONE, *others, length=40 * MS, answers={('work', 0, 0): True}
         )
         return [
-            ((p.begin - simulate.TIMER_NS) // US, (p.end - p.begin) // US)
-            for p in simulation.run()
+            (p.begin // US, (p.end - p.begin) // US)
+            for p in pieces
             if not p.who
         ]
 
@@ -187,6 +219,53 @@ class DifferencesTest(unittest.TestCase):
         two = [simulate.Piece(1, 0, 5), simulate.Piece(2, 5, 8)]
         found = simulate.differences(one, two, 20)
         self.assertEqual([simulate.Difference(0, 10, 0, (1, 2, -1))], found)
+
+
+class BreakTest(unittest.TestCase):
+    """Breaks that the log closes since nobody fills them."""
+
+    def found(self, begin: int, *between: simulate.Piece) -> int:
+        """Count the differences from a log that has one run."""
+        pieces = [
+            simulate.Piece(0, 0, 10 * US),
+            *between,
+            simulate.Piece(0, begin, begin + 9 * US),
+        ]
+        logged = [simulate.Piece(0, 0, begin + 9 * US)]
+        end = begin + 9 * US
+        return len(simulate.differences(pieces, logged, end))
+
+    def test_closed(self) -> None:
+        self.assertEqual(0, self.found(30 * US))
+
+    def test_too_long(self) -> None:
+        self.assertEqual(1, self.found(35 * US))
+
+    def test_of_another(self) -> None:
+        another = simulate.Piece(1, 12 * US, 20 * US)
+        self.assertEqual(3, self.found(30 * US, another))
+
+
+class SettledTest(unittest.TestCase):
+    """Close comparisons that the log decides."""
+
+    def test_two_of_which_one_brings_up_the_other(self) -> None:
+        """A job ends before its budget, of which some is left then."""
+        reservations = [
+            sleeper(2000, 10000, (0, 2003), (3000, 1000)),
+            busy(6000, 20000),
+        ]
+        length = 40 * MS
+        answers: dict[simulate.Key, bool] = {
+            ('work', 0, 0): True,
+            ('sleep', 0, 1): False,
+        }
+        pieces = simulate.Simulation(reservations, length, answers).run()
+        case = simulate.Set(0, length, reservations, pieces)
+        self.assertTrue(simulate.attempt(case, {}).outcome.wrong)
+        outcome = simulate.compare(case)
+        self.assertFalse(outcome.wrong)
+        self.assertEqual(2, outcome.settled)
 
 
 def log_of(*reservations: tuple[int, int, int], late: int = 0) -> list[str]:
