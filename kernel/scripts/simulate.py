@@ -35,9 +35,10 @@ BREAK_NS = 24_000
 # The server pays for it in its next period.
 HRTICK_NS = 10_000
 REARM_NS = 5_000
-# What a dispatch in the log may be off: one such timer, and two interrupts of
-# 2.3 us each. The simulation does not know the latter.
-TOLERANCE_NS = 15_000
+# What a dispatch in the log may be off: one such timer, one that was left
+# alone in the period before, and an interrupt of 2.3 us. The simulation does
+# not know the latter, and may have the two timers the other way round.
+TOLERANCE_NS = 18_000
 # No more than one in 50 may be off by more than REARM_NS, or what a task has
 # used in the kernel without budget, which its group pays for later.
 USUAL_NS = 6_000
@@ -120,9 +121,8 @@ class Difference:
         return self.end - self.begin
 
 
-# A comparison, and how it goes.
+# Of a comparison.
 Key = tuple[object, ...]
-Answer = tuple[Key, bool]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -445,73 +445,45 @@ class Outcome:
         return max((d.length for d in self.found), default=0)
 
 
-@dataclasses.dataclass
-class Attempt:
-    """A simulation of a set with some answers, held against the log.
-
-    :ivar first: when they first differ, or the end
-    """
-
-    simulation: Simulation
-    outcome: Outcome
-    first: int
-
-    def open(self, known: Iterable[object]) -> list[Answer]:
-        """The close comparisons until then, turned round, the last first."""
-        close = {
-            doubt.key: not doubt.taken
-            for doubt in self.simulation.doubts
-            if doubt.when <= self.first + TOLERANCE_NS
-        }
-        for key in known:
-            close.pop(key, None)
-        return list(close.items())[: -1 - ATTEMPTS : -1]
-
-
-def attempt(case: Set, answers: dict[Key, bool]) -> Attempt:
-    """Simulate a set with these answers."""
-    end = case.length - TAIL_NS
-    simulation = Simulation(case.reservations, case.length, answers)
-    pieces = simulation.run()
-    outcome = Outcome(
-        len(pieces), differences(pieces, case.pieces, end), len(answers)
-    )
-    first = outcome.wrong[0].begin if outcome.wrong else end
-    return Attempt(simulation, outcome, first)
-
-
-def improved(case: Set, last: Attempt) -> Attempt | None:
-    """Turn one close comparison round, or one and another that it brings up.
-
-    A job that ends before its budget is one: then that may be used up or not.
-    """
-    answers = last.simulation.answers
-    known = {doubt.key for doubt in last.simulation.doubts}
-    for key, taken in last.open(answers):
-        tried = {**answers, key: taken}
-        one = attempt(case, tried)
-        if one.first > last.first:
-            return one
-        for key2, taken2 in one.open(known):
-            two = attempt(case, {**tried, key2: taken2})
-            if two.first > last.first:
-                return two
-    return None
-
-
 def compare(case: Set) -> Outcome:
     """Simulate a set, and compare.
 
     If the log differs after a comparison that was close, that is turned round,
     and stays so if the first difference comes later then.
     """
-    found = attempt(case, {})
-    while found.outcome.wrong:
-        better = improved(case, found)
-        if not better:
+    answers: dict[Key, bool] = {}
+    end = case.length - TAIL_NS
+
+    def attempt(
+        tried: dict[Key, bool],
+    ) -> tuple[Simulation, Outcome, int]:
+        simulation = Simulation(case.reservations, case.length, tried)
+        pieces = simulation.run()
+        outcome = Outcome(
+            len(pieces),
+            differences(pieces, case.pieces, end),
+            len(tried),
+        )
+        first = outcome.wrong[0].begin if outcome.wrong else end
+        return simulation, outcome, first
+
+    simulation, outcome, first = attempt(answers)
+    while outcome.wrong:
+        close = {
+            doubt.key: doubt
+            for doubt in simulation.doubts
+            if doubt.when <= first + TOLERANCE_NS and doubt.key not in answers
+        }
+        for doubt in list(close.values())[: -1 - ATTEMPTS : -1]:
+            tried = {**answers, doubt.key: not doubt.taken}
+            better = attempt(tried)
+            if better[2] > first:
+                answers = tried
+                simulation, outcome, first = better
+                break
+        else:
             break
-        found = better
-    return found.outcome
+    return outcome
 
 
 def parse(lines: Iterable[str]) -> tuple[list[Set], int]:

@@ -246,28 +246,6 @@ class BreakTest(unittest.TestCase):
         self.assertEqual(3, self.found(30 * US, another))
 
 
-class SettledTest(unittest.TestCase):
-    """Close comparisons that the log decides."""
-
-    def test_two_of_which_one_brings_up_the_other(self) -> None:
-        """A job ends before its budget, of which some is left then."""
-        reservations = [
-            sleeper(2000, 10000, (0, 2003), (3000, 1000)),
-            busy(6000, 20000),
-        ]
-        length = 40 * MS
-        answers: dict[simulate.Key, bool] = {
-            ('work', 0, 0): True,
-            ('sleep', 0, 1): False,
-        }
-        pieces = simulate.Simulation(reservations, length, answers).run()
-        case = simulate.Set(0, length, reservations, pieces)
-        self.assertTrue(simulate.attempt(case, {}).outcome.wrong)
-        outcome = simulate.compare(case)
-        self.assertFalse(outcome.wrong)
-        self.assertEqual(2, outcome.settled)
-
-
 def log_of(*reservations: tuple[int, int, int], late: int = 0) -> list[str]:
     """The log of a kernel without a fault, late by so many us."""
     length = 600 * MS
