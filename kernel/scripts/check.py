@@ -227,18 +227,23 @@ RUNS = [
     Run('regression', 'full', 'hcbs', 'full'),
     Run('regression', 'beside-base', 'base', 'beside-control'),
     Run('regression', 'beside', 'hcbs', 'beside'),
-    Run('regression', 'bench-base', 'base', 'script:bench', environment=TOOLS),
-    Run('regression', 'bench', 'hcbs', 'script:bench', environment=TOOLS),
     # Beside a kernel as distributions build it, without groups of RT tasks;
     # on several CPUs as well.
     Run('regression', 'regress-off', 'base-off', 'regress', when='full'),
-    Run(
-        'regression',
-        'bench-off',
-        'base-off',
-        'script:bench',
-        when='full',
-        environment=TOOLS,
+    *(
+        Run(
+            'regression',
+            f'bench{suffix}',
+            kernel,
+            'script:bench',
+            when='full',
+            environment=TOOLS,
+        )
+        for kernel, suffix in (
+            ('base', '-base'),
+            ('base-off', '-off'),
+            ('hcbs', ''),
+        )
     ),
     *(
         Run(
