@@ -181,10 +181,8 @@ RUNS = [
     ),
     Run('supply', 'control', 'base', 'control:brief', when='brief'),
     Run('supply', 'supply', 'hcbs', 'supply:brief', when='brief'),
-    Run('supply', 'supply-again', 'hcbs', 'supply:brief', when='brief'),
     Run('supply', 'control', 'base', 'control', when='full'),
     Run('supply', 'supply', 'hcbs', 'supply', when='full'),
-    Run('supply', 'supply-again', 'hcbs', 'supply', when='full'),
     Run('supply', 'supply1', 'hcbs', 'supply1:brief'),
     Run('supply', 'edge', 'hcbs', 'edge'),
     Run('random', 'random', 'hcbs', 'random:1,8', when='brief'),
@@ -227,9 +225,6 @@ RUNS = [
     Run('regression', 'full', 'hcbs', 'full'),
     Run('regression', 'beside-base', 'base', 'beside-control'),
     Run('regression', 'beside', 'hcbs', 'beside'),
-    # Beside a kernel as distributions build it, without groups of RT tasks;
-    # on several CPUs as well.
-    Run('regression', 'regress-off', 'base-off', 'regress', when='full'),
     *(
         Run(
             'regression',
@@ -245,6 +240,9 @@ RUNS = [
             ('hcbs', ''),
         )
     ),
+    # Beside a kernel as distributions build it, without groups of RT tasks;
+    # on several CPUs as well.
+    Run('regression', 'regress-off', 'base-off', 'regress', when='full'),
     *(
         Run(
             'regression',
@@ -307,9 +305,6 @@ RUNS += [
 ]
 COMPARISONS = [
     Comparison('supply', 'table', ('control', 'supply'), table.supply),
-    Comparison(
-        'supply', 'repeated', ('supply', 'supply-again'), table.repeated
-    ),
     Comparison(
         'random', 'schedules', ('random', 'random-sleep'), simulate.schedules
     ),

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of the guest's logs, without and with the series side by side.
 
-    table.py supply|repeated|values|shares|selftests LOG-WITHOUT LOG-WITH
+    table.py supply|values|shares|selftests LOG-WITHOUT LOG-WITH
 
 Each ends with a verdict, which is the exit code as well.
 """
@@ -10,7 +10,6 @@ Each ends with a verdict, which is the exit code as well.
 import collections
 from collections.abc import Callable, Iterable
 import dataclasses
-import itertools
 import math
 import sys
 
@@ -134,40 +133,6 @@ def supply(without: list[str], with_: list[str]) -> tuple[list[str], bool]:
     return out, ok
 
 
-def _repeats(one: str, two: str) -> bool:
-    """Whether two lines of a supply log agree to the microsecond."""
-    first, second = one.split(), two.split()
-    if one == two or not len(first) == len(second) == 15:
-        return one == two
-    # Least and most service and the gap in us, and the time accounted in ppm.
-    most = [1.0] * 3 + [1 + 1_000_000 / (int(first[7]) * int(first[3]))]
-    measured = dict(zip((8, 9, 12, 13), most, strict=True))
-    return all(
-        was == now
-        or (i in measured and abs(float(was) - float(now)) <= measured[i])
-        for i, (was, now) in enumerate(zip(first, second, strict=True))
-    )
-
-
-def repeated(one: list[str], two: list[str]) -> tuple[list[str], bool]:
-    """Two runs of a supply log: the same to the microsecond.
-
-    On a busy machine the emulator's input and output move what happens by tens
-    of nanoseconds. What the kernel prints has the time.
-    """
-    one, two = (
-        [line for line in log if not line.startswith('[')]
-        for log in (one, two)
-    )
-    pairs = list(itertools.zip_longest(one, two, fillvalue=''))
-    other = [(was, now) for was, now in pairs if not _repeats(was, now)]
-    ok = len(one) > 10 and not other
-    out = [f'{len(pairs)} lines, {sum(a != b for a, b in pairs)} not equal']
-    out += [line for pair in other for line in pair]
-    out.append(f'verdict: {"passed" if ok else "FAILED"}')
-    return out, ok
-
-
 def numbers(lines: Iterable[str]) -> dict[str, float]:
     """The lines "value <name> <number>"."""
     found = {}
@@ -275,7 +240,6 @@ TABLES: dict[str, Table] = {
     'supply': supply,
     'values': values,
     'shares': shares,
-    'repeated': repeated,
     'selftests': selftests,
 }
 

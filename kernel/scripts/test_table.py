@@ -43,24 +43,6 @@ class SupplyTest(unittest.TestCase):
         out, _ = table.supply([SHORT, DONE], [GOOD, DONE])
         self.assertFalse(out[1].endswith(' <--'), out[1])
 
-    def test_repeated(self) -> None:
-        log = [GOOD] * 11 + [DONE]
-        moved = GOOD.replace('2994.300', '2995.299').replace('-17', '-8')
-        self.assertTrue(table.repeated(log, log)[1])
-        self.assertTrue(table.repeated(log, [moved, *log[1:]])[1])
-        for row in (
-            GOOD.replace('2994.300', '2993.200'),
-            GOOD.replace('7005', '7007'),
-            GOOD.replace('-17', '-28'),
-            GOOD.replace('    40 ', '    41 '),
-            GOOD.replace('kept', 'broken'),
-        ):
-            out, ok = table.repeated(log, [row, *log[1:]])
-            self.assertFalse(ok)
-            self.assertEqual([GOOD, row], out[1:3])
-        self.assertFalse(table.repeated(log, log[:-1])[1])
-        self.assertFalse(table.repeated([DONE], [DONE])[1])
-
     def test_unfinished(self) -> None:
         self.assertFalse(self.verdict([SHORT], [GOOD, DONE]))
         self.assertFalse(self.verdict([SHORT, DONE], [GOOD]))
