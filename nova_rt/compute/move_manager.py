@@ -227,19 +227,26 @@ class MoveManager(manager.ComputeManager):
             )
 
     def _do_rebuild_instance_with_claim(
-        self, context: Any, instance: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        """Forget an evacuation that has failed.
+        self, context: Any, instance: Any, orig_image_ref: Any,
+        image_meta: Any, injected_files: Any, new_pass: Any,
+        orig_sys_metadata: Any, bdms: Any, evacuate: bool,
+        *args: Any, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """End a move that was not finished here, or evacuate.
 
-        The claim has done so in its own copy of the server. A server that is
-        rebuilt where it is has nothing to forget.
+        An evacuation that fails is forgotten: the claim has done so in its
+        own copy of the server.
         """
+        if not evacuate:
+            interrupted.end_arrival(self, context, instance)
         try:
             return super()._do_rebuild_instance_with_claim(
-                context, instance, *args, **kwargs
-            )
+                context, instance, orig_image_ref, image_meta, injected_files,
+                new_pass, orig_sys_metadata, bdms, evacuate, *args, **kwargs,
+            )  # fmt: skip
         except Exception:
-            servers.forget_move(instance)
+            if evacuate:
+                servers.forget_move(instance)
             raise
 
     def _finish_resize(

@@ -96,6 +96,21 @@ class RTResourceTracker(claim_tracker.ClaimTracker):
             self._rt_publish(self._reservations, compute_node)
         super()._update(context, compute_node, startup)
 
+    def delete_allocation_for_evacuated_instance(
+        self, context, instance, node, node_type='source'
+    ):
+        """Keep the allocation of a server whose rebuild in place has failed.
+
+        Nova takes every failed rebuild for a failed evacuation to this host,
+        and removes all that the server holds. During an evacuation the
+        server's host is still the dead one.
+        """
+        if node_type == 'destination' and instance.host == self.host:
+            return
+        super().delete_allocation_for_evacuated_instance(
+            context, instance, node, node_type
+        )
+
     def _rt_publish(self, rt: Reservations, compute_node: Any) -> None:
         stats = self.stats[compute_node.hypervisor_hostname]
         stats.update(node_stats.render(rt.free()))
