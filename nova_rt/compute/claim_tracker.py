@@ -13,12 +13,15 @@ from nova import exception as nova_exception
 from nova import utils
 from nova.compute import resource_tracker, vm_states
 from nova.objects import fields
+from oslo_log import log as logging
 
 from nova_rt import events, exception
 from nova_rt.flavors import extra_specs
 from nova_rt.formats import record
 from nova_rt.virt.libvirt import faults, servers, user_namespaces
 from nova_rt.virt.libvirt.reservations import Reservations
+
+LOG = logging.getLogger(__name__)
 
 #: For what changes claims and is not called under the lock anyway.
 locked = utils.synchronized(
@@ -269,6 +272,32 @@ class ClaimTracker(resource_tracker.ResourceTracker):
             else:
                 self._rt_drop_claim(instance)
         super()._drop_move_claim(context, instance, nodename, flavor, prefix)
+
+    def rt_restore_note(self, instance: Any) -> None:
+        """Note again what a server that has come here holds, if that is lost.
+
+        :param instance: nova.objects.Instance in finish_resize()
+        :raises ActionRefused: if this host does not know it either
+        """
+        if not servers.is_note_lost(instance):
+            return
+        rec = None
+        if extra_specs.is_rt(instance.new_flavor.extra_specs):
+            slots = self._rt_require().held.get(instance.uuid)
+            # An audit makes the claim of a server that has left the first.
+            rec = slots.beside or next(iter(slots.records), None)
+            if rec is None or rec.encode() == (
+                instance.system_metadata.get(record.KEY)
+            ):
+                raise faults.ActionRefused(
+                    reason='the record of its move to this host is lost, and '
+                    'this host holds nothing for it'
+                )
+        LOG.warning(
+            'Another service has overwritten the record of the move to this '
+            'host: restoring it from the claim', instance=instance,
+        )  # fmt: skip
+        servers.note_move(instance, rec)
 
     @locked
     def rt_switch(self, instance: Any) -> None:

@@ -23,7 +23,8 @@ def find_reason(
     """Look whether a server must not leave for its destination.
 
     What an earlier move has left in its system_metadata looks like a note of
-    this destination. So what runs there is asked for as well.
+    this destination, and a note may be lost. So what runs there is asked for
+    as well.
 
     :param instance: nova.objects.Instance as the destination has sent it
     :param flavor: the flavor that it is to have
@@ -35,8 +36,13 @@ def find_reason(
     node = objects.ComputeNode.get_by_host_and_nodename(
         context, migration.dest_compute, migration.dest_node
     )
-    if servers.is_move_noted(instance) and node_stats.FREE in node.stats:
-        return None
+    if node_stats.FREE in node.stats:
+        if servers.is_move_noted(instance):
+            return None
+        return (
+            'another service has overwritten the record of its move: move it '
+            'again'
+        )
     # Users do not learn names of hosts; administrators see the migration.
     return (
         'the host that was chosen does not run nova-rt-compute: a server with '

@@ -5,6 +5,7 @@ What a server is to have where it goes is noted before the claim, becomes its
 record in the step that saves it there, and is forgotten when the move fails.
 """
 
+import contextlib
 from typing import Any
 
 from nova import exception as nova_exception
@@ -259,6 +260,7 @@ class MoveManager(manager.ComputeManager):
         started, it stays here, and Placement holds what the new flavor asks
         for: so the server keeps that, and not the old flavor as in Nova.
         """
+        self.rt.rt_restore_note(instance)
         moved = servers.switch(instance)
         try:
             return super()._finish_resize(
@@ -298,6 +300,21 @@ class MoveManager(manager.ComputeManager):
         if moved:
             self.rt.rt_return(instance)
         return result
+
+    def _delete_stashed_flavor_info(self, instance: Any) -> None:
+        """Forget the flavors of a move, unless the next one has begun.
+
+        The server has no task since it was saved as ACTIVE, so that it may be
+        in its next move, whose flavors and notes Nova would overwrite with
+        what it has read before.
+        """
+        instance.refresh()
+        if instance.task_state in task_states.resizing_states:
+            return
+        instance.old_flavor = instance.new_flavor = None
+        instance.system_metadata.pop('old_vm_state', None)
+        with contextlib.suppress(nova_exception.UnexpectedTaskStateError):
+            instance.save(expected_task_state=[instance.task_state])
 
     def _rt_read_request(
         self, flavor: Any, hints: dict[str, object]

@@ -80,6 +80,7 @@ class RTResourceTracker(claim_tracker.ClaimTracker):
                     self._rt_here,
                     migrations,
                     slots.find_returning(context, self.host),
+                    self._reservations.held.get,
                 )
             )
         self._rt_here = []

@@ -5,7 +5,7 @@ A host tells them by its role in Nova's migration; where they are kept and how
 they change is in :mod:`nova_rt.virt.libvirt.servers`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from nova import exception as nova_exception
@@ -27,6 +27,7 @@ def find(
     instances: Iterable[Any],
     migrations: Iterable[Any],
     returning: Mapping[str, Any],
+    held: Callable[[str], Slots],
 ) -> dict[str, Slots]:
     """Find what servers hold on a host.
 
@@ -35,6 +36,8 @@ def find(
     :param migrations: nova.objects.Migration to or from the host that are
         not over
     :param returning: what :func:`find_returning` has found
+    :param held: returns the slots that a server held until now, by its UUID;
+        they stay if the notes of its move are lost
     :returns: by UUID of the server
     """
     here = {instance.uuid: instance for instance in instances}
@@ -43,16 +46,27 @@ def find(
     for uuid, instance in here.items():
         migration, _ = moves.pop(uuid, (None, None))
         if migration is not None:
-            found[uuid] = _of_moving(host, instance, migration)
+            found[uuid] = _keep_lost(instance, held) or _of_moving(
+                host, instance, migration
+            )
         elif uuid in returning:
             found[uuid] = Slots(read_slot(servers.read_source, instance))
         elif not _has_left(instance):
             found[uuid] = Slots(read_slot(servers.read_claimed, instance))
     for uuid, (migration, instance) in moves.items():
-        found[uuid] = _of_absent(host, instance, migration)
+        found[uuid] = _keep_lost(instance, held) or _of_absent(
+            host, instance, migration
+        )
     for uuid in returning.keys() - here.keys():
         found[uuid] = _beside(servers.read_source, returning[uuid])
     return found
+
+
+def _keep_lost(instance: Any, held: Callable[[str], Slots]) -> Slots | None:
+    if not servers.is_note_lost(instance):
+        return None
+    kept = held(instance.uuid)
+    return None if kept == Slots() else kept
 
 
 def _pair(

@@ -207,6 +207,18 @@ def is_move_noted(instance: Any) -> bool:
     return NEW in instance.system_metadata
 
 
+def is_note_lost(instance: Any) -> bool:
+    """Look whether the notes of the move that a server is in are gone.
+
+    A service that has read the server before they were written, and saves its
+    system_metadata afterwards, removes them: Nova replaces all of it.
+
+    :param instance: a nova Instance that a destination has claimed for
+    """
+    metadata = instance.system_metadata
+    return is_rt_moved(instance) and not (NEW in metadata or OLD in metadata)
+
+
 def switch(instance: Any) -> bool:
     """Put what the destination of a server holds for it in force.
 
