@@ -37,6 +37,9 @@ _ATTRIBUTES = [
     'flavor', 'metadata', 'migration_context', 'system_metadata',
 ]  # fmt: skip
 _CONFIRMING = ('finished', 'confirming')
+#: What a service may leave for the next one to end. All migrations of a host
+#: end as one of the two last, most of them for good.
+_UNENDED = ('confirming', 'reverting', 'confirmed', 'reverted')
 
 
 def ask_again(manager: nova_manager.ComputeManager, context: Any) -> None:
@@ -46,9 +49,18 @@ def ask_again(manager: nova_manager.ComputeManager, context: Any) -> None:
 
     :param manager: of this host
     """
+    moved = objects.MigrationList.get_by_filters(
+        context, {'host': manager.host, 'status': list(_UNENDED)}
+    )
+    if not moved:
+        return
     found = objects.InstanceList.get_by_filters(
         context,
-        {'vm_state': vm_states.RESIZED, 'deleted': False},
+        {
+            'uuid': sorted({each.instance_uuid for each in moved}),
+            'vm_state': vm_states.RESIZED,
+            'deleted': False,
+        },
         expected_attrs=_ATTRIBUTES,
     )
     for instance in found:

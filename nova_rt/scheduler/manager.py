@@ -17,7 +17,6 @@ import oslo_messaging as messaging
 
 from nova_rt import exception
 import nova_rt.conf
-from nova_rt.flavors import bounds
 from nova_rt.scheduler import request_specs, survey
 
 CONF = nova.conf.CONF
@@ -31,7 +30,6 @@ class RTSchedulerManager(manager.SchedulerManager):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
         self._allowance = survey.Allowance()
 
     @messaging.expected_exceptions(nova_exception.NoValidHost)
@@ -101,7 +99,7 @@ class RTSchedulerManager(manager.SchedulerManager):
         if utils.request_is_rebuild(spec_obj):
             return None
         try:
-            asked = request_specs.parse(spec_obj, self._bounds)
+            asked = request_specs.parse(spec_obj)
         except exception.InvalidRequest:
             # The request filter has said so.
             return None

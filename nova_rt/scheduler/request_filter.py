@@ -9,7 +9,7 @@ from nova.scheduler import request_filter
 
 from nova_rt import exception
 import nova_rt.conf
-from nova_rt.flavors import bounds, resources
+from nova_rt.flavors import bounds
 from nova_rt.scheduler import cells, request_specs, rights
 
 CONF = nova.conf.CONF
@@ -20,10 +20,6 @@ nova_rt.conf.register_opts(CONF)
 def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
     """Ask for the bandwidth, the trait of the enforcement, and no VCPU.
 
-    What the flavor itself says of these is replaced: with a hint the server
-    may need less. The RequestSpec is the scheduler's own copy and is not
-    saved.
-
     :param ctxt: nova.context.RequestContext
     :param request_spec: nova.objects.RequestSpec, changed in place
     :returns: whether the server is a real-time one
@@ -33,17 +29,15 @@ def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
     # First: whoever may give no hint does not learn what is wrong with it.
     rights.check(ctxt, request_spec)
     try:
-        asked = request_specs.parse(
-            request_spec, bounds.Bounds.from_options(CONF.nova_rt)
+        asked = request_specs.admit(
+            ctxt, request_spec, bounds.Bounds.from_options(CONF.nova_rt)
         )
-    except exception.InvalidRequest as err:
+    except (exception.InvalidRequest, exception.InvalidRecord) as err:
         raise nova_exception.RequestFilterFailed(reason=str(err)) from err
     cells.stay(ctxt, request_spec, asked is not None)
     if asked is None:
         return False
-    flavor = request_spec.flavor
-    flavor.extra_specs = resources.replace(flavor.extra_specs, asked)
-    request_spec.obj_reset_changes(['flavor'], recursive=True)
+    request_specs.settle(request_spec, asked)
     return True
 
 

@@ -1,33 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a RequestSpec: what a server asks for, seen from the scheduler."""
+"""Reading a RequestSpec: what a server asks for, seen from the scheduler.
 
+Flavor and hints are held against the operator's bounds once, when a server is
+created or resized to another flavor. From its first claim on, a server asks
+for what its record says, whatever is allowed today: it can always be moved,
+evacuated and unshelved.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
-from nova_rt.flavors import bounds, resources
-from nova_rt.flavors.request import Request, choose_hints
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+
+from nova_rt.flavors import bounds, extra_specs, resources
+from nova_rt.flavors.request import FLAVOR_HINT, Request, choose_hints
+from nova_rt.formats import record
+
+_OURS = {*extra_specs.HINTS, FLAVOR_HINT}
 
 
-def parse(spec_obj: Any, allowed: bounds.Bounds) -> Request | None:
-    """Read what this server asks for.
+def admit(
+    ctxt: Any, spec_obj: Any, allowed: bounds.Bounds
+) -> Request | None:
+    """Read what a server asks for, and whether it may.
 
     The hints of the RequestSpec apply if they were given with its flavor,
     which is the new one for a resize.
 
+    :param ctxt: nova.context.RequestContext
     :param spec_obj: nova.objects.RequestSpec
+    :param allowed: what holds for servers without a claim
     :returns: None for a server that is not real-time
     :raises InvalidRequest: with a message for the user
+    :raises InvalidRecord: if the server's record cannot be read
     """
-    flavor = spec_obj.flavor
-    hints = spec_obj.scheduler_hints if 'scheduler_hints' in spec_obj else None
-    specs = flavor.extra_specs if 'extra_specs' in flavor else {}
+    specs = _read_specs(spec_obj)
+    if extra_specs.is_rt(specs):
+        rec = _read_record(ctxt, spec_obj)
+        if rec is not None:
+            return rec.request
     asked = allowed.parse_request(
-        specs, flavor.vcpus, choose_hints(hints, flavor.flavorid)
+        specs, spec_obj.flavor.vcpus, _read_hints(spec_obj)
     )
     if asked is not None:
         resources.check_cpu_policy(
             'image property hw_cpu_policy', _image_cpu_policy(spec_obj)
         )
     return asked
+
+
+def settle(spec_obj: Any, asked: Request) -> None:
+    """Put what a server asks for into its flavor, for :func:`parse`.
+
+    What the flavor itself says of it, and of what Placement is asked for, is
+    replaced. The RequestSpec is the scheduler's own copy and is not saved.
+
+    :param spec_obj: nova.objects.RequestSpec, changed in place
+    """
+    flavor = spec_obj.flavor
+    flavor.extra_specs = resources.replace(flavor.extra_specs, asked) | {
+        extra_specs.SPECS[field].key: str(value)
+        for field, value in asked.plain().items()
+        if value is not None
+    }
+    spec_obj.scheduler_hints = {
+        name: hint
+        for name, hint in _read_hints(spec_obj).items()
+        if name not in _OURS
+    }
+    spec_obj.obj_reset_changes(['flavor', 'scheduler_hints'], recursive=True)
+
+
+def parse(spec_obj: Any) -> Request | None:
+    """Read what the request filter has admitted.
+
+    :param spec_obj: nova.objects.RequestSpec
+    :returns: None for a server that is not real-time
+    :raises InvalidRequest: if the request filter did not see it
+    """
+    return Request.from_flavor(
+        _read_specs(spec_obj), spec_obj.flavor.vcpus, _read_hints(spec_obj)
+    )
+
+
+def _read_specs(spec_obj: Any) -> dict[str, str]:
+    flavor = spec_obj.flavor
+    return flavor.extra_specs if 'extra_specs' in flavor else {}
+
+
+def _read_hints(spec_obj: Any) -> Mapping[str, Any]:
+    """Read all hints but those of ours that are for another flavor."""
+    hints = spec_obj.scheduler_hints if 'scheduler_hints' in spec_obj else None
+    return choose_hints(hints, spec_obj.flavor.flavorid)
+
+
+def _read_record(ctxt: Any, spec_obj: Any) -> record.Record | None:
+    """Read the record of a server that was claimed with the flavor it is in.
+
+    :returns: None for one that is new or gone, or is resized
+    :raises InvalidRecord: if it cannot be read
+    """
+    uuid = spec_obj.instance_uuid
+    try:
+        # An administrator who moves it is not its owner.
+        mapping = objects.InstanceMapping.get_by_instance_uuid(
+            ctxt.elevated(), uuid
+        )
+        if mapping.cell_mapping is None:
+            return None
+        with nova_context.target_cell(
+            ctxt.elevated(), mapping.cell_mapping
+        ) as cell:
+            instance = objects.Instance.get_by_uuid(
+                cell, uuid, expected_attrs=['flavor', 'system_metadata']
+            )
+    except (
+        nova_exception.InstanceMappingNotFound,
+        nova_exception.InstanceNotFound,
+    ):
+        return None
+    text = instance.system_metadata.get(record.KEY)
+    if text is None or instance.flavor.id != spec_obj.flavor.id:
+        return None
+    return record.Record.decode(text)
 
 
 def _image_cpu_policy(spec_obj: Any) -> str | None:

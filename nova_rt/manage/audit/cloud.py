@@ -13,11 +13,13 @@ from keystoneauth1 import exceptions as ks_exc
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects, rpc
+from nova.compute import utils as compute_utils
 from nova.scheduler.client import report
 
 from nova_rt.admission import Capacity
 from nova_rt.cmd import nova_db
 from nova_rt.cmd.nova_db import Unreadable
+from nova_rt.compute import slots
 from nova_rt.flavors import extra_specs
 from nova_rt.manage.audit import instances
 from nova_rt.manage.audit.picture import Holder, Move, NovaServer
@@ -154,6 +156,9 @@ class Cloud:
             under_way = [move for move in moves if move not in waiting]
             moving = {move.uuid for move in under_way}
             moving |= {move.instance_uuid for move in under_way}
+            # Over for Nova, before the source has taken back what is its own.
+            for move, instance in slots.list_returning(cell, node.host):
+                moving |= {move.uuid, instance.uuid}
             left = {
                 move.uuid: instances.read_move(move)
                 for move in waiting
@@ -214,17 +219,19 @@ class Cloud:
         if node is not None and instance.host == node.host:
             # It has come since the host was read.
             return Holder.BUSY
-        if node is not None and self._is_lost_to(node, uuid):
-            return Holder.LOST
-        return Holder.ELSEWHERE
+        return (
+            Holder.ELSEWHERE
+            if node is None
+            else self._classify_absent(node, uuid)
+        )
 
-    def _is_lost_to(self, node: Node, uuid: str) -> bool:
-        """Whether a host waits for a server that will not come."""
+    def _classify_absent(self, node: Node, uuid: str) -> Holder:
+        """Find out why a host holds something for a server of another one."""
         with (
             _errors(),
             nova_context.target_cell(self.context, node.cell) as cell,
         ):
-            return instances.is_lost_to(
+            return instances.classify_absent(
                 node.host,
                 objects.MigrationList.get_by_filters(
                     cell, {'instance_uuid': uuid}
@@ -257,23 +264,36 @@ class Cloud:
             ):
                 return None
 
+    def is_volume_backed(self, instance: Any) -> bool:
+        """Look whether the root disk of a server is a volume.
+
+        :param instance: what :meth:`find` has returned
+        :raises Unreadable: if a database does not answer
+        """
+        with _errors():
+            mapping = objects.InstanceMapping.get_by_instance_uuid(
+                self.context, instance.uuid
+            )
+            with nova_context.target_cell(
+                self.context, mapping.cell_mapping
+            ) as cell:
+                return bool(
+                    compute_utils.is_volume_backed_instance(cell, instance)
+                )
+
     # Placement
 
-    def read_allocations(self, provider: str) -> dict[str, int]:
-        """Read which bandwidth Placement holds on a host.
+    def read_allocations(self, provider: str) -> dict[str, dict[str, int]]:
+        """Read what Placement holds on a host.
 
         :param provider: UUID of the compute node
-        :returns: in ppm, by UUID of what holds it; nothing for a host that
-            Placement does not have
+        :returns: amounts by UUID of the consumer and by resource class;
+            nothing for a host that Placement does not have
         :raises Unreadable: if Placement does not answer
         """
         url = f'/resource_providers/{provider}/allocations'
         found = self._get(url).get('allocations', {})
-        return {
-            uuid: each['resources'][_RC]
-            for uuid, each in found.items()
-            if _RC in each['resources']
-        }
+        return {uuid: each['resources'] for uuid, each in found.items()}
 
     def read_inventory_ppm(self, provider: str) -> int | None:
         """Read how much bandwidth Placement can allocate on a host.

@@ -136,7 +136,10 @@ def _compare_allocations(picture: Picture) -> Iterator[Finding]:
         if agreed is not None:
             wanted = agreed.total_ppm
             repair = SetAllocation(uuid, picture.provider, held, wanted)
-            remedy = f'--repair sets the allocation to {wanted} ppm'
+            remedy = (
+                f'--repair sets the allocation to {wanted} ppm, and all else '
+                'to what its flavor asks for'
+            )
         elif isinstance(server.record, Record):
             wanted = server.record.request.total_ppm
             repair = None
@@ -146,12 +149,39 @@ def _compare_allocations(picture: Picture) -> Iterator[Finding]:
             )
         else:
             continue
+        difference = _compare_others(server, picture.others.get(uuid, {}))
         if held != wanted:
+            difference = (
+                f'Placement holds {held} ppm for it, it reserves {wanted}'
+            )
+        if difference is not None:
             yield Finding(
-                picture.host, uuid, Source.PLACEMENT,
-                f'Placement holds {held} ppm for it, it reserves {wanted}',
-                remedy, repair,
+                picture.host, uuid, Source.PLACEMENT, difference, remedy,
+                repair,
             )  # fmt: skip
+
+
+#: What a real-time server holds none of, unless its flavor asks for some.
+CPU_CLASSES = ('VCPU', 'PCPU')
+
+
+def _compare_others(
+    server: NovaServer, held: Mapping[str, int]
+) -> str | None:
+    """Compare what Placement holds for a server beside its bandwidth."""
+    # The flavor of one whose move is not finished is that of its old host.
+    if server.others is None or server.lost:
+        return None
+    wanted = dict.fromkeys(CPU_CLASSES, 0) | dict(server.others)
+    wrong = [name for name in wanted if held.get(name, 0) != wanted[name]]
+    if not wrong:
+        return None
+    return (
+        'Placement holds '
+        + ', '.join(f'{name} {held.get(name, 0)}' for name in wrong)
+        + ' for it, its flavor asks for '
+        + ', '.join(f'{name} {wanted[name]}' for name in wrong)
+    )
 
 
 def _compare_moves(picture: Picture) -> Iterator[Finding]:
@@ -191,7 +221,9 @@ def _compare_holders(picture: Picture) -> Iterator[Finding]:
 
 
 #: Holders of bandwidth that is for nobody.
-REMOVABLE = frozenset({Holder.GONE, Holder.LOST, Holder.UNPLACED})
+REMOVABLE = frozenset(
+    {Holder.GONE, Holder.LOST, Holder.UNPLACED, Holder.ELSEWHERE}
+)
 _HOLDERS = {
     Holder.GONE: (
         'a server that is gone',
@@ -207,6 +239,10 @@ _HOLDERS = {
     ),
     Holder.ELSEWHERE: (
         'a server of another host',
+        '--repair removes all that it holds on this host',
+    ),
+    Holder.EVACUATED: (
+        'a server that was evacuated from this host',
         'the compute service of this host removes it when it starts; if it '
         'never will, delete the service and its resource provider',
     ),

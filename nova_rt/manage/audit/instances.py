@@ -7,17 +7,23 @@ from typing import Any
 from nova import exception as nova_exception
 from nova.compute import vm_states
 from nova.objects import fields
+from nova.scheduler import utils as scheduler_utils
+import os_resource_classes as orc
 
 from nova_rt import exception
 from nova_rt.admission import Capacity
+from nova_rt.flavors import extra_specs, resources
 from nova_rt.flavors.request import HintRule, Request, choose_hints
 from nova_rt.formats import node_stats
 from nova_rt.formats.record import Record
-from nova_rt.manage.audit.picture import Move, NovaServer
+from nova_rt.manage.audit.picture import Holder, Move, NovaServer
 from nova_rt.virt.libvirt import servers
 
 #: States of a resize or cold migration that is on its way.
 _UNDER_WAY = ('pre-migrating', 'migrating', 'post-migrating', 'finished')
+#: States of an evacuation that its source has not noticed yet: as soon as its
+#: service starts, it removes the container and what Placement holds.
+_NOT_CLEANED = ('accepted', 'pre-migrating', 'done')
 
 
 def is_busy(instance: Any) -> bool:
@@ -52,26 +58,30 @@ def is_lost(migration: Any) -> bool:
     return moving is None or moving.migration_id != migration.id
 
 
-def is_lost_to(host: str, migrations: Iterable[Any]) -> bool:
-    """Look whether a move was to bring a server to a host, and was lost.
+def classify_absent(host: str, migrations: Iterable[Any]) -> Holder:
+    """Find out why a host holds something for a server of another one.
 
-    :param host: another one than the server's
+    :param host: another one than the server's, to which nothing is being done
     :param migrations: nova.objects.Migration, all of the server
-    :returns: whether it was; not for a host from which it was evacuated, and
-        which has its container still
+    :returns: EVACUATED if the host has its container still, LOST if a move
+        was to bring it there, else ELSEWHERE
     """
-    lost = False
+    found = Holder.ELSEWHERE
     for move in migrations:
-        evacuated = move.migration_type == fields.MigrationType.EVACUATION
-        if evacuated and move.source_compute == host:
-            return False
-        lost = lost or (
+        if (
+            move.migration_type == fields.MigrationType.EVACUATION
+            and move.source_compute == host
+            and move.status in _NOT_CLEANED
+        ):
+            return Holder.EVACUATED
+        if (
             move.status in _UNDER_WAY
             # Not set before the destination makes its claim.
             and move.dest_compute in (None, host)
             and is_lost(move)
-        )
-    return lost
+        ):
+            found = Holder.LOST
+    return found
 
 
 def is_waiting(migration: Any) -> bool:
@@ -132,8 +142,40 @@ def make_server(
         except exception.InvalidRequest as err:
             asked = str(err)
     return NovaServer(
-        asked, rec, moving or is_busy(instance), servers.has_left(instance)
+        asked, rec, moving or is_busy(instance), servers.has_left(instance),
+        _ask_others(instance),
+    )  # fmt: skip
+
+
+def _ask_others(instance: Any) -> dict[str, int] | None:
+    try:
+        asked = ask(instance, is_bfv=True)
+    except exception.InvalidRequest:
+        return None
+    return {
+        name: amount
+        for name, amount in asked.items()
+        if name not in (extra_specs.RESOURCE_CLASS, orc.DISK_GB)
+    }
+
+
+def ask(instance: Any, is_bfv: bool) -> dict[str, int]:
+    """Read all that a real-time server asks of Placement by its flavor.
+
+    :param instance: nova.objects.Instance
+    :param is_bfv: whether its root disk is a volume
+    :returns: amounts by resource class, without regard to its hint
+    :raises InvalidRequest: if the flavor cannot be read
+    """
+    flavor = instance.flavor.obj_clone()
+    request = Request.from_flavor(flavor.extra_specs, flavor.vcpus)
+    assert request is not None  # the server is real-time
+    # As the scheduler's request filter asks, whatever else the flavor says.
+    flavor.extra_specs = resources.replace(flavor.extra_specs, request)
+    asked: dict[str, int] = scheduler_utils.resources_from_flavor_and_bfv(
+        flavor, is_bfv
     )
+    return asked
 
 
 def parse_free(stats: Mapping[str, str | None]) -> Capacity | str | None:

@@ -25,12 +25,16 @@ class NovaServer:
     :ivar busy: whether something is being done to it, so that sources may
         differ for a moment
     :ivar lost: whether the move that brought it to the host was not finished
+    :ivar others: what its flavor asks of the host beside bandwidth, by
+        resource class; None if it cannot be read. Disks are left out, which
+        another provider may hold.
     """
 
     asked: Request | str | None
     record: Record | str
     busy: bool = False
     lost: bool = False
+    others: Mapping[str, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +60,9 @@ class Holder(enum.Enum):
     LOST = 'lost'
     #: A server of another host.
     ELSEWHERE = 'elsewhere'
+    #: A server that was evacuated from this host, whose service has not
+    #: started since.
+    EVACUATED = 'evacuated'
     #: A server of this host whose flavor is not real-time.
     PLAIN = 'plain'
     #: Something is being done to it.
@@ -95,6 +102,7 @@ class Picture:
     :ivar servers: its real-time servers, by UUID
     :ivar moves: by UUID of the migration, which holds the allocation
     :ivar allocations: bandwidth that Placement holds there, in ppm, by UUID
+    :ivar others: all that Placement holds there, by UUID and resource class
     :ivar holders: what those of them are that are not in ``servers`` or
         ``moves``
     :ivar inventory_ppm: what Placement can allocate there in all; None if it
@@ -111,6 +119,9 @@ class Picture:
     servers: Mapping[str, NovaServer] = dataclasses.field(default_factory=dict)
     moves: Mapping[str, Move] = dataclasses.field(default_factory=dict)
     allocations: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    others: Mapping[str, Mapping[str, int]] = dataclasses.field(
+        default_factory=dict
+    )
     holders: Mapping[str, Holder] = dataclasses.field(default_factory=dict)
     inventory_ppm: int | None = None
     free: Capacity | str | None = None
@@ -212,7 +223,7 @@ class Extent:
 
 @dataclasses.dataclass(frozen=True)
 class SetAllocation:
-    """Make Placement hold what a server asks for.
+    """Make Placement hold all that a server asks for.
 
     :ivar provider: UUID of the compute node
     :ivar held_ppm: what it holds now

@@ -6,6 +6,7 @@ import time
 
 from oslo_config import cfg
 
+from nova_rt.flavors.extra_specs import RESOURCE_CLASS
 from nova_rt.manage.audit.cloud import Cloud, Found, Node
 from nova_rt.manage.audit.compare import compare
 from nova_rt.manage.audit.database import Database
@@ -100,7 +101,12 @@ class Auditor:
         if node is None:
             holders = self.cloud.classify(rows or {}, None, None)
             return Picture(host, holders=holders, rows=rows)
-        allocations = self.cloud.read_allocations(node.uuid)
+        resources = self.cloud.read_allocations(node.uuid)
+        allocations = {
+            uuid: each[RESOURCE_CLASS]
+            for uuid, each in resources.items()
+            if RESOURCE_CLASS in each
+        }
         inventory_ppm = self.cloud.read_inventory_ppm(node.uuid)
         found = self.cloud.read_node(node)
         others = (allocations.keys() | (rows or {}).keys()) - (
@@ -124,6 +130,7 @@ class Auditor:
             servers=found.servers,
             moves=found.moves,
             allocations=allocations,
+            others=resources,
             holders=self.cloud.classify(others, node, found),
             inventory_ppm=inventory_ppm,
             free=found.free,

@@ -10,14 +10,12 @@ from typing import Any
 
 from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
-from nova.scheduler import utils as scheduler_utils
 
 from nova_rt import exception
 from nova_rt.cmd.nova_db import Unreadable
-from nova_rt.flavors import extra_specs, resources
-from nova_rt.flavors.request import Request
+from nova_rt.flavors import extra_specs
 from nova_rt.manage.audit import cloud, instances
-from nova_rt.manage.audit.compare import REMOVABLE
+from nova_rt.manage.audit.compare import CPU_CLASSES, REMOVABLE
 from nova_rt.manage.audit.picture import (
     ReleaseRow,
     RemoveAllocation,
@@ -56,7 +54,7 @@ def mend(auditor: Auditor, repair: Repair) -> None:
     """
     try:
         if isinstance(repair, SetAllocation):
-            _set(auditor.cloud, repair)
+            _set(auditor, repair)
         elif isinstance(repair, RemoveAllocation):
             _remove(auditor, repair)
         else:
@@ -86,40 +84,41 @@ def _put(source: cloud.Cloud, uuid: str, payload: Any) -> None:
         raise NotMended('Placement refuses: the host has less left than that')
 
 
-def _set(source: cloud.Cloud, repair: SetAllocation) -> None:
+def _set(auditor: Auditor, repair: SetAllocation) -> None:
+    source = auditor.cloud
     payload = _read(source, repair.uuid, repair.provider, repair.held_ppm)
     instance = source.find(repair.uuid)
     if instance in (None, cloud.PENDING) or instances.is_busy(instance):
         raise NotMended(_CHANGED)
+    try:
+        wanted = instances.ask(instance, source.is_volume_backed(instance))
+    except exception.InvalidRequest as err:
+        raise NotMended(str(err)) from err
     if not payload['allocations']:
         # As nova-manage placement heal_allocations.
         payload = {
-            'allocations': {repair.provider: {'resources': _ask(instance)}},
+            'allocations': {},
             'project_id': instance.project_id,
             'user_id': instance.user_id,
             'consumer_generation': None,
         }
+    # A pool of storage, for example.
+    shared = {
+        name
+        for provider, each in payload['allocations'].items()
+        if auditor.find_node(provider) is None
+        for name in each['resources']
+    }
     there = payload['allocations'].setdefault(
         repair.provider, {'resources': {}}
+    )['resources']
+    for name in CPU_CLASSES:
+        there.pop(name, None)
+    there.update(
+        {name: wanted[name] for name in wanted.keys() - shared}
+        | {_RC: repair.ppm}
     )
-    there['resources'][_RC] = repair.ppm
     _put(source, repair.uuid, payload)
-
-
-def _ask(instance: Any) -> dict[str, int]:
-    """All that a real-time server asks of Placement by its flavor."""
-    flavor = instance.flavor.obj_clone()
-    try:
-        request = Request.from_flavor(flavor.extra_specs, flavor.vcpus)
-    except exception.InvalidRequest as err:
-        raise NotMended(str(err)) from err
-    assert request is not None  # the server is real-time
-    # As the scheduler's request filter asks, whatever else the flavor says.
-    flavor.extra_specs = resources.replace(flavor.extra_specs, request)
-    asked: dict[str, int] = scheduler_utils.resources_from_flavor(
-        instance, flavor
-    )
-    return asked
 
 
 def _remove(auditor: Auditor, repair: RemoveAllocation) -> None:

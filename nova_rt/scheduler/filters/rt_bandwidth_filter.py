@@ -12,21 +12,16 @@ also registers the request filter that asks Placement for the bandwidth.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import nova.conf
 from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
 from nova_rt import admission, exception
-import nova_rt.conf
-from nova_rt.flavors import bounds
 from nova_rt.flavors.extra_specs import Numa
 from nova_rt.flavors.request import Request
 from nova_rt.scheduler import host_stats, request_filter, request_specs
 
-CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
-nova_rt.conf.register_opts(CONF)
 request_filter.register()
 
 
@@ -35,10 +30,6 @@ class RTBandwidthFilter(filters.BaseHostFilter):
 
     # A rebuild keeps the claim it has.
     RUN_ON_REBUILD = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
 
     def filter_all(
         self, filter_obj_list: Iterable[Any], spec_obj: Any
@@ -52,7 +43,7 @@ class RTBandwidthFilter(filters.BaseHostFilter):
         if utils.request_is_rebuild(spec_obj):
             return filter_obj_list
         try:
-            asked = request_specs.parse(spec_obj, self._bounds)
+            asked = request_specs.parse(spec_obj)
         except exception.InvalidRequest as err:
             # The request filter refuses it first; if it ever does not, no
             # host is the safe answer.

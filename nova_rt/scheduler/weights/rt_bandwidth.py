@@ -9,7 +9,6 @@ from oslo_log import log as logging
 
 from nova_rt import exception
 import nova_rt.conf
-from nova_rt.flavors import bounds
 from nova_rt.scheduler import host_stats, request_specs
 
 CONF = nova.conf.CONF
@@ -26,7 +25,6 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
     """
 
     def __init__(self) -> None:
-        self._bounds = bounds.Bounds.from_options(CONF.nova_rt)
         self._multiplier: float = CONF.nova_rt.weight_multiplier
 
     def weight_multiplier(self, host_state: Any) -> float:
@@ -43,7 +41,7 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
         :returns: raw weights: ppm for a real-time server, else 0 for all
         """
         try:
-            asked = request_specs.parse(weight_properties, self._bounds)
+            asked = request_specs.parse(weight_properties)
         except exception.InvalidRequest:
             # Refused elsewhere, with its reason.
             asked = None

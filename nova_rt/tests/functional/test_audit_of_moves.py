@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """nova-rt-manage audit of servers that are moved, or were to be."""
 
+import threading
+
 import fixtures
+from nova.compute import rpcapi
 from nova.tests.functional.libvirt import base as nova_base
 
 from nova_rt import conf as nova_rt_conf
@@ -117,6 +120,115 @@ class AuditOfMovesTest(AuditTestBase):
         self.assertEqual(
             (self.source, 'tracker'), (found['Host'], found['Source'])
         )
+
+
+class AllocationsTest(AuditTestBase):
+    """All that Placement holds for a server is set right, on every host."""
+
+    def put(self, *held):
+        """Let a server hold this, as (host, resources)."""
+        reports = self.computes[self.source].manager.reportclient
+        payload = reports.get_allocs_for_consumer(
+            self.ctxt, self.server['id']
+        )
+        payload['allocations'] = {
+            self.compute_rp_uuids[host]: {'resources': resources}
+            for host, resources in held
+        }
+        reports.put_allocations(self.ctxt, self.server['id'], payload)
+
+    def read(self):
+        found = self.placement.get(f'/allocations/{self.server["id"]}').body
+        hosts = {self.compute_rp_uuids[host]: host for host in moves.HOSTS}
+        return {
+            hosts[provider]: each['resources']
+            for provider, each in found['allocations'].items()
+        }
+
+    def assert_mended(self, *hosts):
+        self.assert_repaired(
+            *[(host, self.server['id'], 'placement') for host in hosts]
+        )
+        self.assertEqual({self.source: self.right}, self.read())
+
+    def setUp(self):
+        super().setUp()
+        self.right = self.read()[self.source]
+
+    def test_nothing_is_held(self):
+        self.put()
+        self.assert_mended(self.source)
+
+    def test_bandwidth_alone(self):
+        self.put((self.source, {'CUSTOM_RT_BANDWIDTH': 400_000}))
+        self.assert_repaired((self.source, self.server['id'], 'placement'))
+        self.assertEqual({self.source: self.right}, self.read())
+
+    def test_cpus_beside(self):
+        """heal_allocations takes the flavor's CPUs as well."""
+        self.put((self.source, self.right | {'VCPU': 1}))
+        self.assert_mended(self.source)
+
+    def test_another_host_too(self):
+        self.put((self.source, self.right), (self.target, self.right))
+        self.assert_mended(self.target)
+
+    def test_wrong_host(self):
+        """What a repair in the middle of a revert once left."""
+        self.put((self.target, self.right))
+        self.assert_mended(self.source, self.target)
+
+    def test_evacuated(self):
+        """The dead host's containers may still run: it ends that itself."""
+        self.die(self.source)
+        self._evacuate_server(
+            self.server, expected_state='SHUTOFF',
+            expected_migration_status='done',
+        )  # fmt: skip
+        found = {
+            each['Source']: each['Difference']
+            for each in self.audit_command().data
+        }
+        self.assertIn('was evacuated from', found['placement'])
+        before = self.read()
+        self.audit_command('--repair')
+        self.assertEqual(before, self.read())
+
+
+class RevertTest(kills.KillsTestBase, AuditTestBase):
+    def test_on_its_way_back(self):
+        """For Nova the move is over; the source has its part still to do."""
+        self.resize(self.server, self.rt_flavor('600/1000'))
+        reached, go = threading.Event(), threading.Event()
+        self.addCleanup(go.set)
+        original = rpcapi.ComputeAPI.finish_revert_resize
+
+        def wait(*args, **kwargs):
+            reached.set()
+            go.wait(120)
+            return original(*args, **kwargs)
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                rpcapi.ComputeAPI, 'finish_revert_resize', wait
+            )
+        )
+        self.api.post_server_action(self.server['id'], {'revertResize': None})
+        self.assertTrue(reached.wait(60))
+        self.assertEqual('reverted', self.migration(self.server).status)
+        self.audit()
+        self.assert_clean()
+        self.audit_command('--repair')
+        go.set()
+        server = self._wait_for_server_parameter(
+            self.server, {'status': 'ACTIVE', 'OS-EXT-STS:task_state': None}
+        )
+        self._wait_for_assert(
+            lambda: self.assertEqual({}, self.moving_keys(server))
+        )
+        self.assert_runs(server, '400/1000')
+        self.assert_stable(server)
+        self.assert_clean()
 
 
 class LostMovesTest(kills.KillsTestBase, AuditTestBase):

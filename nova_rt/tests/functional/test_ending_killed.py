@@ -165,6 +165,15 @@ class OtherHostTest(EndingTestBase):
                 endings.ask_again(service, self.ctxt)
             end.assert_called_once()
 
+    def test_reads_its_own_moves_alone(self):
+        """The cell may have thousands that wait to be confirmed."""
+        for host in ('compute3', self.source):
+            with mock.patch.object(
+                objects.InstanceList, 'get_by_filters'
+            ) as read:
+                endings.ask_again(mock.Mock(host=host), self.ctxt)
+                read.assert_not_called()
+
     def test_asked_twice(self):
         """A queued message is acted on once."""
         self.lose(REVERT, 'finish_revert_resize')

@@ -28,13 +28,16 @@ class RequestFilterTest(base.BaseTestCase):
         self.context = nova_context.RequestContext(
             'user', 'project', is_admin=False
         )
-        # The server has been created; those that are not: functional tests.
+        # The server is new; those that have been created: functional tests.
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova.objects.InstanceMapping.get_by_instance_uuid',
-                lambda *args: nova_objects.InstanceMapping(
-                    cell_mapping=nova_objects.CellMapping()
-                ),
+                lambda *args: nova_objects.InstanceMapping(cell_mapping=None),
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.api.policies.authorize_hints', lambda context: None
             )
         )
 

@@ -28,8 +28,9 @@ A, B = 'server-a', 'server-b'
 GOOD = picture.Picture(
     host='host1',
     provider='node1',
-    servers={A: NovaServer(REQUEST, RECORD)},
+    servers={A: NovaServer(REQUEST, RECORD, others={'MEMORY_MB': 64})},
     allocations={A: 1_200_000},
+    others={A: {'MEMORY_MB': 64, 'DISK_GB': 1}},
     inventory_ppm=3_800_000,
     free=Capacity({0: 350_000, 1: 950_000, 2: 350_000, 3: 950_000}),
     capacity=Capacity(dict.fromkeys(range(4), 950_000)),
@@ -178,6 +179,20 @@ class AllocationTest(CompareTestBase):
             picture.SetAllocation(A, 'node1', 0, 1_200_000),
         )  # fmt: skip
 
+    def test_other_classes(self):
+        """What heal_allocations or an older repair leaves is mended too."""
+        repair = picture.SetAllocation(A, 'node1', 1_200_000, 1_200_000)
+        for held, text in (
+            ({}, 'holds MEMORY_MB 0 for it, its flavor asks for MEMORY_MB 64'),
+            ({'MEMORY_MB': 64, 'VCPU': 1}, 'VCPU 1 for it, its flavor asks'),
+        ):
+            self.assert_found(
+                'placement', A, text, change(others={A: held}), repair
+            )
+        lost = NovaServer(REQUEST, RECORD, lost=True, others={'MEMORY_MB': 1})
+        found = compare.compare(change(servers={A: lost}))
+        self.assertEqual(['record'], [each.source for each in found])
+
     def test_hints_are_gone(self):
         """The record says it, too."""
         self.assert_found(
@@ -242,7 +257,7 @@ class HolderTest(CompareTestBase):
             )  # fmt: skip
 
     def test_not_ours_to_repair(self):
-        for holder in (Holder.ELSEWHERE, Holder.PLAIN):
+        for holder in (Holder.EVACUATED, Holder.PLAIN):
             self.assert_found('placement', B, '7 ppm', self.look(holder))
 
     def test_busy(self):

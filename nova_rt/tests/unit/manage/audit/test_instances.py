@@ -9,6 +9,7 @@ from nova.objects import fields
 from oslotest import base
 
 from nova_rt.manage.audit import instances
+from nova_rt.manage.audit.picture import Holder
 
 
 def server(vm_state=vm_states.ACTIVE, task_state=None, last=1):
@@ -53,27 +54,35 @@ class LostTest(base.BaseTestCase):
 
         self.assertIs(True, instances.is_lost(Gone()))
 
+    def classify(self, host, *migrations):
+        return instances.classify_absent(host, migrations)
+
     def test_to_whom(self):
         lost = move(server())
-        self.assertTrue(instances.is_lost_to('b', [lost]))
-        self.assertFalse(instances.is_lost_to('c', [lost]))
+        self.assertIs(Holder.LOST, self.classify('b', lost))
+        self.assertIs(Holder.ELSEWHERE, self.classify('c', lost))
         for values in (
             {'status': 'confirmed'},
             {'status': 'error'},
             {'instance': server(task_state=task_states.RESIZE_PREP)},
         ):
-            self.assertFalse(
-                instances.is_lost_to('b', [move(server(), **values)])
+            self.assertIs(
+                Holder.ELSEWHERE, self.classify('b', move(server(), **values))
             )
         unclaimed = move(server(), dest_compute=None, status='pre-migrating')
-        self.assertTrue(instances.is_lost_to('b', [unclaimed]))
+        self.assertIs(Holder.LOST, self.classify('b', unclaimed))
 
     def test_dead_host(self):
         """A server evacuated from there still runs there, for all we know."""
-        evacuated = move(
-            server(), migration_type=fields.MigrationType.EVACUATION,
-            source_compute='b', dest_compute='a', status='done',
-        )  # fmt: skip
-        self.assertFalse(
-            instances.is_lost_to('b', [move(server()), evacuated])
-        )
+        for status, holder in (
+            ('done', Holder.EVACUATED),
+            # Its service has started since.
+            ('completed', Holder.LOST),
+        ):
+            evacuated = move(
+                server(), migration_type=fields.MigrationType.EVACUATION,
+                source_compute='b', dest_compute='a', status=status,
+            )  # fmt: skip
+            self.assertIs(
+                holder, self.classify('b', move(server()), evacuated)
+            )
