@@ -57,13 +57,13 @@ MANAGER = Extension(
             '_init_instance',
             '_nil_out_instance_obj_host_and_node',
             'cleanup_host',
+            '_destroy_evacuated_instances',
             'init_host',
             'post_start_hook',
         }
     ),
     called={
         '_delete_allocation_after_move': 'self context instance migration',
-        '_delete_stashed_flavor_info': 'self instance',
         '_get_instance_block_device_info': 'self context instance '
         'refresh_conn_info bdms',
         '_get_power_state': 'self instance',
@@ -79,6 +79,7 @@ MOVES = Extension(
     ('nova.compute.manager', 'ComputeManager'),
     frozenset(
         {
+            '_delete_stashed_flavor_info',
             '_do_prep_resize',
             '_finish_resize',
             '_power_on',
@@ -118,6 +119,7 @@ TRACKER = Extension(
             '_update_usage_from_instance',
             '_update_usage_from_instances',
             '_update_usage_from_migrations',
+            'delete_allocation_for_evacuated_instance',
             'update_usage',
         }
     ),

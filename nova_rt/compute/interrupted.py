@@ -147,11 +147,14 @@ def end_lost(host: str, context: Any) -> None:
     )
     left = {each.instance_uuid for each in found if each.status == 'done'}
     for migration in found:
-        if (
-            migration.status != 'done'
-            and migration.instance_uuid in left
-            and servers.is_rt(migration.instance)
-        ):
+        if migration.status == 'done' or migration.instance_uuid not in left:
+            continue
+        try:
+            is_rt = servers.is_rt(migration.instance)
+        except nova_exception.InstanceNotFound:
+            # Nobody evacuates it again.
+            continue
+        if is_rt:
             _end(migration, 'failed')
 
 

@@ -99,11 +99,15 @@ class RTComputeManager(move_manager.MoveManager):
         self._rt_counters.start()
         if CONF.nova_rt.report:
             self._rt_reporter = self._rt_make_reporter()
-        interrupted.end_lost(self.host, nova_context.get_admin_context())
         super().init_host(service_ref)
         interrupted.settle(self, nova_context.get_admin_context())
         if self._rt_reporter is not None:
             self._rt_reporter.start()
+
+    def _destroy_evacuated_instances(self, context, node_cache):
+        """End also what Nova would leave, now that the host is no other."""
+        interrupted.end_lost(self.host, context)
+        return super()._destroy_evacuated_instances(context, node_cache)
 
     def _init_instance(self, context, instance):
         """Go on without a server that is deleted meanwhile.

@@ -119,6 +119,45 @@ class KilledTest(kills.KillsTestBase):
         self.come_back()
         self.assert_here(server)
 
+    def lose_the_first(self):
+        """Evacuate it by a second request: the first stays accepted."""
+        self.kill_at(_MANAGER, '_do_rebuild_instance_with_claim')
+        body = {'os-resetState': {'state': 'error'}}
+        self.api.post_server_action(self.server['id'], body)
+        self.evacuate()
+
+    def list_statuses(self):
+        return [
+            each.status
+            for each in objects.MigrationList.get_by_filters(
+                self.ctxt, {'instance_uuid': self.server['id']}
+            )
+        ]
+
+    def test_deleted_after_two_requests(self):
+        """The source starts all the same."""
+        self.lose_the_first()
+        self._delete_server(self.server)
+        self.come_back()
+        self.assert_nothing_left(self.target, [self.server])
+
+    def test_renamed_host(self):
+        """It ends nothing that may be another host's."""
+        self.lose_the_first()
+        before = self.list_statuses()
+        self.assertIn('accepted', before)
+
+        def check(*args):
+            raise nova_exception.InvalidConfiguration('Possible rename')
+
+        with fixtures.MockPatchObject(
+            _MANAGER, '_check_for_host_rename', check
+        ):
+            self.assertRaises(
+                nova_exception.InvalidConfiguration, self.come_back
+            )
+        self.assertEqual(before, self.list_statuses())
+
     def test_deleted(self):
         self.kill_at(_DRIVER, 'spawn')
         self.assert_undone()
