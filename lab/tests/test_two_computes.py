@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two compute hosts on one kernel, for a lab of ``lab up --computes 2``."""
 
+import signal
 import unittest
 
-from lab import namespace, second, second_machine, world
+from lab import namespace, second, second_machine, services, world
 from lab.measure import container
 from lab.tests import base
+from lab.tests.test_reports import manage
 
 FIRST, SECOND = namespace.HOST_NAME, second.HOST
 # Above what either host has where the kernel's sum is over the whole host.
 TOO_MUCH = '60000/100000'
 
 
-@unittest.skipUnless(second.wanted(), 'a lab with two computes only')
-class TwoComputesTest(base.LabTestCase):
-    """They are two for Nova, libvirt, the network and the kernel."""
-
+class TwoComputesTestBase(base.LabTestCase):
     def setUp(self):
         self.assertEqual([FIRST, SECOND], second.alive())
         super().setUp()
@@ -25,6 +24,12 @@ class TwoComputesTest(base.LabTestCase):
             flavor, availability_zone=f'nova:{host}', **more
         )
         return self.reach(server, 'ACTIVE')
+
+
+
+@unittest.skipUnless(second.wanted(), 'a lab with two computes only')
+class TwoComputesTest(TwoComputesTestBase):
+    """They are two for Nova, libvirt, the network and the kernel."""
 
     def _state(self):
         (found,) = self.cloud.compute.services(
@@ -186,3 +191,73 @@ class TwoComputesTest(base.LabTestCase):
         self.cloud.compute.start_server(lost.id)
         self.reach(lost, 'ACTIVE')
         self.assertEqual('20000/100000', str(self.container(lost).held()))
+
+
+@unittest.skipUnless(second.wanted(), 'a lab with two computes only')
+class MovesTest(TwoComputesTestBase):
+    """Moves that an operator or a script gets in the way of."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self._create_on(SECOND, 'rt.micro')
+        self.held = self.allocations(self.server)
+        self.larger = self.cloud.compute.find_flavor(
+            'rt.tiny', ignore_missing=False
+        )
+
+    def _resize(self):
+        self.cloud.compute.resize_server(self.server, self.larger)
+        self.reach(self.server, 'VERIFY_RESIZE')
+
+    def _migration(self):
+        return next(
+            each
+            for each in self.cloud.compute.migrations(
+                instance_uuid=self.server.id
+            )
+        )
+
+    def assert_audited(self):
+        self.wait_for(
+            lambda: manage('audit') == (0, []),
+            lambda: f'{manage("audit")}',
+        )
+
+    def test_audit_while_the_source_is_held_up(self):
+        """What the runbook of an interrupted resize makes operators type."""
+        self._resize()
+        self.assertEqual(FIRST, self.host_of(self.server))
+        source = services.table()['nova-compute-2'].running()
+        source.kill(signal.SIGSTOP)
+        self.addCleanup(source.kill, signal.SIGCONT)
+        self.cloud.compute.revert_server_resize(self.server)
+        self.wait_for(
+            lambda: self._migration().status == 'reverted',
+            lambda: f'it is {self._migration().status}',
+        )
+        for words in ((), ('--repair',)):
+            _, found = manage('audit', *words)
+            self.assertNotIn('placement', [each['Source'] for each in found])
+        source.kill(signal.SIGCONT)
+        self.reach(self.server, 'ACTIVE')
+        self.assertEqual(SECOND, self.host_of(self.server))
+        self.assertEqual(self.held, self.allocations(self.server))
+        self.assert_audited()
+
+    def test_resize_as_soon_as_confirmed(self):
+        flavors = [self.larger, self.cloud.compute.find_flavor('rt.micro')]
+        for _ in range(3):
+            for flavor, reservation in zip(
+                flavors, ('10000/100000', '5000/100000'), strict=True
+            ):
+                self.cloud.compute.resize_server(self.server, flavor)
+                self.reach(self.server, 'VERIFY_RESIZE')
+                self.assertEqual(
+                    reservation, str(self.record(self.server).request.reservation)
+                )
+                self.assertEqual(
+                    reservation, str(self.container(self.server).held())
+                )
+                self.cloud.compute.confirm_server_resize(self.server)
+                self.reach(self.server, 'ACTIVE')
+        self.assert_audited()
