@@ -203,6 +203,21 @@ class Host:
 
     # Containers
 
+    def check_promise(self, rec: record.Record) -> None:
+        """See that this kernel does for a server what it was sold.
+
+        :raises WeakerPromise: if it does less
+        """
+        sold, found = rec.request.enforcement, self.capability
+        if not found.enforcement.fulfils(sold):
+            raise exception.WeakerPromise(
+                f'reservation {rec.request.reservation} us on CPUs '
+                f'{cpulist.render(rec.cpus)} was sold as {sold}, and the '
+                f'kernel of this host, with {found.name}, does no more than '
+                f'{found.enforcement}: boot the kernel that it had, or resize '
+                'the server to a flavor with rt:enforcement=limit'
+            )
+
     def apply(self, pid: int, rec: record.Record) -> None:
         """Make the kernel hold a container's reservation.
 

@@ -27,6 +27,7 @@ from nova_rt.virt.libvirt import (
     containers,
     faults,
     features,
+    host_boot,
     id_ranges,
     metadata,
     reservations,
@@ -208,7 +209,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             return create()
         stop = functools.partial(self._rt_stop_started, instance)
         try:
-            with self.running.starting(instance.uuid):
+            with self.running.starting(instance.uuid, rec):
                 guest = create()
                 if rec is None:
                     self.running.protection.protect(instance.uuid, stop)
@@ -259,12 +260,27 @@ class RTLibvirtDriver(containers.ContainerDriver):
         """Adopt what runs: verified, and repaired if need be."""
         self.reservations.adopt(instances)
         self._rt_refuse_outside()
+        weaker = self.running.report_weaker()
+        host_boot.retry(instances, lambda uuid: uuid not in weaker)
         self.running.left.reclaim()
         for instance in instances:
             # Each by itself: what is wrong with one of them, an error of
             # libvirt say, must not leave the others without a service.
             self.running.verify(instance.uuid)
         return super().process_instances_at_startup(context, instances)
+
+    def resume_state_on_host_boot(
+        self, context, instance, network_info, share_info,
+        block_device_info=None,
+    ):  # fmt: skip
+        """Tell the user, too, why a server is not resumed."""
+        try:
+            super().resume_state_on_host_boot(
+                context, instance, network_info, share_info, block_device_info
+            )
+        except faults.ReservationNotHeld as err:
+            host_boot.note_refusal(context, instance, err)
+            raise
 
     def _rt_refuse_outside(self) -> None:
         """Do not go on with another partition than running servers have.

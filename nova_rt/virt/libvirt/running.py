@@ -36,6 +36,9 @@ from nova_rt.virt.libvirt.verdicts import Verdicts
 
 LOG = logging.getLogger(__name__)
 
+#: Kind of report, see :class:`.Verdicts`, that a check does not end.
+_WEAKER = 'weaker'
+
 
 class RunningContainers:
     """Running containers of one host. Any thread may call any method.
@@ -108,15 +111,19 @@ class RunningContainers:
                 LOG.exception('%r failed', watcher, instance_uuid=uuid)
 
     @contextlib.contextmanager
-    def starting(self, uuid: str) -> Iterator[None]:
+    def starting(self, uuid: str, rec: record.Record | None) -> Iterator[None]:
         """Keep verification away while a container is being started.
 
         The helper that gives it its reservation runs by then: until it does,
         the container runs without.
 
+        :param rec: the server's record; None if it is not real-time
         :returns: when it may be started
         :raises HostNotPrepared: if the helper does not start
+        :raises WeakerPromise: if this kernel does less than it was sold
         """
+        if rec is not None:
+            self._host.check_promise(rec)
         self._host.check_helper()
         with lockutils.lock(f'nova_rt-container-{uuid}'):
             yield
@@ -151,6 +158,32 @@ class RunningContainers:
             raise
         self._policies.note(guest.uuid, pid)
         self._dispatcher.emit(events.Applied(guest.uuid, rec))
+
+    def report_weaker(self) -> set[str]:
+        """Log how many servers were sold more than this kernel does.
+
+        :returns: their UUIDs
+        """
+        weaker = {}
+        for uuid, rec in self._reservations.held.list_records().items():
+            if reason := self._find_weaker(rec):
+                weaker[uuid] = reason
+        if weaker:
+            uuid, reason = min(weaker.items())
+            LOG.error(
+                '%s real-time server(s) of this host were sold more than its '
+                'kernel does, and are not started; for example %s: %s',
+                len(weaker), uuid, reason,
+            )  # fmt: skip
+        return set(weaker)
+
+    def _find_weaker(self, rec: record.Record) -> str | None:
+        """Say how this kernel does less than a server was sold, if it does."""
+        try:
+            self._host.check_promise(rec)
+        except exception.WeakerPromise as err:
+            return str(err)
+        return None
 
     def find_outside(self) -> dict[str, str]:
         """Look which running containers are not in the partition.
@@ -241,6 +274,14 @@ class RunningContainers:
             if self._reservations.adopted:
                 metadata.warn_of_unknown(guest)
             return
+        weaker = self._find_weaker(rec)
+        if weaker:
+            # Started behind our back. Nothing here can repair that, and what
+            # the kernel can hold for it is better than nothing.
+            news = self._verdicts.is_news(uuid, _WEAKER, weaker)
+            self._dispatcher.emit(
+                events.Drifted(uuid, rec, weaker, again=not news)
+            )
         try:
             found = (
                 self._host.compare(pid, rec),
@@ -251,7 +292,7 @@ class RunningContainers:
                 self._policies.see_to(uuid, pid, rec)
                 self._correct_copy(guest, rec)
             if not difference or self._repair(guest, pid, rec, difference):
-                self._verdicts.forget(uuid)
+                self._verdicts.forget(uuid, but=_WEAKER)
             self.protection.limit(uuid, pid)
         except Exception:
             if self.domains.runs(uuid, pid):

@@ -12,6 +12,7 @@ from nova.virt.libvirt import guest as libvirt_guest
 from oslo_privsep import comm, daemon
 
 from nova_rt import events, exception
+from nova_rt.flavors.extra_specs import Enforcement
 from nova_rt.flavors.request import Request
 from nova_rt.flavors.reservation import Reservation
 from nova_rt.formats import record
@@ -150,6 +151,24 @@ class RunningContainersTest(base.TestBase):
     def assert_held(self, guest, rec=RECORD):
         self.assertTrue(guest.is_active())
         self.assertIsNone(self.host.check(guest.id, rec))
+
+    def test_started_behind_our_back_on_a_weaker_kernel(self):
+        """It is reported, once, and runs on."""
+        guest = self.start('a', 100)
+        self.host.apply(100, RECORD)
+        found = self.host.capability
+        self.host.capability = dataclasses.replace(
+            found,
+            interface=dataclasses.replace(
+                found.interface, enforcement=Enforcement.LIMIT
+            ),
+        )
+        for _ in range(2):
+            self.running.verify('a')
+        self.assertTrue(guest.is_active())
+        self.assertEqual(['Drifted', 'Drifted'], self.kinds())
+        self.assertIn('does no more than limit', self.events[0].difference)
+        self.assertEqual([False, True], [e.again for e in self.events])
 
     def test_apply(self):
         guest = self.start('a', 100)
