@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import os
 import pathlib
 import stat
+from typing import Any
 
 from nova_rt.host import helpers
 import nova_rt.privsep.cgroup
@@ -147,15 +148,17 @@ class Files:
         policy: int,
         priority: int,
         inside: bool = False,
-    ) -> None:
+    ) -> int:
         """Give all tasks of a group but its controller's a policy.
 
         :param inside: whether tasks of the groups in it get it, too
+        :returns: number of tasks whose children may not have it
         :raises OSError: with the kernel's errno
         """
-        self._call(
+        given_up: int = self._call(
             'set_policy', str(group), controller, policy, priority, inside
         )
+        return given_up
 
     def limit_tasks(self, group: pathlib.Path, most: int) -> None:
         """Limit how many tasks a container has.
@@ -198,9 +201,12 @@ class Files:
         """
         helpers.MOUNTS.call(nova_rt.privsep.oom.keep, controller)
 
-    def _call(self, name: str, *args: object) -> None:
+    def _call(self, name: str, *args: object) -> Any:
         """Call a function of the helper for control groups.
 
+        :returns: its answer
         :raises OSError: with the kernel's errno; EPERM if no helper starts
         """
-        helpers.GROUPS.call(getattr(nova_rt.privsep.cgroup, name), *args)
+        return helpers.GROUPS.call(
+            getattr(nova_rt.privsep.cgroup, name), *args
+        )
