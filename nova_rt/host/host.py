@@ -218,7 +218,12 @@ class Host:
                 'the server to a flavor with rt:enforcement=limit'
             )
 
-    def apply(self, pid: int, rec: record.Record) -> None:
+    def apply(
+        self,
+        pid: int,
+        rec: record.Record,
+        patience: cgroup.Patience | None = None,
+    ) -> None:
         """Make the kernel hold a container's reservation.
 
         Gives it its CPUs again, writes what differs, lets the container's
@@ -226,13 +231,20 @@ class Host:
         host's root can change it then. Nothing is written if the kernel holds
         it already.
 
+        :param patience: for bandwidth on its way back; None for that of one
+            container
         :raises ReservationNotApplied: if the kernel does not hold it
         """
-        try:
+
+        def hold() -> Any:
             with self._lock:
                 found = self._find(pid)
                 wish = rec.request.reservation
                 self._backend.hold(self.capability, found, wish, rec.cpus)
+            return found
+
+        try:
+            found = (patience or cgroup.Patience()).repeat(hold)
             self._backend.serve_tasks(found, rec.request)
             unheld = self._find_unheld(found, rec)
             differs = unheld or self._backend.find_exposed(found)

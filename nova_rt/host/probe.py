@@ -6,6 +6,7 @@ from typing import Any
 from nova_rt import exception
 from nova_rt.host import capability
 from nova_rt.host.capability import Capability
+from nova_rt.host.cgroup import Patience
 from nova_rt.host.files import Files
 from nova_rt.host.hcbs import HCBS
 from nova_rt.host.protocol import Backend
@@ -48,7 +49,7 @@ def self_test(backend: Backend[Any], found: Capability) -> None:
     :raises HostNotPrepared: if it refuses
     """
     try:
-        differs = backend.self_test(found)
+        differs = Patience().repeat(lambda: backend.self_test(found))
     except OSError as err:
         raise capability.make_error(err, found) from err
     if differs is not None:

@@ -23,7 +23,7 @@ from nova_rt.flavors.reservation import MAX_PERIOD_US, PPM, Reservation
 from nova_rt.host import capability, cgroup, cpusets
 from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
-from nova_rt.host.cgroup import Container
+from nova_rt.host.cgroup import Container, Patience
 from nova_rt.host.files import Files
 from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hierarchies import V1
@@ -114,17 +114,20 @@ class V1Throttling(GroupBackend):
 
     def prepare(self, found: Capability) -> Capability:
         """Give the partition all that can be promised."""
-        partition = found.partition
         try:
-            if not partition.is_dir():
-                self._files.make_group(partition)
-            held = self.read_share(partition)
-            wish = _share_of(found, held)
-            if held != wish:
-                found, wish = self._give(found, held, wish)
-                held = self.read_share(partition)
+            return self._prepare(found, Patience())
         except OSError as err:
             raise capability.make_error(err, found) from err
+
+    def _prepare(self, found: Capability, patience: Patience) -> Capability:
+        partition = found.partition
+        if not partition.is_dir():
+            self._files.make_group(partition)
+        held = self.read_share(partition)
+        wish = _share_of(found, held)
+        if held != wish:
+            found, wish = self._give(found, held, wish, patience)
+            held = self.read_share(partition)
         if held != wish:
             raise exception.HostNotPrepared(
                 f'{partition}: expected {wish}, found {held}: '
@@ -133,7 +136,7 @@ class V1Throttling(GroupBackend):
         return _as_held(found, held)
 
     def _give(
-        self, found: Capability, held: Share, wish: Share
+        self, found: Capability, held: Share, wish: Share, patience: Patience
     ) -> tuple[Capability, Share]:
         """Write the partition's share.
 
@@ -145,7 +148,7 @@ class V1Throttling(GroupBackend):
         :returns: what could be given, and the share that was written
         """
         try:
-            self._raise_to(found.partition, wish)
+            patience.repeat(lambda: self._raise_to(found.partition, wish))
         except OSError as err:
             if err.errno != errno.EBUSY:
                 raise
@@ -158,7 +161,7 @@ class V1Throttling(GroupBackend):
             )
             found = dataclasses.replace(found, ceiling=ceiling)
             wish = _share_of(found, held)
-            self._raise_to(found.partition, wish)
+            patience.repeat(lambda: self._raise_to(found.partition, wish))
         return found, wish
 
     def has_room(self, found: Capability) -> bool:
@@ -208,17 +211,20 @@ class V1Throttling(GroupBackend):
         held = self.read_share(found.partition)
         if held.ppm == found.ceiling.total_ppm:
             return
+        lost = 'the partition lost its bandwidth'
+        try:
+            # With a lock: the caller has the patience.
+            self._prepare(found, Patience(0))
+        except OSError as err:
+            # No verdict on the container.
+            raise OSError(err.errno, f'{lost}: {err.strerror}') from err
+        except exception.HostError as err:
+            raise exception.ReservationNotApplied(f'{lost}: {err}') from err
         LOG.warning(
-            'Partition %s holds %s, which is not the %s ppm it was given; '
+            'Partition %s held %s, which is not the %s ppm it was given; '
             'giving it again. Something else writes to it.',
             found.partition, held, found.ceiling.total_ppm,
         )  # fmt: skip
-        try:
-            self.prepare(found)
-        except exception.HostError as err:
-            raise exception.ReservationNotApplied(
-                f'the partition lost its bandwidth: {err}'
-            ) from err
 
     def share_out(self, groups: Iterable[pathlib.Path], wish: Share) -> None:
         """Make nested groups hold the same share.

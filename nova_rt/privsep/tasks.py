@@ -43,16 +43,6 @@ _FORK_TICKS = 2
 _STALLED_S = 10.0
 _PATIENCE_S = 60.0
 
-#: CPU time, in clock ticks of 10 ms, after which a task has left the fork that
-#: it may have been in: a fork copies the page tables of some GB in that time.
-_FORK_TICKS = 2
-
-#: Seconds to wait for tasks of which none runs: more than the longest period,
-#: in whose rest a group does not run; and for all of them, however many are to
-#: share however little.
-_STALLED_S = 10.0
-_PATIENCE_S = 60.0
-
 #: States of tasks, proc_pid_stat(5), that may be in the middle of a fork:
 #: running or waiting for a CPU, waiting for a lock of the kernel.
 _MAY_FORK = ('R', 'D')

@@ -20,7 +20,7 @@ from oslo_log import log as logging
 
 from nova_rt import events, exception
 from nova_rt.formats import record
-from nova_rt.host import helpers
+from nova_rt.host import cgroup, helpers
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Counted, Usage
 from nova_rt.virt.libvirt import (
@@ -223,21 +223,26 @@ class RunningContainers:
         guests = self.domains.list_running()
         for known in (self._verdicts, self._policies, self.protection):
             known.forget_all_but([guest.uuid for guest in guests])
+        patience = cgroup.Patience()
         for guest in guests:
-            self.verify(guest.uuid)
+            self.verify(guest.uuid, patience)
         helpers.end_idle()
 
-    def verify(self, uuid: str) -> None:
+    def verify(
+        self, uuid: str, patience: cgroup.Patience | None = None
+    ) -> None:
         """See that a container has its reservation, if it runs.
 
         What differs from the server's record is set right; a container that
         the kernel refuses its reservation is stopped in the end, and Nova then
         finds it stopped. What could not be done for any other reason is
         reported: the next check comes, and other containers are checked now.
+
+        :param patience: that of a round of checks; None for one check
         """
         with lockutils.lock(f'nova_rt-container-{uuid}'):
             try:
-                self._verify(uuid)
+                self._verify(uuid, patience or cgroup.Patience())
             except Exception as err:
                 self._report(uuid, err)
 
@@ -260,7 +265,7 @@ class RunningContainers:
             ):
                 self._correct_copy(guest, rec)
 
-    def _verify(self, uuid: str) -> None:
+    def _verify(self, uuid: str, patience: cgroup.Patience) -> None:
         guest = self.domains.find_running(uuid)
         if guest is None:
             self._verdicts.forget(uuid)
@@ -291,7 +296,9 @@ class RunningContainers:
             if not difference:
                 self._policies.see_to(uuid, pid, rec)
                 self._correct_copy(guest, rec)
-            if not difference or self._repair(guest, pid, rec, difference):
+            if not difference or self._repair(
+                guest, pid, rec, difference, patience
+            ):
                 self._verdicts.forget(uuid, but=_WEAKER)
             self.protection.limit(uuid, pid)
         except Exception:
@@ -317,6 +324,7 @@ class RunningContainers:
         pid: int,
         rec: record.Record,
         difference: str,
+        patience: cgroup.Patience,
     ) -> bool:
         """Whether it is well again; if not, it is to be stopped."""
         uuid = guest.uuid
@@ -326,7 +334,7 @@ class RunningContainers:
         )
         self._policies.forget(uuid)
         try:
-            self.left.make_room(lambda: self._host.apply(pid, rec))
+            self.left.make_room(lambda: self._host.apply(pid, rec, patience))
         except exception.ReservationNotApplied as err:
             if not err.verdict or not self._verdicts.confirm(uuid, pid):
                 raise

@@ -349,7 +349,7 @@ class V1ThrottlingTest(EveryInterface, HostTestCase):
         other = self.kernel.root / 'user'
         self.kernel.make_group(other)
         self.kernel.write(other / 'cpu.rt_runtime_us', '500000')
-        text = self._not_applied(rec)
+        text = self._not_applied(rec, errno.EINVAL)
         self.assertIn('the partition lost its bandwidth', text)
         self.assertIn('EINVAL', text)
 

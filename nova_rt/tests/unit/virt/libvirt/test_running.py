@@ -619,10 +619,10 @@ class RunningContainersTest(base.TestBase):
         guest = self.start('a', 100)
         apply = self.host.apply
 
-        def restarts(pid, rec):
+        def restarts(pid, rec, patience):
             guest.poweroff()
             self.start('a', 200)
-            apply(pid, rec)
+            apply(pid, rec, patience)
 
         self.host.apply = restarts
         self.running.verify('a')
