@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 import threading
 from typing import Protocol
 
-import libvirt
 from oslo_log import log as logging
 
 from nova_rt import events
@@ -31,6 +30,7 @@ from nova_rt.compute.meter_file import (
 from nova_rt.formats import record
 from nova_rt.formats.reports import ServerHour
 from nova_rt.host.interface import Counted, Usage
+from nova_rt.virt.libvirt import domains
 
 LOG = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class Meter:
     def _list_running(self) -> set[str] | None:
         try:
             running = self._running.list_running()
-        except libvirt.libvirtError as err:
+        except domains.ERRORS as err:
             if not self._blind:
                 LOG.warning(
                     'Cannot read the usage of servers: %s. It is read '
@@ -210,7 +210,7 @@ class Meter:
     def _read(self, uuid: str) -> Counted | None:
         try:
             return self._running.read_counted(uuid)
-        except (OSError, libvirt.libvirtError):
+        except (OSError, *domains.ERRORS):
             return None  # It is ending, or verification says more.
 
     def _keep(self) -> None:

@@ -21,6 +21,7 @@ from nova.virt.libvirt import host as libvirt_host
 
 from nova_rt import exception
 from nova_rt.id_pool import SIZE, IDPool
+from nova_rt.virt.libvirt import domains
 
 #: Key in ``instance.system_metadata``.
 KEY = 'nova_rt_id_range'
@@ -84,7 +85,7 @@ class IDRanges:
     def _list_guests(self) -> list[libvirt_guest.Guest]:
         try:
             return self._hypervisor.list_guests(only_running=False)
-        except libvirt.libvirtError as err:
+        except domains.ERRORS as err:
             raise _unreadable(f'libvirt lists no domains: {err}') from err
 
     def _read_ranges(self, guest: libvirt_guest.Guest) -> Iterator[int]:

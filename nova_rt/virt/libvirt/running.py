@@ -12,7 +12,6 @@ corrected like the kernel's side.
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
 
-import libvirt
 from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
@@ -199,7 +198,7 @@ class RunningContainers:
                 if guest is None:
                     continue
                 group = self._host.find_outside(guest.id)
-            except (libvirt.libvirtError, OSError) as err:
+            except (*domains.ERRORS, OSError) as err:
                 LOG.warning(
                     'Cannot see where this container is: %s', err,
                     instance_uuid=uuid,
@@ -213,7 +212,7 @@ class RunningContainers:
         """List the containers that run.
 
         :returns: their UUIDs
-        :raises libvirtError: if libvirt does not say
+        :raises domains.ERRORS: one of them, if libvirt does not say
         """
         return {guest.uuid for guest in self.domains.list_running()}
 
@@ -352,7 +351,7 @@ class RunningContainers:
         try:
             if not metadata.carries(guest, rec):
                 metadata.write_record(guest, rec)
-        except libvirt.libvirtError as err:
+        except domains.ERRORS as err:
             # The kernel holds what it should; the next check tries again.
             LOG.warning(
                 'Could not correct the record that the domain carries: %s',
@@ -369,7 +368,7 @@ class RunningContainers:
                 f'allows have been: {reason}'
             )
         # The next check tries again.
-        with contextlib.suppress(libvirt.libvirtError):
+        with contextlib.suppress(*domains.ERRORS):
             self._stop(uuid, reason, guest.poweroff)
 
     def _stop(

@@ -10,6 +10,7 @@ from unittest import mock
 import ddt
 import fixtures
 import libvirt
+from nova import exception as nova_exception
 from oslotest import base
 
 from nova_rt import events
@@ -326,9 +327,15 @@ class MeterTest(base.BaseTestCase):
         self.run_one()
         self.meter.read()
         self.use(70)
-        error = libvirt.libvirtError('no connection')
-        with mock.patch.object(self.source, 'list_running', side_effect=error):
-            for _ in range(3):
+        errors = [
+            libvirt.libvirtError('no connection'),
+            nova_exception.HypervisorUnavailable(),
+            libvirt.libvirtError('no connection'),
+        ]
+        with mock.patch.object(
+            self.source, 'list_running', side_effect=errors
+        ):
+            for _ in errors:
                 self.clock.pass_us(MINUTE_US)
                 self.meter.read()
         self.assertEqual(1, self.log.output.count('Cannot read the usage'))
