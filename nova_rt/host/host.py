@@ -5,6 +5,7 @@ The one module of the host layer that others call.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+import errno
 import functools
 import logging
 import pathlib
@@ -25,6 +26,10 @@ from nova_rt.host.options import Options
 from nova_rt.host.protocol import Backend
 
 LOG = logging.getLogger(__name__)
+
+#: How long bandwidth of a group that is gone is expected back, seconds; the
+#: kernel needs no more than ``cgroup.PATIENCE_S``.
+_EXPECTED_S = 5.0
 
 
 class Host:
@@ -69,6 +74,8 @@ class Host:
             reserved_ppm, placement,
         )  # fmt: skip
         self._lock = threading.Lock()
+        #: Since when the kernel has held bandwidth for groups that are gone.
+        self._unowned_since_s: float | None = None
 
     @classmethod
     def from_options(
@@ -146,8 +153,27 @@ class Host:
             self.capability = self._backend.refresh(self.capability)
         except OSError as err:
             raise exception.HostNotPrepared(
-                f'cannot read what the kernel has: {err.strerror}'
+                f'cannot read what the kernel has: {err.strerror} '
+                f'({errno.errorcode.get(err.errno or 0, "?")})'
             ) from err
+        if not self.capability.unowned:
+            self._unowned_since_s = None
+        elif self._unowned_since_s is None:
+            self._unowned_since_s = monotonic()
+
+    @property
+    def _expected(self) -> Capability:
+        """The capability, with bandwidth that is still to come back.
+
+        After a server is deleted, the kernel gives it back a little later: a
+        host that has read too soon would turn the next server away until its
+        next audit. :meth:`place` waits for it; if it does not come back, it
+        does not count any more.
+        """
+        since_s = self._unowned_since_s
+        if since_s is None or monotonic() - since_s > _EXPECTED_S:
+            return self.capability
+        return self.capability.with_unowned()
 
     def capacity(self) -> admission.Capacity:
         """Tell what servers can be promised on the CPUs that are offered.
@@ -155,7 +181,7 @@ class Host:
         :returns: ppm of each CPU, and of the host where the kernel sums so,
             by the last :meth:`refresh`
         """
-        return self.offer.capacity(self.capability.ceiling)
+        return self.offer.capacity(self._expected.ceiling)
 
     def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
         """Tell what can still be promised beside these claims.
@@ -166,7 +192,7 @@ class Host:
         :returns: ppm of each CPU, and of the host where the kernel sums so,
             by the last :meth:`refresh`
         """
-        return self.offer.free(self.capability, claims)
+        return self.offer.free(self._expected, claims)
 
     def place(
         self, claims: Collection[admission.Claim], vcpus: int, ppm: int,

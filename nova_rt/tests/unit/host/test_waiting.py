@@ -82,9 +82,22 @@ class WaitingTest(base.BaseTestCase):
     def test_reading_never_waits(self):
         self._leave_a_zombie()
         self.host.refresh()
+        self.clock.now_s += 6
         self.assertEqual(299_999, self.host.free([]).cpus[1])
         self.assertEqual(299_999, self.host.capacity().cpus[1])
         self.assertEqual((0, 1), (self.clock.waited_s, self.reads))
+
+    def test_bandwidth_of_a_server_that_was_just_deleted(self):
+        """It is offered at once, and a claim waits for it."""
+        before = self.host.capacity()
+        self._leave_a_zombie()
+        for _ in range(2):
+            self.host.refresh()
+            self.assertEqual(before, self.host.capacity())
+            self.assertEqual(before, self.host.free([]))
+        self.clock.then = self._end_zombie
+        self.assertEqual((0, 1), self.host.place([], 2, 900_000))
+        self.assertEqual(before, self.host.capacity())
 
     def test_claim_that_fits_does_not_wait(self):
         self._leave_a_zombie()
