@@ -12,6 +12,7 @@ jump. The wall clock says which hour it was.
 """
 
 from collections.abc import Mapping, Sequence
+import dataclasses
 import threading
 from typing import Protocol
 
@@ -217,17 +218,22 @@ class Meter:
         """Write the file."""
         with self._lock:
             dropped = self._ledger.shorten()
-            text = meter_file.render(
-                Kept(self._number, self._now, self._servers, self._ledger),
-                self._clock.boot,
-            )
+            # Events must not wait while all of it is made a text.
+            kept = Kept(
+                self._number, self._now,
+                {
+                    uuid: dataclasses.replace(server)
+                    for uuid, server in self._servers.items()
+                },
+                self._ledger.copy(),
+            )  # fmt: skip
         if dropped:
             LOG.warning(
                 '%d hours of servers are dropped that no conductor has taken',
                 dropped,
             )
         try:
-            self._file.write(text)
+            self._file.write(meter_file.render(kept, self._clock.boot))
         except OSError as err:
             if not self._failing:
                 LOG.warning('Cannot write %s: %s', self._file.path, err)

@@ -14,6 +14,7 @@ from nova import exception as nova_exception
 from oslotest import base
 
 from nova_rt import events
+from nova_rt.compute import meter_file
 from nova_rt.compute.ledger import HOUR_US
 from nova_rt.compute.meter import Meter
 from nova_rt.compute.meter_file import MeterFile, meter_path
@@ -347,14 +348,16 @@ class MeterTest(base.BaseTestCase):
         """Not even while a reading hangs in libvirt or on the disk."""
         self.run_one()
         for where, what in (
-            (self.source, 'read_counted'), (self.file, 'write'),
+            (self.source, 'read_counted'), (meter_file, 'render'),
+            (self.file, 'write'),
         ):  # fmt: skip
             begun, go = threading.Event(), threading.Event()
             self.addCleanup(go.set)
 
-            def hang(*args, begun=begun, go=go):
+            def hang(*args, begun=begun, go=go, what=what):
                 begun.set()
                 go.wait(120)
+                return '' if what == 'render' else None
 
             with mock.patch.object(where, what, hang):
                 reading = threading.Thread(target=self.meter.read)
