@@ -10,7 +10,6 @@ import functools
 from typing import Any
 
 from nova import exception as nova_exception
-from nova import thread_pool_factory
 from nova.virt import event as virtevent
 from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import driver
@@ -300,15 +299,13 @@ class RTLibvirtDriver(containers.ContainerDriver):
     def emit_event(self, event: virtevent.InstanceEvent) -> None:
         """See to containers that were started behind our back.
 
-        In a thread of its own: this one is libvirt's event loop.
+        In another thread: this one is libvirt's event loop.
         """
         if (
             isinstance(event, virtevent.LifecycleEvent)
             and event.get_transition() == virtevent.EVENT_LIFECYCLE_STARTED
         ):
-            thread_pool_factory.spawn(
-                self.running.verify, event.get_instance_uuid()
-            )
+            self.running.verify_started(event.get_instance_uuid())
         super().emit_event(event)
 
     # What servers use

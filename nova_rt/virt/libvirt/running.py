@@ -9,9 +9,12 @@ behind our back compare it with the server's record, as
 corrected like the kernel's side.
 """
 
+import collections
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
+import threading
 
+from nova import thread_pool_factory
 from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
@@ -57,6 +60,13 @@ class RunningContainers:
         self._host = host
         self._reservations = reservations
         self._dispatcher = reservations.dispatcher
+        self._lock = threading.Lock()
+        #: UUIDs of containers that are being started here.
+        self._starting: set[str] = set()
+        #: Those of others that were started, to be verified; by one thread,
+        #: which there is only while some wait.
+        self._started: collections.deque[str] = collections.deque()
+        self._verifies = False
         self._watchers: list[Callable[[str], None]] = []
         #: Containers by UUID, as libvirt has them.
         self.domains = domains.Domains(hypervisor)
@@ -125,7 +135,42 @@ class RunningContainers:
             self._host.check_promise(rec)
         self._host.check_helper()
         with lockutils.lock(f'nova_rt-container-{uuid}'):
-            yield
+            with self._lock:
+                self._starting.add(uuid)
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._starting.discard(uuid)
+
+    def verify_started(self, uuid: str) -> None:
+        """Verify a container that has started, soon, if others started it.
+
+        Not by a thread for each: they would take all of a pool that Nova has
+        for other things.
+        """
+        with self._lock:
+            if uuid in self._starting or uuid in self._started:
+                return
+            self._started.append(uuid)
+            if self._verifies:
+                return
+            self._verifies = True
+        try:
+            thread_pool_factory.spawn(self._verify_all_started)
+        except Exception:
+            with self._lock:
+                self._verifies = False
+            raise
+
+    def _verify_all_started(self) -> None:
+        while True:
+            with self._lock:
+                if not self._started:
+                    self._verifies = False
+                    return
+                uuid = self._started.popleft()
+            self.verify(uuid)
 
     def apply(
         self,

@@ -170,6 +170,38 @@ class RunningContainersTest(base.TestBase):
         self.assertIn('does no more than limit', self.events[0].difference)
         self.assertEqual([False, True], [e.again for e in self.events])
 
+    def _spawn(self):
+        """Keep what is to be run in other threads."""
+        spawned = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.thread_pool_factory.spawn', spawned.append
+            )
+        )
+        return spawned
+
+    def test_many_starts_take_one_thread(self):
+        spawned = self._spawn()
+        uuids = [f'server-{number}' for number in range(20)]
+        for pid, uuid in enumerate(uuids, 100):
+            self.server(uuid, SMALL)
+            self.hypervisor.start(uuid, pid, SMALL, SMALL.cpus)
+            self.running.verify_started(uuid)
+        self.assertEqual(1, len(spawned))
+        spawned[0]()
+        for uuid in uuids:
+            self.assert_held(self.hypervisor.guest(uuid), SMALL)
+        self.running.verify_started(uuids[0])
+        self.assertEqual(2, len(spawned))
+
+    def test_our_own_start_takes_none(self):
+        spawned = self._spawn()
+        with self.running.starting('a', RECORD):
+            self.running.verify_started('a')
+        self.assertEqual([], spawned)
+        self.running.verify_started('a')
+        self.assertEqual(1, len(spawned))
+
     def test_apply(self):
         guest = self.start('a', 100)
         self.apply(guest)
