@@ -16,7 +16,7 @@ from typing import Any, Self
 from nova_rt import admission, cpulist, exception
 from nova_rt.flavors.extra_specs import Numa
 from nova_rt.formats import record
-from nova_rt.host import capability, cgroup, ownership, probe
+from nova_rt.host import capability, cgroup, cpus, ownership, probe
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
@@ -100,6 +100,7 @@ class Host:
         """
         self._backend = probe.find_backend(self._files)
         self.offer = self._choose_offer()
+        self._backend.reserved_ppm = self.offer.reserved_ppm
         self.capability = self._backend.look(self._partition)
         return self.capability
 
@@ -343,6 +344,15 @@ class Host:
         """
         found = self._find(pid)
         return self._find_unheld(found, rec), self._backend.read_usage(found)
+
+    def find_offline(self, claims: Iterable[admission.Claim]) -> set[int]:
+        """Find CPUs of claims that are off line now.
+
+        :returns: their numbers
+        :raises OSError: with the kernel's errno
+        """
+        claimed = {cpu for claim in claims for cpu in claim.cpus}
+        return claimed.difference(cpus.read_online(self._files))
 
     def find_outside(self, pid: int) -> pathlib.Path | None:
         """See :meth:`.Backend.find_outside`, of a domain's ID."""

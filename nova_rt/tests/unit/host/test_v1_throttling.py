@@ -20,6 +20,7 @@ from nova_rt.tests.fixtures import kernel
 class V1ThrottlingTestCase(base.BaseTestCase):
     def setUp(self):
         super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
         )
@@ -123,6 +124,35 @@ class PrepareTest(V1ThrottlingTestCase):
             Share(950_000, 1_000_000), self._read(found.partition)
         )
         self.assertEqual(found, self._look())
+
+    def test_host_keeps_bandwidth_in_the_kernel(self):
+        """Its own real-time processes have groups of their own."""
+        self._kernel()
+        self.backend.reserved_ppm = 300_000
+        found = self._prepare()
+        self.assertEqual(
+            Share(650_000, 1_000_000), self._read(found.partition)
+        )
+        self.assertEqual(950_000, found.ceiling.host_ppm)
+        self.assertEqual(found, self._look())
+        for runtime_us in (100_000, 300_000):
+            self._share(self.kernel.root / 'sound', runtime_us)
+            again = self._prepare()
+            self.assertEqual(found.ceiling, again.ceiling)
+            self.assertEqual(650_000, self._read(found.partition).ppm)
+
+    def test_host_keeps_more_than_before(self):
+        """Servers that run keep what they have, and no more is offered."""
+        self._kernel()
+        self._prepare()
+        self._share(self.kernel.partition / 'running', 800_000)
+        self.backend.reserved_ppm = 300_000
+        found = self._prepare()
+        self.assertEqual(950_000, self._read(found.partition).ppm)
+        self.assertEqual(950_000, found.ceiling.host_ppm)
+        self.assertIn('reserved_ppm', self.log.output)
+        self._share(self.kernel.partition / 'running', 600_000)
+        self.assertEqual(650_000, self._read(self._prepare().partition).ppm)
 
     def test_deadline_servers_behind_the_files(self):
         """They leave the fair server its bandwidth, and nothing says so."""
