@@ -20,7 +20,7 @@ from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
-from nova_rt import events, exception
+from nova_rt import cpulist, events, exception
 from nova_rt.formats import record
 from nova_rt.host import cgroup, helpers
 from nova_rt.host import host as rt_host
@@ -380,7 +380,10 @@ class RunningContainers:
         try:
             self.left.make_room(lambda: self._host.apply(pid, rec, patience))
         except exception.ReservationNotApplied as err:
-            if not err.verdict or not self._verdicts.confirm(uuid, pid):
+            if not err.verdict:
+                raise
+            self._excuse(err)
+            if not self._verdicts.confirm(uuid, pid):
                 raise
             self._stop_running(uuid, pid, str(err))
             return False
@@ -388,6 +391,23 @@ class RunningContainers:
         self._correct_copy(guest, rec)
         self._dispatcher.emit(events.Repaired(uuid, rec, difference))
         return True
+
+    def _excuse(self, err: exception.ReservationNotApplied) -> None:
+        """Take no verdict for one while a CPU of any server is off line.
+
+        What ran there runs elsewhere, and may be in the way of others.
+
+        :raises ReservationNotApplied: the same without a verdict
+        :raises OSError: if it cannot be read which are
+        """
+        offline = self._host.find_offline(
+            self._reservations.held.list_claims()
+        )
+        if offline:
+            raise exception.ReservationNotApplied(
+                f'CPUs {cpulist.render(offline)}, which servers have claimed, '
+                f'are off line: bring them on line again. {err}'
+            ) from err
 
     def _correct_copy(
         self, guest: libvirt_guest.Guest, rec: record.Record

@@ -110,9 +110,14 @@ class Hypervisor:
         return [each for each in guests if each.is_active()]
 
 
-class RunningContainersTest(base.TestBase):
-    """Running containers hold what their servers' records say."""
+#: For a kernel that limits.
+LIMITED = record.Record(
+    Request(Reservation(200_000, 1_000_000), 1, enforcement=Enforcement.LIMIT),
+    (2,),
+)
 
+
+class RunningContainersTestCase(base.TestBase):
     def setUp(self):
         super().setUp()
         self.hypervisor = Hypervisor(self.kernel)
@@ -151,6 +156,10 @@ class RunningContainersTest(base.TestBase):
     def assert_held(self, guest, rec=RECORD):
         self.assertTrue(guest.is_active())
         self.assertIsNone(self.host.check(guest.id, rec))
+
+
+class RunningContainersTest(RunningContainersTestCase):
+    """Running containers hold what their servers' records say."""
 
     def test_started_behind_our_back_on_a_weaker_kernel(self):
         """It is reported, once, and runs on."""
@@ -722,3 +731,53 @@ class RunningContainersTest(base.TestBase):
         ((uuid, group),) = self.running.find_outside().items()
         self.assertEqual('a', uuid)
         self.assertIn(str(capability.partition), group)
+
+
+class OfflineTest(RunningContainersTestCase):
+    """CPUs that are taken off line by hand, under servers that run."""
+
+    INTERFACE = 'v1-throttle'
+
+    def setUp(self):
+        super().setUp()
+        self.ours = self.start('a', 100, LIMITED, LIMITED)
+        self.host.apply(100, LIMITED)
+
+    def verify(self):
+        """For longer than it takes to stop somebody."""
+        for _ in range(4):
+            self.running.verify_all()
+            self.now += 60
+
+    def test_nobody_is_stopped(self):
+        self.kernel.take_off_line(2)
+        self.verify()
+        self.assertTrue(self.ours.is_active())
+        self.assertEqual({'Drifted', 'Unverified'}, set(self.kinds()))
+        self.assertIn('CPUs 2, which servers', self.log.output)
+        self.events.clear()
+        self.kernel.bring_on_line(2)
+        self.verify()
+        self.assertEqual(['Drifted', 'Repaired'], self.kinds())
+        self.assert_held(self.ours, LIMITED)
+
+    def test_nobody_else_is_stopped(self):
+        """Because of what runs elsewhere now, for example."""
+        other = dataclasses.replace(LIMITED, cpus=(1,))
+        guest = self.start('b', 101, other, other)
+        self.kernel.take_off_line(2)
+        self.kernel.refuse(errno.EBUSY)
+        self.verify()
+        self.assertTrue(guest.is_active())
+        self.assertNotIn('Stopped', self.kinds())
+        # That is a verdict again.
+        self.kernel.bring_on_line(2)
+        self.verify()
+        self.assertIn('Stopped', self.kinds())
+
+    def test_it_is_not_known_which_are_online(self):
+        self.kernel.refuse(errno.EINVAL)
+        self.kernel.reset(100)
+        (self.kernel.files.sys / 'devices/system/cpu/online').unlink()
+        self.verify()
+        self.assertTrue(self.ours.is_active())
