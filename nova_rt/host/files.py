@@ -24,6 +24,7 @@ class Files:
     :ivar cgroup: mount point of the control groups
     :ivar proc: mount point of proc
     :ivar sys: mount point of sysfs
+    :ivar dev: directory of the devices
     """
 
     def __init__(
@@ -31,10 +32,12 @@ class Files:
         cgroup: str = '/sys/fs/cgroup',
         proc: str = '/proc',
         sys: str = '/sys',
+        dev: str = '/dev',
     ) -> None:
         self.cgroup = pathlib.Path(cgroup)
         self.proc = pathlib.Path(proc)
         self.sys = pathlib.Path(sys)
+        self.dev = pathlib.Path(dev)
 
     def read(self, path: pathlib.Path) -> str:
         """Read a file.

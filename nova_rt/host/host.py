@@ -16,7 +16,7 @@ from typing import Any, Self
 from nova_rt import admission, cpulist, exception
 from nova_rt.flavors.extra_specs import Numa
 from nova_rt.formats import record
-from nova_rt.host import capability, cgroup, cpus, ownership, probe
+from nova_rt.host import capability, cgroup, cpus, lxc, ownership, probe
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
@@ -141,6 +141,14 @@ class Host:
         :raises HostNotPrepared: if libvirt would give it more
         """
         ownership.check_delegation(self._files)
+
+    def check_children(self) -> None:
+        """See :func:`.lxc.check_children`."""
+        lxc.check_children(self._files)
+
+    def find_no_fuse(self) -> str | None:
+        """See :func:`.lxc.find_no_fuse`."""
+        return lxc.find_no_fuse(self._files)
 
     def refresh(self) -> None:
         """Read what the kernel has now, once: others reserve bandwidth, too.

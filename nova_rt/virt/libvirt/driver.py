@@ -84,12 +84,16 @@ class RTLibvirtDriver(containers.ContainerDriver):
                 pool = idmaps.read_pool(CONF.nova_rt.id_pool)
                 self._rt_ids = id_ranges.IDRanges(pool, self._host)
                 self._rt_host.check_delegation()
+                self._rt_host.check_children()
                 idmaps.check_helper(pool, CONF.instances_path)
             if CONF.nova_rt.max_tasks:
                 limits.check_task_limits()
             self._rt_host.start()
         except exception.HostError as err:
             raise nova_exception.InvalidConfiguration(str(err)) from err
+        no_fuse = self._rt_host.find_no_fuse()
+        if no_fuse:
+            LOG.error('%s', no_fuse)
         in_namespaces = self._rt_ids is not None
         self.running.protection.limits = in_namespaces
         self.running.protection.max_tasks = CONF.nova_rt.max_tasks
