@@ -448,6 +448,12 @@ class HCBSTest(EveryInterface, HostTestCase):
         self.assertEqual(299_999, self._capacity().cpus[1])
         self.assertEqual({'(no group)': 600_001}, self.host.capability.others)
 
+    def test_admission_switched_off(self):
+        """The kernel would take anything, and guarantee nothing."""
+        self.kernel = self.useFixture(kernel.make(self.INTERFACE, limit_us=-1))
+        err = self.assertRaises(exception.HostNotPrepared, self._host().start)
+        self.assertIn('sched_rt_runtime_us is -1', str(err))
+
     def test_cannot_read_what_is_left(self):
         self.host.start()
         (self.kernel.root / 'cpu.rt.effective').unlink()
