@@ -118,6 +118,7 @@ TRACKER = Extension(
             '_update_usage_from_instance',
             '_update_usage_from_instances',
             '_update_usage_from_migrations',
+            'instance_claim',
             'update_usage',
         }
     ),
@@ -152,6 +153,7 @@ DRIVER = Extension(
             'init_host',
             'process_instances_at_startup',
             'reboot',
+            'resume_state_on_host_boot',
             'suspend',
             'update_provider_tree',
         }
