@@ -84,6 +84,14 @@ class Capacity:
             sorted(sorted(cpus), key=self.cpus.__getitem__, reverse=True)
         )
 
+    def without_bandwidth(self) -> 'Capacity':
+        """Return the same with nothing that can be promised."""
+        return dataclasses.replace(
+            self,
+            cpus=dict.fromkeys(self.cpus, 0),
+            host_ppm=None if self.host_ppm is None else 0,
+        )
+
     def free(self, claims: 'Iterable[Claim]') -> 'Capacity':
         """Return what is left beside these claims; never below 0.
 

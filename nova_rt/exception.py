@@ -148,6 +148,15 @@ class HostNotPrepared(HostError):
     """The host has an interface, but its set-up prevents its use."""
 
 
+class WeakerPromise(HostError):
+    """The kernel promises less than a server was sold."""
+
+    modest = (
+        'the reservation is guaranteed, which this host cannot do now: its '
+        'kernel only limits'
+    )
+
+
 class NoIDRange(HostError):
     """Every range of user and group IDs for containers is taken.
 

@@ -120,6 +120,7 @@ TRACKER = Extension(
             '_update_usage_from_instances',
             '_update_usage_from_migrations',
             'delete_allocation_for_evacuated_instance',
+            'instance_claim',
             'update_usage',
         }
     ),
@@ -154,6 +155,7 @@ DRIVER = Extension(
             'init_host',
             'process_instances_at_startup',
             'reboot',
+            'resume_state_on_host_boot',
             'suspend',
             'update_provider_tree',
         }

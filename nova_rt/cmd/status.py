@@ -244,6 +244,11 @@ def check_host(
     host = _make_host(conf, files)
     try:
         found = host.look()
+        if conf.nova_rt.id_pool:
+            host.check_children()
+        no_fuse = host.find_no_fuse()
+        if no_fuse:
+            raise exception.HostNotPrepared(no_fuse)
         if prepare or found.prepared:
             found = host.start()
     except exception.HostError as err:

@@ -236,6 +236,7 @@ class ClaimTracker(resource_tracker.ResourceTracker):
             return claim(uuid, asked)
         except (
             exception.ClaimsUnknown,
+            exception.HostNotPrepared,
             exception.InsufficientBandwidth,
             exception.InvalidRecord,
         ) as err:

@@ -125,6 +125,12 @@ class Ledger:
             del self._hours[key]
         return max(0, surplus)
 
+    def copy(self) -> 'Ledger':
+        """Return a ledger with the same hours, which stays as it is."""
+        other = Ledger()
+        other._hours = dict(self._hours)
+        return other
+
     def dump(self) -> list[list[Any]]:
         """Return plain values of all hours."""
         return [

@@ -12,10 +12,10 @@ jump. The wall clock says which hour it was.
 """
 
 from collections.abc import Mapping, Sequence
+import dataclasses
 import threading
 from typing import Protocol
 
-import libvirt
 from oslo_log import log as logging
 
 from nova_rt import events
@@ -31,6 +31,7 @@ from nova_rt.compute.meter_file import (
 from nova_rt.formats import record
 from nova_rt.formats.reports import ServerHour
 from nova_rt.host.interface import Counted, Usage
+from nova_rt.virt.libvirt import domains
 
 LOG = logging.getLogger(__name__)
 
@@ -196,7 +197,7 @@ class Meter:
     def _list_running(self) -> set[str] | None:
         try:
             running = self._running.list_running()
-        except libvirt.libvirtError as err:
+        except domains.ERRORS as err:
             if not self._blind:
                 LOG.warning(
                     'Cannot read the usage of servers: %s. It is read '
@@ -210,24 +211,29 @@ class Meter:
     def _read(self, uuid: str) -> Counted | None:
         try:
             return self._running.read_counted(uuid)
-        except (OSError, libvirt.libvirtError):
+        except (OSError, *domains.ERRORS):
             return None  # It is ending, or verification says more.
 
     def _keep(self) -> None:
         """Write the file."""
         with self._lock:
             dropped = self._ledger.shorten()
-            text = meter_file.render(
-                Kept(self._number, self._now, self._servers, self._ledger),
-                self._clock.boot,
-            )
+            # Events must not wait while all of it is made a text.
+            kept = Kept(
+                self._number, self._now,
+                {
+                    uuid: dataclasses.replace(server)
+                    for uuid, server in self._servers.items()
+                },
+                self._ledger.copy(),
+            )  # fmt: skip
         if dropped:
             LOG.warning(
                 '%d hours of servers are dropped that no conductor has taken',
                 dropped,
             )
         try:
-            self._file.write(text)
+            self._file.write(meter_file.render(kept, self._clock.boot))
         except OSError as err:
             if not self._failing:
                 LOG.warning('Cannot write %s: %s', self._file.path, err)

@@ -24,6 +24,7 @@ from nova_rt.compute.spool import Spool
 from nova_rt.compute.usage_sender import UsageConductor, UsageSender
 from nova_rt.formats import messages
 from nova_rt.formats.reports import HostState, Position
+from nova_rt.virt.libvirt import domains
 
 LOG = logging.getLogger(__name__)
 
@@ -81,6 +82,8 @@ class Reporter:
         #: None before it was tried.
         self._answers: bool | None = None
         self._state_seq = 0
+        #: Whether libvirt did not say what runs, the last time.
+        self._blind = False
         self._stopping = False
 
     def start(self) -> None:
@@ -156,12 +159,24 @@ class Reporter:
         self._report_earlier()
         self.report_news()
         if self._picture.complete:
-            self._state_seq += 1
-            self._conductor.report_state(
-                self._epoch.number,
-                self._state_seq,
-                messages.write_state(self.make_state()),
-            )
+            self._report_state()
+
+    def _report_state(self) -> None:
+        self._state_seq += 1
+        try:
+            state = self.make_state()
+        except domains.ERRORS as err:
+            if not self._blind:
+                LOG.warning(
+                    'Cannot report what runs on this host: libvirt does not '
+                    'say (%s). It is reported when it does.', err,
+                )  # fmt: skip
+            self._blind = True
+            return
+        self._blind = False
+        self._conductor.report_state(
+            self._epoch.number, self._state_seq, messages.write_state(state)
+        )
 
     def _report_earlier(self) -> None:
         """Send what earlier starts have left; a fault of it ends nothing."""

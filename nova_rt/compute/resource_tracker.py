@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nova.compute import vm_states
+from oslo_utils import excutils
 
 from nova_rt.compute import claim_tracker, slots
 from nova_rt.formats import node_stats
@@ -24,6 +25,32 @@ class RTResourceTracker(claim_tracker.ClaimTracker):
         super().__init__(host, driver, reportclient, reservations)
         #: Servers that the audit in progress has found on this host.
         self._rt_here: list[Any] = []
+
+    def instance_claim(
+        self, context, instance, nodename, allocations, limits=None
+    ):  # fmt: skip
+        """Give up the claim again if it fails later, when it is published."""
+        before = None
+        if self._reservations is not None:
+            before = self._reservations.held.get(instance.uuid)
+        try:
+            return super().instance_claim(
+                context, instance, nodename, allocations, limits
+            )
+        except Exception:
+            with excutils.save_and_reraise_exception():
+                if before == Slots():
+                    self._rt_give_back(instance.uuid, nodename)
+
+    @claim_tracker.locked
+    def _rt_give_back(self, uuid: str, nodename: str) -> None:
+        rt = self._reservations
+        if rt is not None and rt.held.get(uuid) != Slots():
+            rt.release(uuid)
+            # Without Placement, which may be what has failed.
+            compute_node = self.compute_nodes[nodename]
+            self._rt_publish(rt, compute_node)
+            compute_node.save()
 
     def update_usage(self, context, instance, nodename):
         """Release also what Nova does not track until its next audit.

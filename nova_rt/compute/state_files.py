@@ -21,12 +21,23 @@ def find(state_path: str, kind: str, host: str) -> pathlib.Path:
 def replace(path: pathlib.Path, text: str, mode: int | None = None) -> None:
     """Write a file, of which a reader sees the old text or the new.
 
+    After a power cut as well: without the first fsync(), file systems may
+    keep the new name and lose the text.
+
     :param mode: its permissions; None for those of any new file
     :raises OSError: if that fails; the old text is there then
     """
     new = path.with_name(f'{path.name}.new')
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    new.write_text(text)
-    if mode is not None:
-        new.chmod(mode)
+    with new.open('w') as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(new, path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

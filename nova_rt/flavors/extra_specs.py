@@ -38,6 +38,14 @@ class Enforcement(enum.StrEnum):
     #: No more than the runtime is taken; there may be less.
     LIMIT = 'limit'
 
+    def fulfils(self, sold: 'Enforcement') -> bool:
+        """Tell whether a kernel that does this keeps a promise.
+
+        :param sold: the promise
+        :returns: False if it is the stronger one
+        """
+        return self is sold or self is Enforcement.GUARANTEE
+
 
 class TaskPolicy(enum.StrEnum):
     """Scheduling policy that the container's tasks start with."""

@@ -45,8 +45,8 @@ _WITH_NOVA = {
 _EVERY_KERNEL = {
     '__init__', 'blockdevs', 'capability', 'cgroup', 'cpus', 'cpusets',
     'files', 'group_backend', 'helpers', 'hierarchies', 'host', 'idmaps',
-    'interface', 'left', 'limits', 'offer', 'options', 'owners', 'ownership',
-    'protocol', 'tasks',
+    'interface', 'left', 'limits', 'lxc', 'offer', 'options', 'owners',
+    'ownership', 'protocol', 'tasks',
 }  # fmt: skip
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')

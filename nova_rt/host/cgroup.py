@@ -273,30 +273,49 @@ class Hierarchy(abc.ABC):
     ) -> None:
         """Write to files of a group, in order.
 
-        What the kernel refuses for want of bandwidth is repeated for
-        ``PATIENCE_S``.
-
         :param writes: name of a file and text
         :param put: how to write a text to a file, if not plainly
-        :raises Refusal: if the kernel refuses one
+        :raises Refusal: if the kernel refuses one; see :class:`Patience`
         :raises OSError: if one was not done for any other reason
         """
         put = put or self.files.write
-        deadline = time.monotonic() + PATIENCE_S
         for name, text in writes:
-            while True:
-                try:
-                    put(group / name, text)
-                    break
-                except OSError as err:
-                    late = time.monotonic() >= deadline
-                    if err.errno not in _MAY_PASS or late:
-                        what = f'cannot write {text!r} to {group / name}'
-                        said = restate(err, what)
-                        if err.errno in VERDICTS:
-                            said = Refusal(*said.args)
-                        raise said from err
-                time.sleep(PAUSE_S)
+            try:
+                put(group / name, text)
+            except OSError as err:
+                what = f'cannot write {text!r} to {group / name}'
+                said = restate(err, what)
+                if err.errno in VERDICTS:
+                    said = Refusal(*said.args)
+                raise said from err
+
+
+class Patience:
+    """Waits for bandwidth on its way back, for ``PATIENCE_S`` in all.
+
+    Where many are refused, the first ones use it up. Nobody waits while they
+    hold a lock.
+    """
+
+    def __init__(self, left_s: float | None = None) -> None:
+        self._left_s = PATIENCE_S if left_s is None else left_s
+
+    def repeat(self, write: Callable[[], _Found]) -> _Found:
+        """Write until the kernel does not refuse it for want of bandwidth.
+
+        :param write: may be called again after a part of it was done
+        :returns: its result
+        :raises Refusal: if the kernel goes on refusing it
+        :raises OSError: if it was not done for any other reason
+        """
+        while True:
+            try:
+                return write()
+            except OSError as err:
+                if err.errno not in _MAY_PASS or self._left_s <= 0:
+                    raise
+            time.sleep(PAUSE_S)
+            self._left_s -= PAUSE_S
 
 
 def describe_other_cpus(

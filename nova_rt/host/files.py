@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import os
 import pathlib
 import stat
+from typing import Any
 
 from nova_rt.host import helpers
 import nova_rt.privsep.cgroup
@@ -23,6 +24,7 @@ class Files:
     :ivar cgroup: mount point of the control groups
     :ivar proc: mount point of proc
     :ivar sys: mount point of sysfs
+    :ivar dev: directory of the devices
     """
 
     def __init__(
@@ -30,10 +32,12 @@ class Files:
         cgroup: str = '/sys/fs/cgroup',
         proc: str = '/proc',
         sys: str = '/sys',
+        dev: str = '/dev',
     ) -> None:
         self.cgroup = pathlib.Path(cgroup)
         self.proc = pathlib.Path(proc)
         self.sys = pathlib.Path(sys)
+        self.dev = pathlib.Path(dev)
 
     def read(self, path: pathlib.Path) -> str:
         """Read a file.
@@ -147,15 +151,17 @@ class Files:
         policy: int,
         priority: int,
         inside: bool = False,
-    ) -> None:
+    ) -> int:
         """Give all tasks of a group but its controller's a policy.
 
         :param inside: whether tasks of the groups in it get it, too
+        :returns: number of tasks whose children may not have it
         :raises OSError: with the kernel's errno
         """
-        self._call(
+        given_up: int = self._call(
             'set_policy', str(group), controller, policy, priority, inside
         )
+        return given_up
 
     def limit_tasks(self, group: pathlib.Path, most: int) -> None:
         """Limit how many tasks a container has.
@@ -198,9 +204,12 @@ class Files:
         """
         helpers.MOUNTS.call(nova_rt.privsep.oom.keep, controller)
 
-    def _call(self, name: str, *args: object) -> None:
+    def _call(self, name: str, *args: object) -> Any:
         """Call a function of the helper for control groups.
 
+        :returns: its answer
         :raises OSError: with the kernel's errno; EPERM if no helper starts
         """
-        helpers.GROUPS.call(getattr(nova_rt.privsep.cgroup, name), *args)
+        return helpers.GROUPS.call(
+            getattr(nova_rt.privsep.cgroup, name), *args
+        )

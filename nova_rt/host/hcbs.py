@@ -19,6 +19,7 @@ from nova_rt.admission import Capacity, Scope
 from nova_rt.flavors.extra_specs import Enforcement
 from nova_rt.flavors.reservation import PPM, Reservation
 from nova_rt.host import capability, cgroup, cpusets, tasks
+from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
@@ -89,6 +90,12 @@ class HCBS(GroupBackend):
     def look_at(self, partition: pathlib.Path) -> Capability:
         """Read what the kernel reports."""
         try:
+            if host_cpus.read_limit(self._files) is None:
+                raise exception.HostNotPrepared(
+                    'kernel.sched_rt_runtime_us is -1: this kernel admits '
+                    'whatever is asked for, and guarantees nothing; set it '
+                    'to kernel.sched_rt_period_us'
+                )
             now = self._reader.read_supply(partition)
             prepared = partition.is_dir() and all(
                 map(self.hierarchy.enables_cpu, (partition.parent, partition))

@@ -12,6 +12,7 @@ import logging
 import shlex
 import threading
 from time import monotonic
+from typing import Any
 
 from oslo_privsep import daemon, priv_context
 
@@ -38,17 +39,18 @@ class Helper:
         self._calls = 0
         self._last_s = monotonic()
 
-    def call(self, function: Callable[..., None], *args: object) -> None:
+    def call(self, function: Callable[..., Any], *args: object) -> Any:
         """Call a privileged function, in the helper.
 
         :param function: an entry point of the context
+        :returns: its answer
         :raises OSError: with the kernel's errno; EPERM if no helper starts
         """
         with self._lock:
             self._calls += 1
         try:
             self._start()
-            function(*args)
+            return function(*args)
         finally:
             with self._lock:
                 self._calls -= 1

@@ -5,6 +5,7 @@ The one module of the host layer that others call.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+import errno
 import functools
 import logging
 import pathlib
@@ -15,7 +16,7 @@ from typing import Any, Self
 from nova_rt import admission, cpulist, exception
 from nova_rt.flavors.extra_specs import Numa
 from nova_rt.formats import record
-from nova_rt.host import capability, cgroup, ownership, probe
+from nova_rt.host import capability, cgroup, cpus, lxc, ownership, probe
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
@@ -25,6 +26,10 @@ from nova_rt.host.options import Options
 from nova_rt.host.protocol import Backend
 
 LOG = logging.getLogger(__name__)
+
+#: How long bandwidth of a group that is gone is expected back, seconds; the
+#: kernel needs no more than ``cgroup.PATIENCE_S``.
+_EXPECTED_S = 5.0
 
 
 class Host:
@@ -69,6 +74,8 @@ class Host:
             reserved_ppm, placement,
         )  # fmt: skip
         self._lock = threading.Lock()
+        #: Since when the kernel has held bandwidth for groups that are gone.
+        self._unowned_since_s: float | None = None
 
     @classmethod
     def from_options(
@@ -93,6 +100,7 @@ class Host:
         """
         self._backend = probe.find_backend(self._files)
         self.offer = self._choose_offer()
+        self._backend.reserved_ppm = self.offer.reserved_ppm
         self.capability = self._backend.look(self._partition)
         return self.capability
 
@@ -134,6 +142,14 @@ class Host:
         """
         ownership.check_delegation(self._files)
 
+    def check_children(self) -> None:
+        """See :func:`.lxc.check_children`."""
+        lxc.check_children(self._files)
+
+    def find_no_fuse(self) -> str | None:
+        """See :func:`.lxc.find_no_fuse`."""
+        return lxc.find_no_fuse(self._files)
+
     def refresh(self) -> None:
         """Read what the kernel has now, once: others reserve bandwidth, too.
 
@@ -146,8 +162,27 @@ class Host:
             self.capability = self._backend.refresh(self.capability)
         except OSError as err:
             raise exception.HostNotPrepared(
-                f'cannot read what the kernel has: {err.strerror}'
+                f'cannot read what the kernel has: {err.strerror} '
+                f'({errno.errorcode.get(err.errno or 0, "?")})'
             ) from err
+        if not self.capability.unowned:
+            self._unowned_since_s = None
+        elif self._unowned_since_s is None:
+            self._unowned_since_s = monotonic()
+
+    @property
+    def _expected(self) -> Capability:
+        """The capability, with bandwidth that is still to come back.
+
+        After a server is deleted, the kernel gives it back a little later: a
+        host that has read too soon would turn the next server away until its
+        next audit. :meth:`place` waits for it; if it does not come back, it
+        does not count any more.
+        """
+        since_s = self._unowned_since_s
+        if since_s is None or monotonic() - since_s > _EXPECTED_S:
+            return self.capability
+        return self.capability.with_unowned()
 
     def capacity(self) -> admission.Capacity:
         """Tell what servers can be promised on the CPUs that are offered.
@@ -155,7 +190,7 @@ class Host:
         :returns: ppm of each CPU, and of the host where the kernel sums so,
             by the last :meth:`refresh`
         """
-        return self.offer.capacity(self.capability.ceiling)
+        return self.offer.capacity(self._expected.ceiling)
 
     def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
         """Tell what can still be promised beside these claims.
@@ -166,7 +201,7 @@ class Host:
         :returns: ppm of each CPU, and of the host where the kernel sums so,
             by the last :meth:`refresh`
         """
-        return self.offer.free(self.capability, claims)
+        return self.offer.free(self._expected, claims)
 
     def place(
         self, claims: Collection[admission.Claim], vcpus: int, ppm: int,
@@ -203,7 +238,27 @@ class Host:
 
     # Containers
 
-    def apply(self, pid: int, rec: record.Record) -> None:
+    def check_promise(self, rec: record.Record) -> None:
+        """See that this kernel does for a server what it was sold.
+
+        :raises WeakerPromise: if it does less
+        """
+        sold, found = rec.request.enforcement, self.capability
+        if not found.enforcement.fulfils(sold):
+            raise exception.WeakerPromise(
+                f'reservation {rec.request.reservation} us on CPUs '
+                f'{cpulist.render(rec.cpus)} was sold as {sold}, and the '
+                f'kernel of this host, with {found.name}, does no more than '
+                f'{found.enforcement}: boot the kernel that it had, or resize '
+                'the server to a flavor with rt:enforcement=limit'
+            )
+
+    def apply(
+        self,
+        pid: int,
+        rec: record.Record,
+        patience: cgroup.Patience | None = None,
+    ) -> None:
         """Make the kernel hold a container's reservation.
 
         Gives it its CPUs again, writes what differs, lets the container's
@@ -211,13 +266,20 @@ class Host:
         host's root can change it then. Nothing is written if the kernel holds
         it already.
 
+        :param patience: for bandwidth on its way back; None for that of one
+            container
         :raises ReservationNotApplied: if the kernel does not hold it
         """
-        try:
+
+        def hold() -> Any:
             with self._lock:
                 found = self._find(pid)
                 wish = rec.request.reservation
                 self._backend.hold(self.capability, found, wish, rec.cpus)
+            return found
+
+        try:
+            found = (patience or cgroup.Patience()).repeat(hold)
             self._backend.serve_tasks(found, rec.request)
             unheld = self._find_unheld(found, rec)
             differs = unheld or self._backend.find_exposed(found)
@@ -290,6 +352,15 @@ class Host:
         """
         found = self._find(pid)
         return self._find_unheld(found, rec), self._backend.read_usage(found)
+
+    def find_offline(self, claims: Iterable[admission.Claim]) -> set[int]:
+        """Find CPUs of claims that are off line now.
+
+        :returns: their numbers
+        :raises OSError: with the kernel's errno
+        """
+        claimed = {cpu for claim in claims for cpu in claim.cpus}
+        return claimed.difference(cpus.read_online(self._files))
 
     def find_outside(self, pid: int) -> pathlib.Path | None:
         """See :meth:`.Backend.find_outside`, of a domain's ID."""

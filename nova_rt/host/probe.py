@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds out which kind of kernel a host has, and makes it prove it."""
 
+import contextlib
 from typing import Any
 
 from nova_rt import exception
 from nova_rt.host import capability
 from nova_rt.host.capability import Capability
+from nova_rt.host.cgroup import Patience
 from nova_rt.host.files import Files
 from nova_rt.host.hcbs import HCBS
 from nova_rt.host.protocol import Backend
@@ -33,9 +35,29 @@ def find_backend(files: Files) -> Backend[Any]:
         found = kind.detect(files)
         if found is not None:
             return found
+    unknown = _find_unknown(files)
+    if unknown:
+        raise exception.NoRTInterface(
+            f'this kernel has an interface for RT bandwidth that this nova_rt '
+            f'does not know ({", ".join(unknown)}): look for a newer nova_rt, '
+            f'or {_HELP}'
+        )
     raise exception.NoRTInterface(
         f'no file for RT bandwidth in {files.cgroup}: {_HELP}'
     )
+
+
+def _find_unknown(files: Files) -> list[str]:
+    """Names of files for RT bandwidth in the host's own groups, or in others.
+
+    Some interfaces have none in the host's own group.
+    """
+    tops = [files.cgroup, files.cgroup / 'cpu']
+    with contextlib.suppress(OSError):
+        tops += list(files.groups(files.cgroup))
+    return sorted({
+        path.name for top in tops for path in top.glob('cpu.rt[._]*')
+    })  # fmt: skip
 
 
 def self_test(backend: Backend[Any], found: Capability) -> None:
@@ -48,7 +70,7 @@ def self_test(backend: Backend[Any], found: Capability) -> None:
     :raises HostNotPrepared: if it refuses
     """
     try:
-        differs = backend.self_test(found)
+        differs = Patience().repeat(lambda: backend.self_test(found))
     except OSError as err:
         raise capability.make_error(err, found) from err
     if differs is not None:

@@ -31,7 +31,12 @@ class Backend(abc.ABC, Generic[ContainerT]):
     keeps no state: what it says was read when asked.
 
     A method that is not abstract suits a kernel that has nothing of the sort.
+
+    :ivar reserved_ppm: bandwidth that is kept back from servers. Where a group
+        holds what they may have, it leaves that to the host
     """
+
+    reserved_ppm: int = 0
 
     @classmethod
     @abc.abstractmethod

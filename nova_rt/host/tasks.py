@@ -2,12 +2,15 @@
 """Scheduling policies of a container's tasks."""
 
 from collections.abc import Callable, Iterable
+import logging
 import os
 
 from nova_rt.flavors.extra_specs import TaskPolicy
 from nova_rt.flavors.request import Request
 from nova_rt.host.cgroup import Container, restate
 from nova_rt.host.files import Files
+
+LOG = logging.getLogger(__name__)
 
 #: The kernel's numbers; ``other`` is not here: tasks start with it.
 NUMBERS = {TaskPolicy.RR: os.SCHED_RR, TaskPolicy.FIFO: os.SCHED_FIFO}
@@ -90,7 +93,7 @@ def give_policy(
     if request.policy is TaskPolicy.OTHER:
         return
     try:
-        files.set_policy(
+        given_up = files.set_policy(
             container.group, container.pid, NUMBERS[request.policy],
             request.priority, inside,
         )  # fmt: skip
@@ -98,6 +101,13 @@ def give_policy(
         what = f'cannot give the tasks of {container.group} the policy '
         what += f'{request.policy} {request.priority}'
         raise restate(err, what) from err
+    if given_up:
+        LOG.warning(
+            '%s tasks of %s were given their policy and never seen at rest: '
+            'what they forked at that moment may be ordinary tasks, which '
+            'run beside the reservation',
+            given_up, container.group,
+        )  # fmt: skip
 
 
 def read_threads(files: Files, pid: int) -> set[int]:

@@ -23,7 +23,7 @@ from nova_rt.flavors.reservation import MAX_PERIOD_US, PPM, Reservation
 from nova_rt.host import capability, cgroup, cpusets
 from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
-from nova_rt.host.cgroup import Container
+from nova_rt.host.cgroup import Container, Patience
 from nova_rt.host.files import Files
 from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hierarchies import V1
@@ -95,7 +95,8 @@ class V1Throttling(GroupBackend):
             for name, other in others.items()
             if other.cost_ppm
         }
-        free = min(limit, above.ppm) - sum(taken.values())
+        used = sum(taken.values())
+        free = min(limit, above.ppm) - used
         if free <= 0:
             raise exception.HostNotPrepared(
                 f'nothing is left for the partition {partition}: the group '
@@ -105,35 +106,74 @@ class V1Throttling(GroupBackend):
                 f'bandwidth by {partition.parent / _RUNTIME} and '
                 f'{partition.parent / _PERIOD}, or take it from the others'
             )
+        # What the host keeps back is for these others.
+        free += min(used, self.reserved_ppm)
         found = Capability(
             INTERFACE, _capacity(online, free), partition, taken, False
         )
-        if held is None or held != _share_of(found, held):
+        if held is None or held != self._choose_share(found, held):
             return found
-        return _as_held(found, held)
+        return self._as_held(found, held)
 
     def prepare(self, found: Capability) -> Capability:
-        """Give the partition all that can be promised."""
-        partition = found.partition
+        """Give the partition all that servers can have."""
         try:
-            if not partition.is_dir():
-                self._files.make_group(partition)
-            held = self.read_share(partition)
-            wish = _share_of(found, held)
-            if held != wish:
-                found, wish = self._give(found, held, wish)
-                held = self.read_share(partition)
+            return self._prepare(found, Patience())
         except OSError as err:
             raise capability.make_error(err, found) from err
+
+    def _prepare(self, found: Capability, patience: Patience) -> Capability:
+        partition = found.partition
+        if not partition.is_dir():
+            self._files.make_group(partition)
+        held = self.read_share(partition)
+        wish = self._choose_share(found, held)
+        if held != wish:
+            found, wish = self._give(found, held, wish, patience)
+            held = self.read_share(partition)
         if held != wish:
             raise exception.HostNotPrepared(
                 f'{partition}: expected {wish}, found {held}: '
                 'something else writes to it'
             )
-        return _as_held(found, held)
+        if held.ppm > self._offered_ppm(found):
+            LOG.warning(
+                'Partition %s holds %s, more than [nova_rt] reserved_ppm '
+                'leaves, since servers hold it: when fewer run, restart this '
+                'service', partition, held,
+            )  # fmt: skip
+        return self._as_held(found, held)
+
+    def _offered_ppm(self, found: Capability) -> int:
+        """Compute what servers can have: the ceiling less the reserve."""
+        return max(0, found.ceiling.total_ppm - self.reserved_ppm)
+
+    def _choose_share(self, found: Capability, held: Share) -> Share:
+        """The share that the partition is to have.
+
+        It is left as it is where that were less than what is in it: servers
+        that run keep theirs. Its period stays, too: that of a group in use
+        cannot be changed alone without a moment in which its bandwidth is too
+        small or too large.
+        """
+        period = _PERIOD_US
+        if held.runtime_us and held.period_us:
+            period = held.period_us
+        wish = Share(self._offered_ppm(found) * period // PPM, period)
+        if wish.ppm < held.ppm <= found.ceiling.total_ppm:
+            inside = self._read_inside(found.partition).values()
+            if sum(each.cost_ppm for each in inside) > wish.ppm:
+                return held
+        return wish
+
+    def _as_held(self, found: Capability, held: Share) -> Capability:
+        """The capability once the partition holds its share."""
+        total = min(found.ceiling.total_ppm, held.ppm + self.reserved_ppm)
+        ceiling = _capacity(found.ceiling.cpus, total)
+        return dataclasses.replace(found, ceiling=ceiling, prepared=True)
 
     def _give(
-        self, found: Capability, held: Share, wish: Share
+        self, found: Capability, held: Share, wish: Share, patience: Patience
     ) -> tuple[Capability, Share]:
         """Write the partition's share.
 
@@ -145,7 +185,7 @@ class V1Throttling(GroupBackend):
         :returns: what could be given, and the share that was written
         """
         try:
-            self._raise_to(found.partition, wish)
+            patience.repeat(lambda: self._raise_to(found.partition, wish))
         except OSError as err:
             if err.errno != errno.EBUSY:
                 raise
@@ -157,8 +197,8 @@ class V1Throttling(GroupBackend):
                 found.ceiling.cpus, found.ceiling.total_ppm - fair
             )
             found = dataclasses.replace(found, ceiling=ceiling)
-            wish = _share_of(found, held)
-            self._raise_to(found.partition, wish)
+            wish = self._choose_share(found, held)
+            patience.repeat(lambda: self._raise_to(found.partition, wish))
         return found, wish
 
     def has_room(self, found: Capability) -> bool:
@@ -166,7 +206,7 @@ class V1Throttling(GroupBackend):
         inside = self._read_inside(found.partition).values()
         used = sum(held.cost_ppm for held in inside)
         smallest = Share(SMALLEST_US, _PERIOD_US)
-        return used + smallest.cost_ppm <= found.ceiling.total_ppm
+        return used + smallest.cost_ppm <= self._offered_ppm(found)
 
     def self_test_in(self, group: pathlib.Path) -> str | None:
         """Write the smallest share, read it back and take it away."""
@@ -206,19 +246,22 @@ class V1Throttling(GroupBackend):
     def _keep_prepared(self, found: Capability) -> None:
         """Give the partition its bandwidth again, should it have lost it."""
         held = self.read_share(found.partition)
-        if held.ppm == found.ceiling.total_ppm:
+        if held.ppm >= self._offered_ppm(found):
             return
-        LOG.warning(
-            'Partition %s holds %s, which is not the %s ppm it was given; '
-            'giving it again. Something else writes to it.',
-            found.partition, held, found.ceiling.total_ppm,
-        )  # fmt: skip
+        lost = 'the partition lost its bandwidth'
         try:
-            self.prepare(found)
+            # With a lock: the caller has the patience.
+            self._prepare(found, Patience(0))
+        except OSError as err:
+            # No verdict on the container.
+            raise OSError(err.errno, f'{lost}: {err.strerror}') from err
         except exception.HostError as err:
-            raise exception.ReservationNotApplied(
-                f'the partition lost its bandwidth: {err}'
-            ) from err
+            raise exception.ReservationNotApplied(f'{lost}: {err}') from err
+        LOG.warning(
+            'Partition %s held %s, less than the %s ppm it was given; '
+            'giving it again. Something else writes to it.',
+            found.partition, held, self._offered_ppm(found),
+        )  # fmt: skip
 
     def share_out(self, groups: Iterable[pathlib.Path], wish: Share) -> None:
         """Make nested groups hold the same share.
@@ -313,21 +356,3 @@ def _capacity(online: Iterable[int], ppm: int) -> Capacity:
     """The same on each CPU, and in all."""
     ppm = max(0, ppm)
     return Capacity(dict.fromkeys(online, ppm), ppm)
-
-
-def _as_held(found: Capability, held: Share) -> Capability:
-    """The capability once the partition holds its share."""
-    ceiling = _capacity(found.ceiling.cpus, held.ppm)
-    return dataclasses.replace(found, ceiling=ceiling, prepared=True)
-
-
-def _share_of(found: Capability, held: Share) -> Share:
-    """The ceiling as a share, in the period that the partition has.
-
-    The period of a group in use cannot be changed alone without a moment in
-    which its bandwidth is too small or too large.
-    """
-    period = _PERIOD_US
-    if held.runtime_us and held.period_us:
-        period = held.period_us
-    return Share(found.ceiling.total_ppm * period // PPM, period)

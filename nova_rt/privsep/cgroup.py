@@ -169,7 +169,7 @@ class Guard:
         policy: int,
         priority: int,
         inside: bool,
-    ) -> None:
+    ) -> int:
         """Give the ordinary tasks of a container a real-time policy.
 
         :param path: of a group
@@ -178,6 +178,7 @@ class Guard:
         :param priority: 1 to 99
         :param inside: whether tasks of the groups in the group get it, too;
             where one of those keeps real-time tasks out, that is respected
+        :returns: see :meth:`.Tasks.raise_to`
         :raises OSError: EPERM if the group has no bandwidth
         """
         if policy not in _REAL_TIME or not 1 <= priority <= 99:
@@ -187,7 +188,7 @@ class Guard:
         group = self._inside(path)
         keep = threads(self._kernel, controller)
         with paths.opened(self._kernel, group) as directory:
-            Tasks(self._kernel, group, directory).raise_to(
+            return Tasks(self._kernel, group, directory).raise_to(
                 policy, priority, keep, inside
             )
 
@@ -309,6 +310,6 @@ def sweep_task_limits() -> None:
 @nova_rt.privsep.rt_pctxt.entrypoint
 def set_policy(
     path: str, controller: int, policy: int, priority: int, inside: bool
-) -> None:
+) -> int:
     """See :meth:`Guard.set_policy`."""
-    Guard().set_policy(path, controller, policy, priority, inside)
+    return Guard().set_policy(path, controller, policy, priority, inside)

@@ -14,6 +14,7 @@ import dataclasses
 import errno
 import os
 import time
+from typing import NamedTuple
 
 from nova_rt.privsep.kernel import SystemCalls
 from nova_rt.privsep.paths import Group
@@ -29,8 +30,18 @@ _REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 #: Passes over a group's tasks before they are left as they are.
 _MAX_PASSES = 100
 
-#: Between passes that only wait for tasks: one second in all.
+#: Between passes that only wait for tasks.
 _PAUSE_S = 0.01
+
+#: CPU time, in clock ticks of 10 ms, after which a task has left the fork that
+#: it may have been in: a fork copies the page tables of some GB in that time.
+_FORK_TICKS = 2
+
+#: Seconds to wait for tasks none of which runs: more than the longest period,
+#: for the rest of which a group does not run. And for all tasks, however many
+#: are to share however little.
+_STALLED_S = 10.0
+_PATIENCE_S = 60.0
 
 #: States of tasks, proc_pid_stat(5), that may be in the middle of a fork:
 #: running or waiting for a CPU, waiting for a lock of the kernel.
@@ -54,6 +65,13 @@ class _Held:
     tid: int
     directory: int
     where: str
+
+
+class _Forking(NamedTuple):
+    """CPU time of a task, in clock ticks: when it was changed, and now."""
+
+    since: int
+    ran: int
 
 
 class Tasks:
@@ -111,34 +129,58 @@ class Tasks:
 
     def raise_to(
         self, policy: int, priority: int, keep: set[int], inside: bool
-    ) -> None:
+    ) -> int:
         """Give ordinary tasks a real-time policy.
 
         Children inherit it. So it is done when a pass has found nothing to
         change, however many tasks have come meanwhile. But a child has the
         policy that its parent had when it was copied, and is in no list until
         the fork is done (kernel/fork.c, copy_process()): so each task that was
-        changed must have been seen asleep before that pass. A program that has
-        its real-time tasks make ordinary ones (SCHED_RESET_ON_FORK) can go on
-        with that for ever, and one may never sleep: after a while it has what
-        it wants.
+        changed must have been seen asleep before that pass, or have run for
+        longer than a fork takes. By the clock that may take its time, where
+        many tasks share a small reservation.
+
+        A program that has its real-time tasks make ordinary ones
+        (SCHED_RESET_ON_FORK) can go on with that for ever: when the tasks of
+        the first pass are done, the passes that find more are counted.
 
         :param keep: tasks that are left alone
         :param inside: whether tasks of the groups in the group get it, too
+        :returns: number of tasks that were given up, and may have made
+            ordinary ones
         :raises OSError: EPERM if the group has no bandwidth
         """
-        changed: set[int] = set()
-        for _ in range(_MAX_PASSES):
-            changed = set(filter(self._may_fork, changed))
+        waiting: dict[int, _Forking] = {}
+        first: set[int] | None = None
+        passes = 0
+        begun_s = moved_s = time.monotonic()
+        while True:
+            before, waiting = waiting, self._look_again(waiting)
             found = (self.all() if inside else self.own()) - keep
             more = {
                 tid for tid in found if self._raise_one(tid, policy, priority)
             }
+            if not more and not waiting:
+                return 0
+            now_s = time.monotonic()
+            if more or waiting != before:
+                moved_s = now_s
+            if first is None:
+                first = more
+            elif more and first.isdisjoint(waiting):
+                passes += 1
+            for tid in more:
+                ran = self._read_forking(tid)
+                if ran is not None:
+                    waiting[tid] = _Forking(ran, ran)
+            if (
+                passes >= _MAX_PASSES
+                or now_s - moved_s > _STALLED_S
+                or now_s - begun_s > _PATIENCE_S
+            ):
+                return len(waiting)
             if not more:
-                if not changed:
-                    return
                 time.sleep(_PAUSE_S)
-            changed |= more
 
     def _raise_one(self, tid: int, policy: int, priority: int) -> bool:
         """Whether the task was changed."""
@@ -158,13 +200,26 @@ class Tasks:
             return True
         return False
 
-    def _may_fork(self, tid: int) -> bool:
-        """Whether a task may be in the middle of a fork."""
+    def _look_again(self, waiting: dict[int, _Forking]) -> dict[int, _Forking]:
+        """Find those that may still be in the same fork."""
+        still = {}
+        for tid, known in waiting.items():
+            ran = self._read_forking(tid)
+            if ran is not None and ran - known.since < _FORK_TICKS:
+                still[tid] = _Forking(known.since, ran)
+        return still
+
+    def _read_forking(self, tid: int) -> int | None:
+        """Read for how long a task has run that may be in a fork.
+
+        :returns: clock ticks; None if it is in none
+        """
         with self._held(tid) as held:
             if held is None:
-                return False
-            return read_name_and_state(held.directory)[1] in _MAY_FORK
-        return False
+                return None
+            _, state, ran = _read_stat(held.directory)
+            return ran if state in _MAY_FORK else None
+        return None
 
     def lower(self, aside: dict[int, tuple[int, int]]) -> bool:
         """Make real-time tasks ordinary ones; those of a deadline stay.
@@ -287,11 +342,19 @@ def read_name_and_state(task: int) -> tuple[str, str]:
     :returns: the name, and the letter of the state
     :raises OSError: ENOENT or ESRCH if the task has ended
     """
+    return _read_stat(task)[:2]
+
+
+def _read_stat(task: int) -> tuple[str, str, int]:
+    """Name and state of a task, and its CPU time in clock ticks."""
     descriptor = os.open('stat', os.O_RDONLY, dir_fd=task)
     with open(descriptor, encoding='utf-8', errors='replace') as text:
         # The name may hold anything, parentheses included.
         head, _, rest = text.read().rpartition(')')
-    return head.partition('(')[2], rest.split()[0]
+    fields = rest.split()
+    # (14) and (15), counted from the state, which is (3).
+    ran = sum(map(int, fields[11:13]))
+    return head.partition('(')[2], fields[0], ran
 
 
 def threads(kernel: SystemCalls, pid: int) -> set[int]:

@@ -199,11 +199,6 @@ _HOST = Part(
     tox('testenv:host', again='{}'),
     at_least=30,
 )
-# 1000 tasks that begin within 3 % of a CPU: the helper has a hundred passes
-# over them, and needs 93 on a quiet machine and more on a busy one. For the
-# long form until they are bounded otherwise. A list in lists/ would be an
-# input of other parts, too.
-_MANY_FORKS = 'test_task_that_is_forked_meanwhile'
 _LAB_DOWN = Part('the lab leaves nothing behind', 60, [lab('down')])
 
 _SOURCE = other('kernel/scripts/fetch.sh', without='no source')
@@ -249,12 +244,7 @@ GATE = {
         at_least=30,
     ),
     'nova-unit': _NOVA_UNIT,
-    'host': dataclasses.replace(
-        _HOST,
-        steps=tox(
-            'testenv:host', f'--exclude-regex={_MANY_FORKS}', again='{}'
-        ),
-    ),
+    'host': _HOST,
     'kernel': Part(
         'the HCBS kernel',
         900,

@@ -6,6 +6,7 @@ import os
 import time
 
 from nova_rt.host import tasks
+from nova_rt.host.cgroup import Patience
 from nova_rt.host.hierarchies import V1
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.host import machine
@@ -276,7 +277,8 @@ class Player:
         self._machine.write(self._top / name / file, text)
 
     def _soon(self, name, file, text):
-        self._hierarchy.write(self._top / name, [(file, text)])
+        group, writes = self._top / name, [(file, text)]
+        Patience().repeat(lambda: self._hierarchy.write(group, writes))
 
     def _task(self, name, task):
         self._tasks[task] = self._machine.add_task(self._top / name)

@@ -20,7 +20,7 @@ from nova_rt.flavors.extra_specs import TaskPolicy
 from nova_rt.flavors.request import Request
 from nova_rt.flavors.reservation import Reservation
 from nova_rt.formats.record import Record
-from nova_rt.host import hcbs_files, host
+from nova_rt.host import cgroup, hcbs_files, host
 from nova_rt.tests.host import machine
 
 
@@ -289,9 +289,11 @@ class EveryMachine:
 
     def _differs(self, pid, rec):
         """Find what differs once the kernel holds the reservation."""
-        self.host._backend.reserve(
-            self.host.capability, self.host._find(pid),
-            rec.request.reservation, rec.cpus,
+        cgroup.Patience().repeat(
+            lambda: self.host._backend.reserve(
+                self.host.capability, self.host._find(pid),
+                rec.request.reservation, rec.cpus,
+            )
         )  # fmt: skip
         return self.host.check(pid, rec)
 

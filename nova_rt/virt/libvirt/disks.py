@@ -62,13 +62,36 @@ def read_format(path: str) -> str:
     :returns: RAW or QCOW2
     :raises InvalidDiskInfo: if the note cannot be read, or says otherwise
     """
-    found = _read_notes(path).get(path) or host_format()
+    notes = _read_notes(path)
+    found = notes.get(path) or _read_moved(notes, path) or host_format()
     if found not in (RAW, QCOW2):
         raise exception.InvalidDiskInfo(
             reason=f'{path} is noted as {found}, and containers have {RAW} or '
             f'{QCOW2}'
         )
     return found
+
+
+def _read_moved(notes: dict[str, str], path: str) -> str | None:
+    """Format of a disk that came from a host with another directory.
+
+    The notes come with it, and have its path there.
+
+    :returns: None if there is none
+    :raises InvalidDiskInfo: if they disagree
+    """
+    name = os.path.basename(path)
+    found = {
+        noted
+        for where, noted in notes.items()
+        if os.path.basename(where) == name
+    }
+    if len(found) > 1:
+        raise exception.InvalidDiskInfo(
+            reason=f'{path} is noted in {_notes(path)} for other hosts as '
+            f'{" and ".join(sorted(map(str, found)))}'
+        )
+    return found.pop() if found else None
 
 
 def _read_notes(path: str) -> dict[str, str]:

@@ -2,8 +2,13 @@
 """Domains of one libvirtd, found by the UUIDs of their servers."""
 
 import libvirt
+from nova import exception as nova_exception
 from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import host as libvirt_host
+
+#: Errors of libvirt: its answers, and Nova's for a libvirtd that cannot be
+#: reached.
+ERRORS = (libvirt.libvirtError, nova_exception.HypervisorUnavailable)
 
 
 class Domains:
@@ -19,7 +24,7 @@ class Domains:
         needs more of the server than its UUID, and fails without.
 
         :returns: None if it has none
-        :raises libvirtError: if libvirt does not say
+        :raises ERRORS: one of them, if libvirt does not say
         """
         try:
             domain = self._hypervisor.get_connection().lookupByUUIDString(uuid)
@@ -33,7 +38,7 @@ class Domains:
         """Find the domain of a server that runs.
 
         :returns: None if it does not
-        :raises libvirtError: if libvirt does not say
+        :raises ERRORS: one of them, if libvirt does not say
         """
         guest = self.find(uuid)
         return guest if guest is not None and guest.is_active() else None
@@ -43,7 +48,7 @@ class Domains:
 
         :param pid: its libvirt_lxc process
         :returns: whether it is the same one
-        :raises libvirtError: if libvirt does not say
+        :raises ERRORS: one of them, if libvirt does not say
         """
         guest = self.find_running(uuid)
         return guest is not None and guest.id == pid
@@ -52,7 +57,7 @@ class Domains:
         """List the domains that run.
 
         :returns: all of them, whosever they are
-        :raises libvirtError: if libvirt does not say
+        :raises ERRORS: one of them, if libvirt does not say
         """
         guests: list[libvirt_guest.Guest] = self._hypervisor.list_guests(
             only_running=True

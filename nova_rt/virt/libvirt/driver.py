@@ -10,7 +10,6 @@ import functools
 from typing import Any
 
 from nova import exception as nova_exception
-from nova import thread_pool_factory
 from nova.virt import event as virtevent
 from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import driver
@@ -27,6 +26,7 @@ from nova_rt.virt.libvirt import (
     containers,
     faults,
     features,
+    host_boot,
     id_ranges,
     metadata,
     reservations,
@@ -84,12 +84,16 @@ class RTLibvirtDriver(containers.ContainerDriver):
                 pool = idmaps.read_pool(CONF.nova_rt.id_pool)
                 self._rt_ids = id_ranges.IDRanges(pool, self._host)
                 self._rt_host.check_delegation()
+                self._rt_host.check_children()
                 idmaps.check_helper(pool, CONF.instances_path)
             if CONF.nova_rt.max_tasks:
                 limits.check_task_limits()
             self._rt_host.start()
         except exception.HostError as err:
             raise nova_exception.InvalidConfiguration(str(err)) from err
+        no_fuse = self._rt_host.find_no_fuse()
+        if no_fuse:
+            LOG.error('%s', no_fuse)
         in_namespaces = self._rt_ids is not None
         self.running.protection.limits = in_namespaces
         self.running.protection.max_tasks = CONF.nova_rt.max_tasks
@@ -208,7 +212,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             return create()
         stop = functools.partial(self._rt_stop_started, instance)
         try:
-            with self.running.starting(instance.uuid):
+            with self.running.starting(instance.uuid, rec):
                 guest = create()
                 if rec is None:
                     self.running.protection.protect(instance.uuid, stop)
@@ -259,12 +263,27 @@ class RTLibvirtDriver(containers.ContainerDriver):
         """Adopt what runs: verified, and repaired if need be."""
         self.reservations.adopt(instances)
         self._rt_refuse_outside()
+        weaker = self.running.report_weaker()
+        host_boot.retry(instances, lambda uuid: uuid not in weaker)
         self.running.left.reclaim()
         for instance in instances:
             # Each by itself: what is wrong with one of them, an error of
             # libvirt say, must not leave the others without a service.
             self.running.verify(instance.uuid)
         return super().process_instances_at_startup(context, instances)
+
+    def resume_state_on_host_boot(
+        self, context, instance, network_info, share_info,
+        block_device_info=None,
+    ):  # fmt: skip
+        """Tell the user, too, why a server is not resumed."""
+        try:
+            super().resume_state_on_host_boot(
+                context, instance, network_info, share_info, block_device_info
+            )
+        except faults.ReservationNotHeld as err:
+            host_boot.note_refusal(context, instance, err)
+            raise
 
     def _rt_refuse_outside(self) -> None:
         """Do not go on with another partition than running servers have.
@@ -284,15 +303,13 @@ class RTLibvirtDriver(containers.ContainerDriver):
     def emit_event(self, event: virtevent.InstanceEvent) -> None:
         """See to containers that were started behind our back.
 
-        In a thread of its own: this one is libvirt's event loop.
+        In another thread: this one is libvirt's event loop.
         """
         if (
             isinstance(event, virtevent.LifecycleEvent)
             and event.get_transition() == virtevent.EVENT_LIFECYCLE_STARTED
         ):
-            thread_pool_factory.spawn(
-                self.running.verify, event.get_instance_uuid()
-            )
+            self.running.verify_started(event.get_instance_uuid())
         super().emit_event(event)
 
     # What servers use

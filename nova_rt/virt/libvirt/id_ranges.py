@@ -3,15 +3,17 @@
 
 The truth are the domains of this libvirtd: a range is taken as long as a
 domain has it in its ``<idmap>``, and while a start is under way that has
-chosen it. So a restart of the service loses nothing, and a server that is
-deleted gives its range back when its domain goes. The number kept with the
-server is a wish: a reboot, which makes the domain anew, gives it the same
-range again unless another server has it by then.
+chosen it. What was read of a domain is kept for moments only. So a restart of
+the service loses nothing, and a server that is deleted gives its range back
+when its domain goes. The number kept with the server is a wish: a reboot, which
+makes the domain anew, gives it the same range again unless another server has
+it by then.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 import contextlib
 import threading
+import time
 from typing import Any
 
 import libvirt
@@ -21,9 +23,15 @@ from nova.virt.libvirt import host as libvirt_host
 
 from nova_rt import exception
 from nova_rt.id_pool import SIZE, IDPool
+from nova_rt.virt.libvirt import domains
 
 #: Key in ``instance.system_metadata``.
 KEY = 'nova_rt_id_range'
+
+
+#: Seconds for which a domain is not read again. Of many servers that are
+#: started at once, each would have all domains read.
+_KNOWN_S = 30.0
 
 
 class IDRanges:
@@ -38,6 +46,9 @@ class IDRanges:
         self._lock = threading.Lock()
         #: UUID of a server that is being started -> its range.
         self._starting: dict[str, int] = {}
+        #: UUID of a domain -> the ranges that it had when it was read.
+        self._known: dict[str, set[int]] = {}
+        self._known_since_s = 0.0
 
     @contextlib.contextmanager
     def starting(self, instance: Any) -> Iterator[int]:
@@ -63,18 +74,36 @@ class IDRanges:
             if not nested:
                 with self._lock:
                     del self._starting[uuid]
+                    self._known.pop(uuid, None)
 
     def _choose(self, instance: Any) -> int:
         taken = set(self._starting.values())
         own: set[int] = set()
-        for guest in self._list_guests():
-            found = own if guest.uuid == instance.uuid else taken
-            found.update(self._read_ranges(guest))
+        guests = {guest.uuid: guest for guest in self._list_guests()}
+        self._forget(instance.uuid, guests)
+        for uuid, guest in guests.items():
+            if uuid not in self._known:
+                self._known[uuid] = set(self._read_ranges(guest))
+            found = own if uuid == instance.uuid else taken
+            found.update(self._known[uuid])
         wanted = [*self._read_wish(instance), *sorted(own), *self.pool.ranges]
         for first in wanted:
             if first not in taken:
                 return first
         raise exception.NoIDRange(SIZE, len(self.pool.ranges), str(self.pool))
+
+    def _forget(self, uuid: str, guests: Collection[str]) -> None:
+        """Forget the domains that may have changed since they were read.
+
+        That is the one that is started, those that are gone, and sometimes
+        all: others can define domains, too.
+        """
+        now_s = time.monotonic()
+        if now_s - self._known_since_s > _KNOWN_S:
+            self._known.clear()
+            self._known_since_s = now_s
+        for each in self._known.keys() - (set(guests) - {uuid}):
+            del self._known[each]
 
     def _read_wish(self, instance: Any) -> list[int]:
         """The range that a server had last, if that is one of this host."""
@@ -84,7 +113,7 @@ class IDRanges:
     def _list_guests(self) -> list[libvirt_guest.Guest]:
         try:
             return self._hypervisor.list_guests(only_running=False)
-        except libvirt.libvirtError as err:
+        except domains.ERRORS as err:
             raise _unreadable(f'libvirt lists no domains: {err}') from err
 
     def _read_ranges(self, guest: libvirt_guest.Guest) -> Iterator[int]:

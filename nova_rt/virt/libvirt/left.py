@@ -10,8 +10,6 @@ import errno
 import threading
 from typing import NoReturn
 
-import libvirt
-from nova import exception as nova_exception
 from nova.virt.libvirt import host as libvirt_host
 from oslo_log import log as logging
 
@@ -23,9 +21,6 @@ LOG = logging.getLogger(__name__)
 
 #: Errors of a kernel that refuses a reservation for want of bandwidth.
 _NO_ROOM = (errno.EINVAL, errno.EBUSY)
-
-#: libvirt does not say what runs.
-_NOT_KNOWN = (libvirt.libvirtError, nova_exception.HypervisorUnavailable)
 
 
 class LeftGroups:

@@ -14,13 +14,12 @@ out-of-memory killer. Where that cannot be done, it runs without.
 from collections.abc import Callable, Collection, Iterator
 import contextlib
 
-import libvirt
 from oslo_log import log as logging
 
 from nova_rt import exception
 from nova_rt.host import host as rt_host
 from nova_rt.host import limits
-from nova_rt.virt.libvirt import faults, flavors
+from nova_rt.virt.libvirt import domains, faults, flavors
 from nova_rt.virt.libvirt.domains import Domains
 from nova_rt.virt.libvirt.verdicts import Verdicts
 
@@ -60,7 +59,7 @@ class Protection:
                 with _naming('take its groups from its root'):
                     self._host.take_groups(started.id)
                 self.limit(uuid, started.id)
-        except (exception.HostNotPrepared, libvirt.libvirtError) as err:
+        except (exception.HostNotPrepared, *domains.ERRORS) as err:
             if (
                 isinstance(err, exception.HostNotPrepared)
                 and self._domains.find_running(uuid) is None

@@ -16,6 +16,8 @@ the database.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from oslo_log import log as logging
+
 from nova_rt import admission, events, exception
 from nova_rt.formats import record
 from nova_rt.host import host as rt_host
@@ -28,6 +30,8 @@ from nova_rt.virt.libvirt.claims import (
     Slots,
     read_slot,
 )
+
+LOG = logging.getLogger(__name__)
 
 
 class Reservations:
@@ -53,6 +57,8 @@ class Reservations:
         # Before the first audit of the resource tracker, what is claimed is
         # not zero but unknown.
         self._audited = False
+        #: Whether the kernel's side could not be read the last time.
+        self._blind = False
 
     # What the host offers
 
@@ -67,10 +73,21 @@ class Reservations:
         This reads what the kernel has, once; the host's capacity is then of
         the same reading.
 
+        If that cannot be read, nothing can be promised until it can: servers
+        that need nothing of it are not to wait for it.
+
         :returns: in ppm of a CPU
-        :raises HostNotPrepared: if the kernel's side cannot be read
         """
-        self._host.refresh()
+        try:
+            self._host.refresh()
+        except exception.HostNotPrepared as err:
+            if not self._blind:
+                LOG.error('No bandwidth is offered: %s', err)
+            self._blind = True
+            return self._host.capacity().without_bandwidth()
+        if self._blind:
+            LOG.info('Bandwidth is offered again')
+        self._blind = False
         return self._host.free(self._claims.list_claims())
 
     def capacity(self) -> admission.Capacity:
@@ -93,6 +110,7 @@ class Reservations:
         :param rec: what it asks for
         :returns: the same request with its CPUs, for the caller to save
         :raises ClaimsUnknown: before the first audit
+        :raises HostNotPrepared: if the kernel's side cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
         :raises InvalidRecord: if the CPUs do not fit into a record
         """
@@ -108,6 +126,7 @@ class Reservations:
 
         :returns: the same request with its CPUs, for the caller to save
         :raises ClaimsUnknown: before the first audit
+        :raises HostNotPrepared: if the kernel's side cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
         :raises InvalidRecord: if the CPUs do not fit into a record
         """
@@ -131,6 +150,7 @@ class Reservations:
             rec.encode()
         except (
             exception.ClaimsUnknown,
+            exception.HostNotPrepared,
             exception.InsufficientBandwidth,
             exception.InvalidRecord,
         ) as err:

@@ -9,18 +9,20 @@ behind our back compare it with the server's record, as
 corrected like the kernel's side.
 """
 
+import collections
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
+import threading
 
-import libvirt
+from nova import thread_pool_factory
 from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
-from nova_rt import events, exception
+from nova_rt import cpulist, events, exception
 from nova_rt.formats import record
-from nova_rt.host import helpers
+from nova_rt.host import cgroup, helpers
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Counted, Usage
 from nova_rt.virt.libvirt import (
@@ -35,6 +37,9 @@ from nova_rt.virt.libvirt.reservations import Reservations
 from nova_rt.virt.libvirt.verdicts import Verdicts
 
 LOG = logging.getLogger(__name__)
+
+#: Kind of report, see :class:`.Verdicts`, that a check does not end.
+_WEAKER = 'weaker'
 
 
 class RunningContainers:
@@ -55,6 +60,13 @@ class RunningContainers:
         self._host = host
         self._reservations = reservations
         self._dispatcher = reservations.dispatcher
+        self._lock = threading.Lock()
+        #: UUIDs of containers that are being started here.
+        self._starting: set[str] = set()
+        #: Those of others that were started, to be verified; by one thread,
+        #: which there is only while some wait.
+        self._started: collections.deque[str] = collections.deque()
+        self._verifies = False
         self._watchers: list[Callable[[str], None]] = []
         #: Containers by UUID, as libvirt has them.
         self.domains = domains.Domains(hypervisor)
@@ -108,18 +120,57 @@ class RunningContainers:
                 LOG.exception('%r failed', watcher, instance_uuid=uuid)
 
     @contextlib.contextmanager
-    def starting(self, uuid: str) -> Iterator[None]:
+    def starting(self, uuid: str, rec: record.Record | None) -> Iterator[None]:
         """Keep verification away while a container is being started.
 
         The helper that gives it its reservation runs by then: until it does,
         the container runs without.
 
+        :param rec: the server's record; None if it is not real-time
         :returns: when it may be started
         :raises HostNotPrepared: if the helper does not start
+        :raises WeakerPromise: if this kernel does less than it was sold
         """
+        if rec is not None:
+            self._host.check_promise(rec)
         self._host.check_helper()
         with lockutils.lock(f'nova_rt-container-{uuid}'):
-            yield
+            with self._lock:
+                self._starting.add(uuid)
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._starting.discard(uuid)
+
+    def verify_started(self, uuid: str) -> None:
+        """Verify a container that has started, soon, if others started it.
+
+        Not by a thread for each: they would take all of a pool that Nova has
+        for other things.
+        """
+        with self._lock:
+            if uuid in self._starting or uuid in self._started:
+                return
+            self._started.append(uuid)
+            if self._verifies:
+                return
+            self._verifies = True
+        try:
+            thread_pool_factory.spawn(self._verify_all_started)
+        except Exception:
+            with self._lock:
+                self._verifies = False
+            raise
+
+    def _verify_all_started(self) -> None:
+        while True:
+            with self._lock:
+                if not self._started:
+                    self._verifies = False
+                    return
+                uuid = self._started.popleft()
+            self.verify(uuid)
 
     def apply(
         self,
@@ -152,6 +203,32 @@ class RunningContainers:
         self._policies.note(guest.uuid, pid)
         self._dispatcher.emit(events.Applied(guest.uuid, rec))
 
+    def report_weaker(self) -> set[str]:
+        """Log how many servers were sold more than this kernel does.
+
+        :returns: their UUIDs
+        """
+        weaker = {}
+        for uuid, rec in self._reservations.held.list_records().items():
+            if reason := self._find_weaker(rec):
+                weaker[uuid] = reason
+        if weaker:
+            uuid, reason = min(weaker.items())
+            LOG.error(
+                '%s real-time server(s) of this host were sold more than its '
+                'kernel does, and are not started; for example %s: %s',
+                len(weaker), uuid, reason,
+            )  # fmt: skip
+        return set(weaker)
+
+    def _find_weaker(self, rec: record.Record) -> str | None:
+        """Say how this kernel does less than a server was sold, if it does."""
+        try:
+            self._host.check_promise(rec)
+        except exception.WeakerPromise as err:
+            return str(err)
+        return None
+
     def find_outside(self) -> dict[str, str]:
         """Look which running containers are not in the partition.
 
@@ -166,7 +243,7 @@ class RunningContainers:
                 if guest is None:
                     continue
                 group = self._host.find_outside(guest.id)
-            except (libvirt.libvirtError, OSError) as err:
+            except (*domains.ERRORS, OSError) as err:
                 LOG.warning(
                     'Cannot see where this container is: %s', err,
                     instance_uuid=uuid,
@@ -180,7 +257,7 @@ class RunningContainers:
         """List the containers that run.
 
         :returns: their UUIDs
-        :raises libvirtError: if libvirt does not say
+        :raises domains.ERRORS: one of them, if libvirt does not say
         """
         return {guest.uuid for guest in self.domains.list_running()}
 
@@ -190,21 +267,26 @@ class RunningContainers:
         guests = self.domains.list_running()
         for known in (self._verdicts, self._policies, self.protection):
             known.forget_all_but([guest.uuid for guest in guests])
+        patience = cgroup.Patience()
         for guest in guests:
-            self.verify(guest.uuid)
+            self.verify(guest.uuid, patience)
         helpers.end_idle()
 
-    def verify(self, uuid: str) -> None:
+    def verify(
+        self, uuid: str, patience: cgroup.Patience | None = None
+    ) -> None:
         """See that a container has its reservation, if it runs.
 
         What differs from the server's record is set right; a container that
         the kernel refuses its reservation is stopped in the end, and Nova then
         finds it stopped. What could not be done for any other reason is
         reported: the next check comes, and other containers are checked now.
+
+        :param patience: that of a round of checks; None for one check
         """
         with lockutils.lock(f'nova_rt-container-{uuid}'):
             try:
-                self._verify(uuid)
+                self._verify(uuid, patience or cgroup.Patience())
             except Exception as err:
                 self._report(uuid, err)
 
@@ -227,7 +309,7 @@ class RunningContainers:
             ):
                 self._correct_copy(guest, rec)
 
-    def _verify(self, uuid: str) -> None:
+    def _verify(self, uuid: str, patience: cgroup.Patience) -> None:
         guest = self.domains.find_running(uuid)
         if guest is None:
             self._verdicts.forget(uuid)
@@ -241,6 +323,14 @@ class RunningContainers:
             if self._reservations.adopted:
                 metadata.warn_of_unknown(guest)
             return
+        weaker = self._find_weaker(rec)
+        if weaker:
+            # Started behind our back. Nothing here can repair that, and what
+            # the kernel can hold for it is better than nothing.
+            news = self._verdicts.is_news(uuid, _WEAKER, weaker)
+            self._dispatcher.emit(
+                events.Drifted(uuid, rec, weaker, again=not news)
+            )
         try:
             found = (
                 self._host.compare(pid, rec),
@@ -250,8 +340,10 @@ class RunningContainers:
             if not difference:
                 self._policies.see_to(uuid, pid, rec)
                 self._correct_copy(guest, rec)
-            if not difference or self._repair(guest, pid, rec, difference):
-                self._verdicts.forget(uuid)
+            if not difference or self._repair(
+                guest, pid, rec, difference, patience
+            ):
+                self._verdicts.forget(uuid, but=_WEAKER)
             self.protection.limit(uuid, pid)
         except Exception:
             if self.domains.runs(uuid, pid):
@@ -276,6 +368,7 @@ class RunningContainers:
         pid: int,
         rec: record.Record,
         difference: str,
+        patience: cgroup.Patience,
     ) -> bool:
         """Whether it is well again; if not, it is to be stopped."""
         uuid = guest.uuid
@@ -285,9 +378,12 @@ class RunningContainers:
         )
         self._policies.forget(uuid)
         try:
-            self.left.make_room(lambda: self._host.apply(pid, rec))
+            self.left.make_room(lambda: self._host.apply(pid, rec, patience))
         except exception.ReservationNotApplied as err:
-            if not err.verdict or not self._verdicts.confirm(uuid, pid):
+            if not err.verdict:
+                raise
+            self._excuse(err)
+            if not self._verdicts.confirm(uuid, pid):
                 raise
             self._stop_running(uuid, pid, str(err))
             return False
@@ -296,6 +392,23 @@ class RunningContainers:
         self._dispatcher.emit(events.Repaired(uuid, rec, difference))
         return True
 
+    def _excuse(self, err: exception.ReservationNotApplied) -> None:
+        """Take no verdict for one while a CPU of any server is off line.
+
+        What ran there runs elsewhere, and may be in the way of others.
+
+        :raises ReservationNotApplied: the same without a verdict
+        :raises OSError: if it cannot be read which are
+        """
+        offline = self._host.find_offline(
+            self._reservations.held.list_claims()
+        )
+        if offline:
+            raise exception.ReservationNotApplied(
+                f'CPUs {cpulist.render(offline)}, which servers have claimed, '
+                f'are off line: bring them on line again. {err}'
+            ) from err
+
     def _correct_copy(
         self, guest: libvirt_guest.Guest, rec: record.Record
     ) -> None:
@@ -303,7 +416,7 @@ class RunningContainers:
         try:
             if not metadata.carries(guest, rec):
                 metadata.write_record(guest, rec)
-        except libvirt.libvirtError as err:
+        except domains.ERRORS as err:
             # The kernel holds what it should; the next check tries again.
             LOG.warning(
                 'Could not correct the record that the domain carries: %s',
@@ -320,7 +433,7 @@ class RunningContainers:
                 f'allows have been: {reason}'
             )
         # The next check tries again.
-        with contextlib.suppress(libvirt.libvirtError):
+        with contextlib.suppress(*domains.ERRORS):
             self._stop(uuid, reason, guest.poweroff)
 
     def _stop(

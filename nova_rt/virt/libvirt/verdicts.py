@@ -81,11 +81,16 @@ class Verdicts:
             self._stops.append(now)
             return True
 
-    def forget(self, uuid: str) -> None:
-        """Note that a container is well, or does not run."""
+    def forget(self, uuid: str, but: str = '') -> None:
+        """Note that a container is well, or does not run.
+
+        :param but: kind of report that still holds
+        """
         with self._lock:
             self._refused.pop(uuid, None)
-            self._told.pop(uuid, None)
+            told = self._told.pop(uuid, {})
+            if but in told:
+                self._told[uuid] = {but: told[but]}
 
     def forget_all_but(self, uuids: Collection[str]) -> None:
         """Note which containers there are."""

@@ -140,6 +140,19 @@ class HostCheckTest(HostTestCase):
         self.assertEqual(1, code)
         self.assertIn('CONFIG_RT_GROUP_SCHED', text)
 
+    def test_kernel_that_starts_no_container(self):
+        self._check('v2-rt-max-cpu')
+        proc = self.kernel.files.proc
+        (proc / 'thread-self').mkdir()
+        code, text = self._check_again()
+        self.assertEqual(1, code)
+        self.assertIn('CONFIG_PROC_CHILDREN', text)
+        (proc / 'thread-self' / 'children').touch()
+        (proc / 'filesystems').write_text('\text4\n')
+        code, text = self._check_again()
+        self.assertEqual(1, code)
+        self.assertIn('FUSE', text)
+
     def test_set_up_in_the_way(self):
         code, text = self._check('v1-throttle', limit_us=-1)
         self.assertEqual(1, code)

@@ -31,8 +31,16 @@ class CountersTest(base.BaseTestCase):
     def start(self):
         counter = counters.Counters(self.path, Options())
         counter.start()
-        self.addCleanup(counter.stop)
+        self.addCleanup(self._end, counter)
         return counter
+
+    @staticmethod
+    def _end(counter):
+        """Before its directory goes."""
+        counter.stop()
+        for thread in threading.enumerate():
+            if thread.name == 'nova_rt-counters':
+                thread.join(60)
 
     def wait(self, kind, number):
         """Until the file says so; it is whole whenever it is there."""
@@ -137,7 +145,6 @@ class CountersTest(base.BaseTestCase):
 
     def test_a_disk_that_hangs_holds_up_no_event(self):
         go = threading.Event()
-        self.addCleanup(go.set)
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova_rt.compute.state_files.os.replace',
@@ -145,6 +152,7 @@ class CountersTest(base.BaseTestCase):
             )
         )
         counter = self.start()
+        self.addCleanup(go.set)
         began = time.monotonic()
         for _ in range(1000):
             counter(STOPPED)

@@ -10,9 +10,11 @@ from unittest import mock
 import ddt
 import fixtures
 import libvirt
+from nova import exception as nova_exception
 from oslotest import base
 
 from nova_rt import events
+from nova_rt.compute import meter_file
 from nova_rt.compute.ledger import HOUR_US
 from nova_rt.compute.meter import Meter
 from nova_rt.compute.meter_file import MeterFile, meter_path
@@ -326,9 +328,15 @@ class MeterTest(base.BaseTestCase):
         self.run_one()
         self.meter.read()
         self.use(70)
-        error = libvirt.libvirtError('no connection')
-        with mock.patch.object(self.source, 'list_running', side_effect=error):
-            for _ in range(3):
+        errors = [
+            libvirt.libvirtError('no connection'),
+            nova_exception.HypervisorUnavailable(),
+            libvirt.libvirtError('no connection'),
+        ]
+        with mock.patch.object(
+            self.source, 'list_running', side_effect=errors
+        ):
+            for _ in errors:
                 self.clock.pass_us(MINUTE_US)
                 self.meter.read()
         self.assertEqual(1, self.log.output.count('Cannot read the usage'))
@@ -340,14 +348,16 @@ class MeterTest(base.BaseTestCase):
         """Not even while a reading hangs in libvirt or on the disk."""
         self.run_one()
         for where, what in (
-            (self.source, 'read_counted'), (self.file, 'write'),
+            (self.source, 'read_counted'), (meter_file, 'render'),
+            (self.file, 'write'),
         ):  # fmt: skip
             begun, go = threading.Event(), threading.Event()
             self.addCleanup(go.set)
 
-            def hang(*args, begun=begun, go=go):
+            def hang(*args, begun=begun, go=go, what=what):
                 begun.set()
                 go.wait(120)
+                return '' if what == 'render' else None
 
             with mock.patch.object(where, what, hang):
                 reading = threading.Thread(target=self.meter.read)

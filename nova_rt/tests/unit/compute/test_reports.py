@@ -6,6 +6,7 @@ import threading
 import time
 
 import fixtures
+from nova import exception as nova_exception
 import oslo_messaging
 from oslotest import base as test_base
 
@@ -100,6 +101,22 @@ class ReporterTest(test_base.BaseTestCase):
         self.reporter.report()
         self.reporter.report_news()
         self.assertEqual([], self.conductor.sent)
+
+    def test_libvirt_does_not_answer(self):
+        """That is no fault of the conductor, which has the events."""
+        error = nova_exception.HypervisorUnavailable()
+        with fixtures.MockPatchObject(
+            self.source, 'list_running', side_effect=error
+        ):
+            self.source.claim()
+            for _ in range(2):
+                self.reporter._safely(self.reporter.report)
+        self.assertEqual(2, len(self.conductor.of('report_events')))
+        self.assertEqual([], self.conductor.of('report_state'))
+        self.assertNotIn('to nova-rt-conductor', self.log.output)
+        self.assertEqual(1, self.log.output.count('libvirt does not say'))
+        self.reporter.report()
+        self.assertEqual(1, len(self.conductor.of('report_state')))
 
     def test_no_picture_before_servers_are_known(self):
         self.source.adopted = False

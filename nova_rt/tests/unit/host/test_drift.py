@@ -34,7 +34,7 @@ class DriftTestCase(base.BaseTestCase):
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
         )
-        self.useFixture(fixtures.FakeLogger())
+        self.log = self.useFixture(fixtures.FakeLogger())
         self.kernel = self.useFixture(kernel.make(self.INTERFACE))
         self.host = host.Host(
             cpu_set=None, smt=False, reserved_ppm=0, partition=None,
@@ -237,6 +237,17 @@ class EveryInterface:
         self.assertLess(len(before), len(after))
         for tid in after:
             self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(tid))
+
+    def test_tasks_that_were_given_up(self):
+        """Their number is in the log."""
+        self._start(1)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.kernel.files.guard, 'set_policy', return_value=7
+            )
+        )
+        self._set_policy()
+        self.assertIn('7 tasks of', self.log.output)
 
     def test_container_that_makes_ordinary_tasks_without_end(self):
         """It says so itself, by SCHED_RESET_ON_FORK: no reason to stop it."""

@@ -340,7 +340,7 @@ class V1ThrottlingTest(EveryInterface, HostTestCase):
         self.kernel.reset_partition()
         self.assertIsNotNone(self.host.check(PID, rec))
         self.host.apply(PID, rec)
-        self.assertIn('not the 950000 ppm it was given', self.log.output)
+        self.assertIn('less than the 950000 ppm it was given', self.log.output)
         self.assertIsNone(self.host.check(PID, rec))
 
     def test_partition_lost_its_bandwidth_to_another(self):
@@ -349,7 +349,7 @@ class V1ThrottlingTest(EveryInterface, HostTestCase):
         other = self.kernel.root / 'user'
         self.kernel.make_group(other)
         self.kernel.write(other / 'cpu.rt_runtime_us', '500000')
-        text = self._not_applied(rec)
+        text = self._not_applied(rec, errno.EINVAL)
         self.assertIn('the partition lost its bandwidth', text)
         self.assertIn('EINVAL', text)
 
@@ -440,9 +440,19 @@ class HCBSTest(EveryInterface, HostTestCase):
         self.host.apply(PID, rec)
         self.kernel.return_late(60)
         self.kernel.remove_container(PID)
+        # For longer than it is expected back.
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.host.host._EXPECTED_S', -1)
+        )
         # Rounded up.
         self.assertEqual(299_999, self._capacity().cpus[1])
         self.assertEqual({'(no group)': 600_001}, self.host.capability.others)
+
+    def test_admission_switched_off(self):
+        """The kernel would take anything, and guarantee nothing."""
+        self.kernel = self.useFixture(kernel.make(self.INTERFACE, limit_us=-1))
+        err = self.assertRaises(exception.HostNotPrepared, self._host().start)
+        self.assertIn('sched_rt_runtime_us is -1', str(err))
 
     def test_cannot_read_what_is_left(self):
         self.host.start()

@@ -89,6 +89,18 @@ class FindTest(ProbeTestCase):
         for help_ in ('CONFIG_RT_GROUP_SCHED', 'rt_group_sched=1', 'HCBS'):
             self.assertIn(help_, text)
 
+    def test_interface_of_another_day(self):
+        """A newer series, say: it is named, and not taken for none."""
+        files = self._kernel('none')
+        slice_ = files.cgroup / 'system.slice'
+        slice_.mkdir()
+        for path in (files.cgroup / 'cpu.rt.runtime', slice_ / 'cpu.rt.local'):
+            path.write_text('0\n')
+        text = self._not_found(files)
+        self.assertIn('cpu.rt.local, cpu.rt.runtime', text)
+        self.assertIn('does not know', text)
+        self.assertNotIn('no file for RT bandwidth', text)
+
     def test_words_that_are_not_known(self):
         """Another kernel with a file of that name: nobody knows what."""
         for text in ('0 ceiling=900000', '', 'x ceiling_ppm=1 reserved_ppm=0'):

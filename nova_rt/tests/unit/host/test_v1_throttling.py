@@ -3,7 +3,6 @@
 
 import errno
 import shutil
-import time
 
 import fixtures
 from oslotest import base
@@ -21,6 +20,7 @@ from nova_rt.tests.fixtures import kernel
 class V1ThrottlingTestCase(base.BaseTestCase):
     def setUp(self):
         super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
         )
@@ -124,6 +124,35 @@ class PrepareTest(V1ThrottlingTestCase):
             Share(950_000, 1_000_000), self._read(found.partition)
         )
         self.assertEqual(found, self._look())
+
+    def test_host_keeps_bandwidth_in_the_kernel(self):
+        """Its own real-time processes have groups of their own."""
+        self._kernel()
+        self.backend.reserved_ppm = 300_000
+        found = self._prepare()
+        self.assertEqual(
+            Share(650_000, 1_000_000), self._read(found.partition)
+        )
+        self.assertEqual(950_000, found.ceiling.host_ppm)
+        self.assertEqual(found, self._look())
+        for runtime_us in (100_000, 300_000):
+            self._share(self.kernel.root / 'sound', runtime_us)
+            again = self._prepare()
+            self.assertEqual(found.ceiling, again.ceiling)
+            self.assertEqual(650_000, self._read(found.partition).ppm)
+
+    def test_host_keeps_more_than_before(self):
+        """Servers that run keep what they have, and no more is offered."""
+        self._kernel()
+        self._prepare()
+        self._share(self.kernel.partition / 'running', 800_000)
+        self.backend.reserved_ppm = 300_000
+        found = self._prepare()
+        self.assertEqual(950_000, self._read(found.partition).ppm)
+        self.assertEqual(950_000, found.ceiling.host_ppm)
+        self.assertIn('reserved_ppm', self.log.output)
+        self._share(self.kernel.partition / 'running', 600_000)
+        self.assertEqual(650_000, self._read(self._prepare().partition).ppm)
 
     def test_deadline_servers_behind_the_files(self):
         """They leave the fair server its bandwidth, and nothing says so."""
@@ -292,26 +321,6 @@ class HoldTest(V1ThrottlingTestCase):
         self.kernel.writes.clear()
         self._hold(container, 5, 100)
         self.assertEqual([], self.kernel.writes)
-
-    def test_bandwidth_that_comes_back_late(self):
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 2)
-        )
-        self._hold(self._container(7), 90, 100)
-        self.kernel.return_late(0.2)
-        self.kernel.remove_container(7)
-        self._hold(self._container(8), 90, 100)
-
-    def test_patience_ends(self):
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0.2)
-        )
-        container = self._container(7)
-        begin = time.monotonic()
-        text = self._refused(errno.EINVAL, container, 96, 100)
-        self.assertIn("'96'", text)
-        self.assertIn(str(container.group / 'cpu.rt_runtime_us'), text)
-        self.assertGreaterEqual(time.monotonic() - begin, 0.2)
 
     def test_what_will_not_pass_is_not_repeated(self):
         container = self._container(7)

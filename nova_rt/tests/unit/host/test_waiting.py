@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits for the kernel, and how often it is read: by a fake clock."""
 
+import errno
+
 import fixtures
 from oslotest import base
 
@@ -80,9 +82,22 @@ class WaitingTest(base.BaseTestCase):
     def test_reading_never_waits(self):
         self._leave_a_zombie()
         self.host.refresh()
+        self.clock.now_s += 6
         self.assertEqual(299_999, self.host.free([]).cpus[1])
         self.assertEqual(299_999, self.host.capacity().cpus[1])
         self.assertEqual((0, 1), (self.clock.waited_s, self.reads))
+
+    def test_bandwidth_of_a_server_that_was_just_deleted(self):
+        """It is offered at once, and a claim waits for it."""
+        before = self.host.capacity()
+        self._leave_a_zombie()
+        for _ in range(2):
+            self.host.refresh()
+            self.assertEqual(before, self.host.capacity())
+            self.assertEqual(before, self.host.free([]))
+        self.clock.then = self._end_zombie
+        self.assertEqual((0, 1), self.host.place([], 2, 900_000))
+        self.assertEqual(before, self.host.capacity())
 
     def test_claim_that_fits_does_not_wait(self):
         self._leave_a_zombie()
@@ -150,6 +165,41 @@ class WaitingTest(base.BaseTestCase):
         with self.host._lock:
             self.host.refresh()
             self.host.place([], 1, 500_000)
+
+    def test_refused_container_holds_up_no_other(self):
+        """The kernel's patience is spent without the host's lock."""
+        self.kernel.add_container(8, 'full', (1,))
+        self.kernel.add_container(9, 'web', (0,))
+        other = Record(Request(Reservation(600, 1000), 1), (0,))
+        self.clock.then = lambda: self.host.apply(9, other)
+        before = self.kernel.writes.copy()
+        err = self.assertRaises(
+            exception.ReservationNotApplied, self.host.apply, 8, RECORD
+        )
+        self.assertEqual((errno.EBUSY, True), (err.errno, err.verdict))
+        self.assertGreaterEqual(self.clock.waited_s, cgroup.PATIENCE_S)
+        self.assertIsNone(self.host.check(9, other))
+        self.assertLess(len(before), len(self.kernel.writes))
+
+    def test_container_waits_for_bandwidth_that_comes_back(self):
+        self._leave_a_zombie()
+        self.clock.then = self._end_zombie
+        self.kernel.add_container(8, 'web', (1,))
+        self.host.apply(8, RECORD)
+        self.assertEqual(cgroup.PAUSE_S, self.clock.waited_s)
+
+    def test_many_that_are_refused(self):
+        """The first ones use up the patience of a round."""
+        patience = cgroup.Patience()
+        for pid in range(100, 120):
+            self.kernel.add_container(pid, f'full{pid}', (1,))
+            self.assertRaises(
+                exception.ReservationNotApplied,
+                self.host.apply, pid, RECORD, patience,
+            )  # fmt: skip
+        self.assertLess(
+            self.clock.waited_s, cgroup.PATIENCE_S + 2 * cgroup.PAUSE_S
+        )
 
     def test_groups_nested_deeper_than_any_path(self):
         """By the root of a plain container: it holds up no one, either."""

@@ -150,8 +150,10 @@ class TreeTestCase(base.BaseTestCase):
         self._set_state(tid, 'S')
         self.kernel.policies.setdefault(tid, policy)
 
-    def _set_state(self, tid, state):
-        stat = f'{tid} (a (name) R) {state} 1 1 1\n'
+    def _set_state(self, tid, state, ran=0):
+        """As in proc_pid_stat(5), with the CPU time in clock ticks."""
+        times = f'{ran - ran // 2} {ran // 2}'
+        stat = f'{tid} (a (name) R) {state} {"1 " * 10}{times} 1 1\n'
         (self.top / 'proc' / str(tid) / 'stat').write_text(stat)
 
     def _end(self, tid):

@@ -24,7 +24,7 @@ class TasksTestCase(test_cgroup.TreeTestCase):
             self._process(tid, self.group)
 
     def _give(self, policy=os.SCHED_RR, priority=3, inside=False):
-        self.guard.set_policy(
+        return self.guard.set_policy(
             str(self.group), CONTROLLER, policy, priority, inside
         )
 
@@ -140,7 +140,7 @@ class PolicyTest(TasksTestCase):
         self.assertLess(len(self.kernel.policies), 50)
 
     def _sleep(self, hook):
-        """Do something while nothing is to be changed.
+        """Do something while nothing is to be changed, by a fake clock.
 
         :returns: a list that has as many elements as there were pauses
         """
@@ -149,6 +149,12 @@ class PolicyTest(TasksTestCase):
         def sleep(seconds):
             pauses.append(seconds)
             hook(len(pauses))
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.privsep.tasks.time.monotonic', lambda: sum(pauses)
+            )
+        )
 
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.privsep.tasks.time.sleep', sleep)
@@ -179,12 +185,51 @@ class PolicyTest(TasksTestCase):
         self._give()
         self.assertEqual(1, len(pauses))
 
+    def test_fork_that_takes_long(self):
+        """By the clock: its group has little, and others run as well."""
+
+        def go_on(pause):
+            # One clock tick of CPU time in five seconds.
+            self._set_state(71, 'R', pause // 500)
+            if pause == 700:
+                self._process(200, self.group)
+                self._set_state(70, 'S')
+
+        for tid in (70, 71):
+            self._set_state(tid, 'R')
+        self._sleep(go_on)
+        self.assertEqual(0, self._give())
+        self.assertEqual((os.SCHED_RR, 3), self.kernel.policies[200])
+
     def test_never_sleeps(self):
+        """It has run for longer than a fork takes."""
+
+        def run(pause):
+            self._set_state(70, 'R', pause)
+
+        self._set_state(70, 'R')
+        pauses = self._sleep(run)
+        self.assertEqual(0, self._give())
+        self.assertEqual(tasks._FORK_TICKS, len(pauses))
+
+    def test_never_runs(self):
+        """It is given up, and counted."""
         self._set_state(70, 'R')
         pauses = self._sleep(lambda pause: None)
-        self._give()
-        self.assertLess(len(pauses), tasks._MAX_PASSES)
-        self.assertLessEqual(sum(pauses), 1)
+        self.assertEqual(1, self._give())
+        self.assertLess(sum(pauses), tasks._STALLED_S + 1)
+
+    def test_too_many_to_wait_for(self):
+        def run(pause):
+            tid = 100 + pause // 500
+            self._set_state(tid, 'R', 2)
+
+        for tid in range(100, 150):
+            self._process(tid, self.group)
+            self._set_state(tid, 'R')
+        pauses = self._sleep(run)
+        self.assertLess(30, self._give())
+        self.assertLess(sum(pauses), tasks._PATIENCE_S + 1)
 
     def test_nobody_waits_for_who_has_a_policy(self):
         self.kernel.policies[70] = os.SCHED_FIFO, 1

@@ -21,10 +21,12 @@ RECORD = record.Record(Request(Reservation(600_000, 1_000_000), 1), (2,))
 class TestBase(base.BaseTestCase):
     """A host whose events are kept."""
 
+    INTERFACE = 'v2-rt-max-cpu'
+
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger(level=logging.WARNING))
-        self.kernel = self.useFixture(kernel.make('v2-rt-max-cpu'))
+        self.kernel = self.useFixture(kernel.make(self.INTERFACE))
         self.host = host.Host(
             cpu_set=None, smt=False, reserved_ppm=0, partition=None,
             files=self.kernel.files,

@@ -4,6 +4,7 @@
 import contextlib
 import threading
 
+import fixtures
 import libvirt
 from lxml import etree
 from nova import objects
@@ -34,8 +35,10 @@ def of(number, count=SIZE):
 class Guest:
     def __init__(self, uuid, live, inactive):
         self.uuid, self.live, self.inactive = uuid, live, inactive
+        self.reads = 0
 
     def get_xml_desc(self, dump_inactive=False):
+        self.reads += 1
         found = self.inactive if dump_inactive else self.live
         if isinstance(found, Exception):
             raise found
@@ -97,6 +100,31 @@ class IDRangesTest(base.BaseTestCase):
 
     def test_each_has_its_own(self):
         self.assertEqual([0, 1, 2], [self.start(name) for name in 'abc'])
+
+    def test_many_starts(self):
+        """Each has its own domain read, and not those of all others."""
+        self.restart(50)
+        names = [f'server{number}' for number in range(50)]
+        self.assertEqual(list(range(50)), [self.start(n) for n in names])
+        reads = [guest.reads for guest in self.libvirt.domains.values()]
+        self.assertLessEqual(max(reads), 2)
+
+    def test_domain_that_others_define(self):
+        """It is seen, a moment later at the latest."""
+        now = 1000.0
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.virt.libvirt.id_ranges.time.monotonic', lambda: now
+            )
+        )
+        self.start('a')
+        self.libvirt.define(uuids.other, of(1))
+        self.assertEqual(2, self.start('b'))
+        self.libvirt.define(uuids.other, of(3))
+        now += 60
+        self.assertEqual(1, self.start('c'))
+        self.restart(5)
+        self.assertEqual(4, self.start('d'))
 
     def test_the_same_again(self):
         self.start('a')

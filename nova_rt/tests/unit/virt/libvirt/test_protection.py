@@ -2,8 +2,10 @@
 """Groups of containers without a reservation: taken from their roots."""
 
 import errno
+from unittest import mock
 
 import fixtures
+from nova import exception as nova_exception
 
 from nova_rt import exception
 from nova_rt.tests.unit.virt.libvirt import base, test_running
@@ -61,6 +63,14 @@ class ProtectTest(base.TestBase):
 
     def test_libvirt_does_not_say(self):
         self.hypervisor.broken.add('plain')
+        self.assertRaises(exception.HostNotPrepared, self.protect)
+        self.assertEqual(['plain'], self.stopped)
+
+    def test_libvirt_cannot_be_reached(self):
+        """Nova's error is none of libvirt's."""
+        self.hypervisor.get_connection = mock.Mock(
+            side_effect=nova_exception.HypervisorUnavailable()
+        )
         self.assertRaises(exception.HostNotPrepared, self.protect)
         self.assertEqual(['plain'], self.stopped)
 

@@ -12,6 +12,7 @@ from nova.virt.libvirt import guest as libvirt_guest
 from oslo_privsep import comm, daemon
 
 from nova_rt import events, exception
+from nova_rt.flavors.extra_specs import Enforcement
 from nova_rt.flavors.request import Request
 from nova_rt.flavors.reservation import Reservation
 from nova_rt.formats import record
@@ -109,9 +110,14 @@ class Hypervisor:
         return [each for each in guests if each.is_active()]
 
 
-class RunningContainersTest(base.TestBase):
-    """Running containers hold what their servers' records say."""
+#: For a kernel that limits.
+LIMITED = record.Record(
+    Request(Reservation(200_000, 1_000_000), 1, enforcement=Enforcement.LIMIT),
+    (2,),
+)
 
+
+class RunningContainersTestCase(base.TestBase):
     def setUp(self):
         super().setUp()
         self.hypervisor = Hypervisor(self.kernel)
@@ -150,6 +156,60 @@ class RunningContainersTest(base.TestBase):
     def assert_held(self, guest, rec=RECORD):
         self.assertTrue(guest.is_active())
         self.assertIsNone(self.host.check(guest.id, rec))
+
+
+class RunningContainersTest(RunningContainersTestCase):
+    """Running containers hold what their servers' records say."""
+
+    def test_started_behind_our_back_on_a_weaker_kernel(self):
+        """It is reported, once, and runs on."""
+        guest = self.start('a', 100)
+        self.host.apply(100, RECORD)
+        found = self.host.capability
+        self.host.capability = dataclasses.replace(
+            found,
+            interface=dataclasses.replace(
+                found.interface, enforcement=Enforcement.LIMIT
+            ),
+        )
+        for _ in range(2):
+            self.running.verify('a')
+        self.assertTrue(guest.is_active())
+        self.assertEqual(['Drifted', 'Drifted'], self.kinds())
+        self.assertIn('does no more than limit', self.events[0].difference)
+        self.assertEqual([False, True], [e.again for e in self.events])
+
+    def _spawn(self):
+        """Keep what is to be run in other threads."""
+        spawned = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.thread_pool_factory.spawn', spawned.append
+            )
+        )
+        return spawned
+
+    def test_many_starts_take_one_thread(self):
+        spawned = self._spawn()
+        uuids = [f'server-{number}' for number in range(20)]
+        for pid, uuid in enumerate(uuids, 100):
+            self.server(uuid, SMALL)
+            self.hypervisor.start(uuid, pid, SMALL, SMALL.cpus)
+            self.running.verify_started(uuid)
+        self.assertEqual(1, len(spawned))
+        spawned[0]()
+        for uuid in uuids:
+            self.assert_held(self.hypervisor.guest(uuid), SMALL)
+        self.running.verify_started(uuids[0])
+        self.assertEqual(2, len(spawned))
+
+    def test_our_own_start_takes_none(self):
+        spawned = self._spawn()
+        with self.running.starting('a', RECORD):
+            self.running.verify_started('a')
+        self.assertEqual([], spawned)
+        self.running.verify_started('a')
+        self.assertEqual(1, len(spawned))
 
     def test_apply(self):
         guest = self.start('a', 100)
@@ -600,10 +660,10 @@ class RunningContainersTest(base.TestBase):
         guest = self.start('a', 100)
         apply = self.host.apply
 
-        def restarts(pid, rec):
+        def restarts(pid, rec, patience):
             guest.poweroff()
             self.start('a', 200)
-            apply(pid, rec)
+            apply(pid, rec, patience)
 
         self.host.apply = restarts
         self.running.verify('a')
@@ -671,3 +731,53 @@ class RunningContainersTest(base.TestBase):
         ((uuid, group),) = self.running.find_outside().items()
         self.assertEqual('a', uuid)
         self.assertIn(str(capability.partition), group)
+
+
+class OfflineTest(RunningContainersTestCase):
+    """CPUs that are taken off line by hand, under servers that run."""
+
+    INTERFACE = 'v1-throttle'
+
+    def setUp(self):
+        super().setUp()
+        self.ours = self.start('a', 100, LIMITED, LIMITED)
+        self.host.apply(100, LIMITED)
+
+    def verify(self):
+        """For longer than it takes to stop somebody."""
+        for _ in range(4):
+            self.running.verify_all()
+            self.now += 60
+
+    def test_nobody_is_stopped(self):
+        self.kernel.take_off_line(2)
+        self.verify()
+        self.assertTrue(self.ours.is_active())
+        self.assertEqual({'Drifted', 'Unverified'}, set(self.kinds()))
+        self.assertIn('CPUs 2, which servers', self.log.output)
+        self.events.clear()
+        self.kernel.bring_on_line(2)
+        self.verify()
+        self.assertEqual(['Drifted', 'Repaired'], self.kinds())
+        self.assert_held(self.ours, LIMITED)
+
+    def test_nobody_else_is_stopped(self):
+        """Because of what runs elsewhere now, for example."""
+        other = dataclasses.replace(LIMITED, cpus=(1,))
+        guest = self.start('b', 101, other, other)
+        self.kernel.take_off_line(2)
+        self.kernel.refuse(errno.EBUSY)
+        self.verify()
+        self.assertTrue(guest.is_active())
+        self.assertNotIn('Stopped', self.kinds())
+        # That is a verdict again.
+        self.kernel.bring_on_line(2)
+        self.verify()
+        self.assertIn('Stopped', self.kinds())
+
+    def test_it_is_not_known_which_are_online(self):
+        self.kernel.refuse(errno.EINVAL)
+        self.kernel.reset(100)
+        (self.kernel.files.sys / 'devices/system/cpu/online').unlink()
+        self.verify()
+        self.assertTrue(self.ours.is_active())
