@@ -45,11 +45,6 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _first_line(err: Exception) -> str:
-    """Return what went wrong, without the SQL statement."""
-    return str(err).partition('\n')[0]
-
-
 class Manager:
     """The methods that computes call.
 
@@ -210,9 +205,9 @@ class Manager:
                 return
             self._database_up = False
         LOG.error(
-            'The database takes no reports: %s. Computes keep them and '
+            'The database takes no reports: it %s. Computes keep them and '
             'send them again.',
-            _first_line(err),
+            api.describe(err),
         )  # fmt: skip
 
     def _log_recovery(self) -> None:
@@ -249,8 +244,11 @@ class Upkeep:
         except api.ERRORS as err:
             metrics.UPKEEP_FAILED.inc()
             if not self._failing:
-                LOG.error('Could not delete expired rows: %s. The next '
-                          'run goes on.', _first_line(err))  # fmt: skip
+                LOG.error(
+                    'Could not delete expired rows: the database %s. '
+                    'The next run goes on.',
+                    api.describe(err),
+                )
             self._failing = True
         else:
             self._failing = False

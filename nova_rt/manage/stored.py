@@ -90,10 +90,11 @@ def errors() -> Iterator[None]:
         ) from err
     except Exception as err:
         _refuse_what_is_no_database(err)
-        # Of oslo.db, SQLAlchemy or a driver. The text may hold the password
-        # of the URL.
+        from nova_rt.db import api
+
+        # Of oslo.db, SQLAlchemy or a driver.
         raise base.CannotRun(
-            f'the database of nova_rt does not answer ({type(err).__name__})'
+            f'the database of nova_rt {api.describe(err)}'
         ) from err
 
 

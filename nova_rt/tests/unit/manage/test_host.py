@@ -150,7 +150,7 @@ class DatabaseTest(database.DatabaseTestCase):
         """A database without tables."""
         self.flags(group='nova_rt_database', connection='sqlite://')
         for words in self.COMMANDS:
-            self.assert_fails(2, 'does not answer', *words)
+            self.assert_fails(2, 'refuses (no such table', *words)
 
 
 class TimeTest(base.BaseTestCase):
