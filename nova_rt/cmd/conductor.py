@@ -153,6 +153,7 @@ def _serve(conf: cfg.ConfigOpts, metrics: Listening | None) -> int:
     launcher.launch_service(
         ours.Worker(conf, socket.gethostname()), group.workers
     )
+    launcher.launch_service(ours.Upkeep(conf))
     if metrics is not None:
         launcher.launch_service(ours.Metrics(conf, metrics))
     return launcher.wait() or 0

@@ -218,6 +218,10 @@ class Manager:
         LOG.info('The database takes reports again')
 
 
+#: Between two looks at each server: few of them can go in a day.
+_SERVERS = datetime.timedelta(days=1)
+
+
 class Upkeep:
     """Deletes what is too old.
 
@@ -233,6 +237,8 @@ class Upkeep:
         self._retention = retention
         self._clock = clock
         self._failing = False
+        #: When each server was looked at.
+        self._servers_at: datetime.datetime | None = None
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> None:
         """Do what is due; other conductors may do the same meanwhile.
@@ -254,7 +260,13 @@ class Upkeep:
             self._failing = False
 
     def _run(self, stopping: Callable[[], bool]) -> None:
-        for rows in api.purge(self._clock(), self._retention):
+        now = self._clock()
+        servers = (
+            self._servers_at is None or now - self._servers_at >= _SERVERS
+        )
+        for rows in api.purge(now, self._retention, servers):
             metrics.PURGED.inc(rows)
             if stopping():
-                break
+                return
+        if servers:
+            self._servers_at = now

@@ -5,6 +5,7 @@ import argparse
 from collections.abc import Iterator
 import contextlib
 import datetime
+import logging
 import re
 
 from oslo_config import cfg
@@ -12,6 +13,8 @@ from oslo_config import cfg
 from nova_rt import exception
 from nova_rt.cmd import options
 from nova_rt.cmd.cli import base
+
+LOG = logging.getLogger(__name__)
 
 
 def connect(conf: cfg.ConfigOpts) -> bool:
@@ -67,6 +70,18 @@ def require(conf: cfg.ConfigOpts) -> None:
         raise base.CannotRun(
             '[nova_rt_database] connection is not set: run this where '
             'nova-rt-conductor has its configuration'
+        )
+
+
+def warn_of_no_reports() -> None:
+    """Say why a table is empty: no host reports by default."""
+    from nova_rt.db import api
+
+    if not api.list_reports():
+        LOG.warning(
+            'No host has reported yet. nova-rt-compute reports with [nova_rt] '
+            'report = true, which is false by default, and nova-rt-conductor '
+            'takes the reports.'
         )
 
 

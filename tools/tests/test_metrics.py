@@ -84,7 +84,7 @@ class RulesTest(unittest.TestCase):
         self.assertEqual(set(), names - words)
 
     def test_each_critical_alert_has_a_runbook(self):
-        """Where its URL points."""
+        """Its URL names the section."""
         page = paths.CHECKOUT / 'doc/source/admin/alerts.rst'
         titles = re.findall(r'(?m)^(\w+)\n=+$', page.read_text())
         urls = {

@@ -95,6 +95,11 @@ class ConductorTest(base.BaseTestCase):
             urllib.request.urlopen(request.full_url, timeout=5)
         self.assertIn('nova_rt_conductor_report_age_seconds{host="one"}',
                       text)  # fmt: skip
+        # Two workers, metrics, and one that deletes for all of them.
+        children = pathlib.Path(f'/proc/{process.pid}/task').glob('*/children')
+        self.assertEqual(
+            4, sum(len(file.read_text().split()) for file in children)
+        )
         process.send_signal(signal.SIGTERM)
         self.assertEqual(0, process.wait(60), self._log())
         self.assertNotIn('Traceback', self._log())
