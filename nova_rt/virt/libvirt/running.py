@@ -28,6 +28,7 @@ from nova_rt.virt.libvirt import (
     faults,
     left,
     metadata,
+    once,
     policies,
     protection,
 )
@@ -52,6 +53,8 @@ class RunningContainers:
         verdicts: Verdicts,
     ) -> None:
         self._verdicts = verdicts
+        #: Of containers that carry a reservation that is nobody's.
+        self._unknown = once.Once()
         self._host = host
         self._reservations = reservations
         self._dispatcher = reservations.dispatcher
@@ -232,6 +235,7 @@ class RunningContainers:
         if guest is None:
             self._verdicts.forget(uuid)
             self.protection.forget(uuid)
+            self._unknown.forget(uuid)
             return
         pid = guest.id
         rec = self._reservations.held.get_record(uuid)
@@ -239,8 +243,9 @@ class RunningContainers:
             self.protection.protect_again(uuid, pid)
             # Unless this service is starting, and verifies all that run.
             if self._reservations.adopted:
-                metadata.warn_of_unknown(guest)
+                metadata.warn_of_unknown(guest, self._unknown)
             return
+        self._unknown.forget(uuid)
         try:
             found = (
                 self._host.compare(pid, rec),
