@@ -34,8 +34,31 @@ def find_backend(files: Files) -> Backend[Any]:
         if found is not None:
             return found
     raise exception.NoRTInterface(
-        f'no file for RT bandwidth in {files.cgroup}: {_HELP}'
+        f'no file for RT bandwidth in {files.cgroup}: '
+        f'{_describe_missing_link(files) or _HELP}'
     )
+
+
+def _describe_missing_link(files: Files) -> str | None:
+    """Look for the cpu controller of cgroup v1 under another name alone.
+
+    Distributions mount it with another controller, and link its own name.
+
+    :returns: None if it is not there, else what to do
+    """
+    try:
+        names = [group.name for group in files.groups(files.cgroup)]
+    except OSError:
+        return None
+    for name in names:
+        if name != 'cpu' and 'cpu' in name.split(','):
+            return (
+                f'the cpu controller of cgroup v1 is mounted as {name}, and '
+                'the link to it is missing: run ln -s '
+                f'{name} {files.cgroup / "cpu"}, after mount -o remount,rw '
+                f'{files.cgroup} if that is read-only'
+            )
+    return None
 
 
 def self_test(backend: Backend[Any], found: Capability) -> None:
