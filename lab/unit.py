@@ -19,7 +19,7 @@ from lab.console import LabError
 _SINGLE = {'User', 'Group', 'WorkingDirectory', 'TimeoutStopSec'}
 _LISTS = {'CapabilityBoundingSet', 'RuntimeDirectory'}
 _LIMITS = {'LimitNOFILE': 'nofile', 'LimitCORE': 'core'}
-_NOT_FOR_US = {'Type', 'NotifyAccess', 'Restart'}
+_NOT_FOR_US = {'Type', 'NotifyAccess', 'Restart', 'TimeoutStartSec'}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,7 @@ from oslo_service import service  # noqa: E402
 
 from nova_rt import conf as nova_rt_conf  # noqa: E402
 from nova_rt.cmd import options  # noqa: E402
+from nova_rt.conductor import rpcapi  # noqa: E402
 from nova_rt.conf import conductor, database  # noqa: E402
 from nova_rt.db import api, migration, session  # noqa: E402
 from nova_rt.metrics import listening  # noqa: E402
@@ -46,9 +47,38 @@ def _check_database(conf: cfg.ConfigOpts) -> str | None:
     except (ImportError, api.NO_DATABASE) as err:
         return f'[nova_rt_database] connection names no database: {err}'
     except api.ERRORS as err:
-        return f'the database does not answer: {err}'
+        return f'the database {api.describe(err)}'
     # Not across the fork.
     session.get_engine().dispose()
+    return None
+
+
+def _check_bus(conf: cfg.ConfigOpts) -> str | None:
+    """See that the message bus takes the queues of this service.
+
+    A bus that is away is waited for. One that refuses would end each worker,
+    and the next, for ever.
+
+    :returns: None if so, else why not
+    """
+    transport = oslo_messaging.get_rpc_transport(conf)
+    target = rpcapi.make_target(server=socket.gethostname())
+    try:
+        # What a server does first. Nothing is taken from the queues.
+        transport._listen(target, 1, None).cleanup()
+    except oslo_messaging.MessagingException as err:
+        reason = f'the message bus refuses its queues: {err}'
+        if 'PRECONDITION_FAILED' not in reason:
+            return reason
+        return (
+            f'{reason}. They are there with other arguments: give this '
+            'program the section [oslo_messaging_rabbit] of nova.conf of the '
+            'compute hosts, and delete what older settings have left, '
+            f'exchange {rpcapi.EXCHANGE} and queues {rpcapi.TOPIC}*'
+        )
+    finally:
+        # Not across the fork.
+        transport.cleanup()
     return None
 
 
@@ -85,7 +115,7 @@ def main() -> int:
         # There may be no log yet.
         print(f'{PROGRAM} cannot start: {err}', file=sys.stderr)
         return 1
-    reason = _check_database(conf)
+    reason = _check_database(conf) or _check_bus(conf)
     if reason is not None:
         LOG.critical('%s cannot start: %s', PROGRAM, reason)
         return 1
@@ -123,6 +153,7 @@ def _serve(conf: cfg.ConfigOpts, metrics: Listening | None) -> int:
     launcher.launch_service(
         ours.Worker(conf, socket.gethostname()), group.workers
     )
+    launcher.launch_service(ours.Upkeep(conf))
     if metrics is not None:
         launcher.launch_service(ours.Metrics(conf, metrics))
     return launcher.wait() or 0

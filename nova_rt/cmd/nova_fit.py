@@ -150,6 +150,7 @@ DRIVER = Extension(
             '_create_guest',
             '_destroy',
             'check_can_live_migrate_destination',
+            'cleanup_host',
             'emit_event',
             'get_instance_diagnostics',
             'init_host',

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 import contextlib
 import re
+import traceback
 
 from oslo_config import cfg
 
@@ -30,6 +31,8 @@ def errors(conf: cfg.ConfigOpts) -> Iterator[None]:
         yield
     except (cfg.Error, cfg.ConfigSourceValueError) as err:
         raise Unusable(_describe(conf, err)) from err
+    except UnicodeDecodeError as err:
+        raise Unusable(f'{_find_file(err)}: no text in UTF-8: {err}') from err
 
 
 def check(conf: cfg.ConfigOpts, *groups: str) -> None:
@@ -44,6 +47,15 @@ def check(conf: cfg.ConfigOpts, *groups: str) -> None:
         for group in groups:
             for name in conf[group]:
                 conf[group][name]
+
+
+def _find_file(error: Exception) -> str:
+    """Look for the file that oslo.config was reading."""
+    names = [
+        getattr(frame.f_locals.get('self'), 'filename', None)
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    return next((str(name) for name in names if name), 'configuration')
 
 
 def _describe(conf: cfg.ConfigOpts, error: Exception) -> str:

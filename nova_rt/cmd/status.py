@@ -18,7 +18,7 @@ from oslo_upgradecheck import upgradecheck
 from nova_rt import conf as nova_rt_conf
 from nova_rt import cpulist, exception
 from nova_rt.admission import Scope
-from nova_rt.cmd import flavors, nova_db, nova_fit
+from nova_rt.cmd import flavors, nova_db, nova_fit, options
 from nova_rt.conf import nova as nova_conf
 from nova_rt.flavors.bounds import Bounds
 from nova_rt.flavors.extra_specs import Enforcement
@@ -335,7 +335,13 @@ def main() -> int:
     conf = cfg.CONF
     nova_rt_conf.register_opts(conf)
     conf.register_cli_opt(_parsers(conf))
-    conf(sys.argv[1:], project='nova', prog='nova-rt-status')
+    try:
+        with options.errors(conf):
+            conf(sys.argv[1:], project='nova', prog='nova-rt-status')
+        options.check(conf, 'nova_rt')
+    except options.Unusable as err:
+        print(f'nova-rt-status: {err}', file=sys.stderr)
+        return 255
     if os.geteuid() == 0:
         # Root has no need of a helper.
         nova_rt.privsep.rt_pctxt.set_client_mode(False)

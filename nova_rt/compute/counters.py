@@ -19,6 +19,8 @@ LOG = logging.getLogger(__name__)
 #: whether the service is alive.
 _AT_LEAST_S = 60.0
 _AT_MOST_S = 2.0
+#: Seconds for the last writing: Nova leaves 20 to everything that ends.
+_LAST_S = 5.0
 
 
 class Counters:
@@ -37,6 +39,9 @@ class Counters:
         self._counts = counts.Counts(host=options.to_dict())
         self._changed = threading.Event()
         self._stopped = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name='nova_rt-counters', daemon=True
+        )
         self._failing = False
 
     def __call__(self, event: events.Event) -> None:
@@ -54,14 +59,17 @@ class Counters:
 
     def start(self) -> None:
         """Go on from what the file says, and keep it from now on."""
-        threading.Thread(
-            target=self._run, name='nova_rt-counters', daemon=True
-        ).start()
+        self._thread.start()
 
     def stop(self) -> None:
-        """Write no more, after what is still to be written."""
+        """Write no more, after what is still to be written.
+
+        Wait for it, but not for a disk that hangs: the process ends next.
+        """
         self._stopped.set()
         self._changed.set()
+        if self._thread.is_alive():
+            self._thread.join(_LAST_S)
 
     def _run(self) -> None:
         self._load()

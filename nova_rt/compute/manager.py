@@ -15,7 +15,7 @@ from nova import exception as nova_exception
 from nova import rpc
 from nova.compute import manager
 from oslo_log import log as logging
-from oslo_service import periodic_task
+from oslo_service import periodic_task, systemd
 
 from nova_rt import conf, events, exception
 from nova_rt.compute import (
@@ -157,15 +157,23 @@ class RTComputeManager(move_manager.MoveManager):
         )
 
     def post_start_hook(self):
-        """Go on with what the last service left, now that this one listens."""
+        """Go on with what the last service left, now that this one listens.
+
+        Tell systemd that this one serves: the launcher of oslo.service does
+        not, since nova-compute runs in the first process.
+        """
         super().post_start_hook()
         endings.ask_again(self, nova_context.get_admin_context())
+        systemd.notify_once()
 
     def cleanup_host(self):
         """End what init_host() has started."""
         if self._rt_reporter is not None:
             self._rt_reporter.stop()
         super().cleanup_host()
+        if self._rt_reporter is not None:
+            # The last tasks have ended only now.
+            self._rt_reporter.keep()
         self._rt_counters.stop()
 
     # Building servers

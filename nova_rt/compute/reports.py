@@ -96,6 +96,10 @@ class Reporter:
         """Send no more, and keep what was not sent; does not wait."""
         self._stopping = True
         self._woken.set()
+        self.keep()
+
+    def keep(self) -> None:
+        """Keep the events so far for the next start of the service."""
         self._news.keep()
 
     def _run(self) -> None:

@@ -45,11 +45,6 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-def _first_line(err: Exception) -> str:
-    """Return what went wrong, without the SQL statement."""
-    return str(err).partition('\n')[0]
-
-
 class Manager:
     """The methods that computes call.
 
@@ -210,9 +205,9 @@ class Manager:
                 return
             self._database_up = False
         LOG.error(
-            'The database takes no reports: %s. Computes keep them and '
+            'The database takes no reports: it %s. Computes keep them and '
             'send them again.',
-            _first_line(err),
+            api.describe(err),
         )  # fmt: skip
 
     def _log_recovery(self) -> None:
@@ -221,6 +216,10 @@ class Manager:
         with self._lock:
             self._database_up = True
         LOG.info('The database takes reports again')
+
+
+#: Between two looks at each server: few of them can go in a day.
+_SERVERS = datetime.timedelta(days=1)
 
 
 class Upkeep:
@@ -238,6 +237,8 @@ class Upkeep:
         self._retention = retention
         self._clock = clock
         self._failing = False
+        #: When each server was looked at.
+        self._servers_at: datetime.datetime | None = None
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> None:
         """Do what is due; other conductors may do the same meanwhile.
@@ -249,14 +250,23 @@ class Upkeep:
         except api.ERRORS as err:
             metrics.UPKEEP_FAILED.inc()
             if not self._failing:
-                LOG.error('Could not delete expired rows: %s. The next '
-                          'run goes on.', _first_line(err))  # fmt: skip
+                LOG.error(
+                    'Could not delete expired rows: the database %s. '
+                    'The next run goes on.',
+                    api.describe(err),
+                )
             self._failing = True
         else:
             self._failing = False
 
     def _run(self, stopping: Callable[[], bool]) -> None:
-        for rows in api.purge(self._clock(), self._retention):
+        now = self._clock()
+        servers = (
+            self._servers_at is None or now - self._servers_at >= _SERVERS
+        )
+        for rows in api.purge(now, self._retention, servers):
             metrics.PURGED.inc(rows)
             if stopping():
-                break
+                return
+        if servers:
+            self._servers_at = now

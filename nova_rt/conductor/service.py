@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of nova-rt-conductor: workers, and one for its metrics."""
+"""The processes of nova-rt-conductor: workers, upkeep and metrics."""
 
 import threading
 from typing import Any
@@ -23,7 +23,7 @@ _KEEP_S = 2.0
 
 
 class Worker(service.Service):
-    """Takes reports, and does the upkeep when it is its turn.
+    """Takes reports.
 
     :param conf: the configuration
     :param host: name of this machine
@@ -51,16 +51,6 @@ class Worker(service.Service):
         )
         server.start(override_pool_size=THREADS)
         self._server = server
-        self._upkeep = threading.Thread(
-            target=self._keep_up, name='upkeep', daemon=True
-        )
-        self._upkeep.start()
-
-    def _keep_up(self) -> None:
-        upkeep = manager.Upkeep(retention.from_options(self._conf))
-        interval_s = self._conf.nova_rt_conductor.upkeep_interval
-        while not self._stop.wait(interval_s):
-            upkeep.run(self._stop.is_set)
 
     def stop(self, graceful: bool = False) -> None:
         """Take no more reports; finish those that have come."""
@@ -69,6 +59,42 @@ class Worker(service.Service):
         if self._server is not None:
             self._server.stop()
             self._server.wait()
+        super().stop(graceful)
+
+    def wait(self) -> None:
+        """Wait until it is stopped."""
+        self._stop.wait()
+        super().wait()
+
+
+class Upkeep(service.Service):
+    """Does the upkeep for all workers of this machine.
+
+    :param conf: the configuration
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__()
+        self._conf = conf
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Connect: by itself, after the fork."""
+        super().start()
+        api.configure(self._conf)
+        threading.Thread(
+            target=self._keep_up, name='upkeep', daemon=True
+        ).start()
+
+    def _keep_up(self) -> None:
+        upkeep = manager.Upkeep(retention.from_options(self._conf))
+        interval_s = self._conf.nova_rt_conductor.upkeep_interval
+        while not self._stop.wait(interval_s):
+            upkeep.run(self._stop.is_set)
+
+    def stop(self, graceful: bool = False) -> None:
+        """Leave the rest to the next run."""
+        self._stop.set()
         super().stop(graceful)
 
     def wait(self) -> None:

@@ -113,7 +113,8 @@ COMPUTE_OPTS = [
     cfg.StrOpt(
         'cpu_set',
         help="""
-CPUs that real-time servers may use, as a list of ranges such as ``2-7,10``.
+CPUs that real-time servers may use, as a list of ranges such as ``2-7,10`` or
+``2-10,^8,^9``, as in ``[compute] cpu_shared_set``.
 
 If unset, real-time servers may use all online CPUs except those of ``[compute]
 cpu_shared_set`` and ``cpu_dedicated_set``, which are for other servers.

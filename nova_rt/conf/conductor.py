@@ -32,7 +32,7 @@ to them, you can start the service on several machines: all share the work.
         help="""
 Seconds between two deletions of expired rows.
 
-Every worker of every conductor deletes some of them at a time.
+Each conductor deletes some of them at a time, whatever its number of workers.
 """,
     ),
     *listening.make_opts(

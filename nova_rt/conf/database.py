@@ -35,7 +35,9 @@ _RETENTION_OPTS = [
         help="""
 Days for which the usage of servers is kept.
 
-A server has one row for each hour, and one more for each host that it was on.
+A server has one row for each hour, and one more for each host that it was on:
+1.6 MB in 400 days, 160 GB for 100,000 servers. If you export usage to your
+billing each month, 62 days suffice.
 """,
     ),
     cfg.IntOpt(

@@ -23,7 +23,7 @@ from nova_rt.db.objects import (
 )
 from nova_rt.db.reports import get_position, record_events, record_state
 from nova_rt.db.retention import purge
-from nova_rt.db.session import ERRORS, NO_DATABASE, configure
+from nova_rt.db.session import ERRORS, NO_DATABASE, configure, describe
 from nova_rt.db.usage import (
     iterate_hours,
     list_usage,
@@ -47,6 +47,7 @@ __all__ = [
     'Usage',
     'configure',
     'delete_host',
+    'describe',
     'get_history',
     'get_host',
     'get_position',

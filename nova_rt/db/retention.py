@@ -42,7 +42,9 @@ def from_options(conf: Any) -> Retention:
     )
 
 
-def purge(now: datetime.datetime, retention: Retention) -> Iterator[int]:
+def purge(
+    now: datetime.datetime, retention: Retention, servers: bool = True
+) -> Iterator[int]:
     """Delete what is too old.
 
     One clock that is wrong deletes nothing: the time is that of the caller,
@@ -50,6 +52,7 @@ def purge(now: datetime.datetime, retention: Retention) -> Iterator[int]:
     host has reported is as old as its receipt.
 
     :param now: the time
+    :param servers: look at each server, too, whether anything is left of it
     :returns: after each transaction, how many rows it has deleted
     """
     now = _choose_now(now)
@@ -87,7 +90,8 @@ def purge(now: datetime.datetime, retention: Retention) -> Iterator[int]:
             _nothing(models.ServerHourRow.host_id, models.HostRow.id),
         ),
     )
-    yield from _purge_servers()
+    if servers:
+        yield from _purge_servers()
 
 
 def _choose_now(now: datetime.datetime) -> datetime.datetime:

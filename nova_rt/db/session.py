@@ -34,6 +34,7 @@ class _Context:
 
 
 _facade = enginefacade.transaction_context()
+_password: str | None = None
 
 
 def configure(conf: cfg.ConfigOpts) -> None:
@@ -41,13 +42,33 @@ def configure(conf: cfg.ConfigOpts) -> None:
 
     Once more replaces what was before.
     """
-    global _facade
+    global _facade, _password
     facade = enginefacade.transaction_context()
     known = {opt: value for opt, value in conf[GROUP].items()}
     for ours in [key for key in known if key.startswith('keep_')]:
         del known[ours]
     facade.configure(sqlite_fk=True, **known)
     _facade = facade
+    _password = None
+    with contextlib.suppress(NO_DATABASE):
+        _password = sa.make_url(known['connection']).password
+
+
+def describe(err: Exception) -> str:
+    """Say what is wrong with the database, in its own words.
+
+    :param err: one of :data:`ERRORS`
+    :returns: the verb and what follows it, in one line, without a password
+    """
+    found = getattr(err, 'inner_exception', None) or err
+    said = getattr(found, 'orig', None)
+    away = isinstance(err, db_exception.DBConnectionError)
+    verb = 'does not answer' if away or said is None else 'refuses'
+    text = ' '.join(str(each) for each in getattr(said, 'args', ()))
+    line = text.strip().partition('\n')[0] or type(found).__name__
+    if _password:
+        line = line.replace(_password, '***')
+    return f'{verb} ({line})'
 
 
 def get_engine() -> sa.Engine:

@@ -44,11 +44,12 @@ class Details:
             raise ValueError(f'no element of XML: {err}') from err
 
         def find(path: str) -> ElementTree.Element:
-            found = element.find(path, {'nova': NAMESPACE})
+            # libvirt hands out elements without their namespace.
+            found = element.find(path)
             return ElementTree.Element('none') if found is None else found
 
         return cls(
-            find('nova:owner/nova:project').get('uuid', '')[:_LONGEST],
-            find('nova:flavor').get('name', '')[:_LONGEST],
-            (find('nova:name').text or '')[:_LONGEST],
+            find('{*}owner/{*}project').get('uuid', '')[:_LONGEST],
+            find('{*}flavor').get('name', '')[:_LONGEST],
+            (find('{*}name').text or '')[:_LONGEST],
         )

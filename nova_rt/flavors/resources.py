@@ -37,6 +37,10 @@ _REPLACED = {BANDWIDTH_KEY, _VCPU_KEY, *_TRAIT_KEYS}
 # of its own, whose amounts are added to those without a suffix.
 _KEY = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)', re.DOTALL)
 
+# Nova gives NUMA topologies to hosts of QEMU alone, so that no host of
+# containers takes a server that asks for one; pages of a size imply one.
+_TOPOLOGY = re.compile('hw:(numa_.*|mem_page_size)')
+
 _CPU_POLICY_KEY = 'hw:cpu_policy'
 _OWN_CPUS = {'dedicated', 'mixed'}
 
@@ -96,9 +100,18 @@ def differences(
 def check(specs: Mapping[str, str]) -> None:
     """See that a real-time flavor asks for no CPUs beside its bandwidth.
 
+    And for nothing that no host of containers has.
+
     :param specs: all its extra specs
     :raises InvalidRequest: if it does, in a way that is not simply replaced
     """
+    for key in specs:
+        if _TOPOLOGY.fullmatch(key):
+            raise exception.InvalidRequest(
+                f'no host takes a real-time server with {key}: Nova has no '
+                'NUMA topology for containers; remove it. rt:numa=same keeps '
+                'the CPUs of a server on one node'
+            )
     policy = specs.get(_CPU_POLICY_KEY)
     check_cpu_policy(f'extra spec {_CPU_POLICY_KEY}', policy)
     for key, value in specs.items():

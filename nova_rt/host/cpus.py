@@ -193,7 +193,7 @@ def _choose_threads(
 
 def _parse_set(text: str, up: tuple[int, ...]) -> tuple[int, ...]:
     try:
-        chosen = cpulist.parse(text)
+        chosen = cpulist.parse_nova(text)
     except ValueError as err:
         raise exception.HostNotPrepared(f'[nova_rt] cpu_set: {err}') from err
     missing = set(chosen) - set(up)

@@ -35,15 +35,16 @@ def find_backend(files: Files) -> Backend[Any]:
         found = kind.detect(files)
         if found is not None:
             return found
+    link = _describe_missing_link(files)
     unknown = _find_unknown(files)
-    if unknown:
+    if unknown and link is None:
         raise exception.NoRTInterface(
             f'this kernel has an interface for RT bandwidth that this nova_rt '
             f'does not know ({", ".join(unknown)}): look for a newer nova_rt, '
             f'or {_HELP}'
         )
     raise exception.NoRTInterface(
-        f'no file for RT bandwidth in {files.cgroup}: {_HELP}'
+        f'no file for RT bandwidth in {files.cgroup}: {link or _HELP}'
     )
 
 
@@ -58,6 +59,28 @@ def _find_unknown(files: Files) -> list[str]:
     return sorted({
         path.name for top in tops for path in top.glob('cpu.rt[._]*')
     })  # fmt: skip
+
+
+def _describe_missing_link(files: Files) -> str | None:
+    """Look for the cpu controller of cgroup v1 under another name alone.
+
+    Distributions mount it with another controller, and link its own name.
+
+    :returns: None if it is not there, else what to do
+    """
+    try:
+        names = [group.name for group in files.groups(files.cgroup)]
+    except OSError:
+        return None
+    for name in names:
+        if name != 'cpu' and 'cpu' in name.split(','):
+            return (
+                f'the cpu controller of cgroup v1 is mounted as {name}, and '
+                'the link to it is missing: run ln -s '
+                f'{name} {files.cgroup / "cpu"}, after mount -o remount,rw '
+                f'{files.cgroup} if that is read-only'
+            )
+    return None
 
 
 def self_test(backend: Backend[Any], found: Capability) -> None:

@@ -12,6 +12,7 @@ from cliff import commandmanager
 from oslo_config import cfg
 
 from nova_rt import conf as nova_rt_conf
+from nova_rt.cmd import options
 from nova_rt.cmd.cli import program
 
 COMMANDS = 'nova_rt.manage'
@@ -95,8 +96,9 @@ class App(program.Program):
         args = [f'--config-file={path}' for path in self.options.config_file]
         args += [f'--config-dir={path}' for path in self.options.config_dir]
         try:
-            self.conf(args, project='nova', prog=PROG)
-        except cfg.Error as err:
+            with options.errors(self.conf):
+                self.conf(args, project='nova', prog=PROG)
+        except options.Unusable as err:
             self.LOG.error('%s', err)
             raise SystemExit(2) from err
 

@@ -37,6 +37,7 @@ class List(base.Lister):
         from nova_rt.db import api
 
         with stored.errors():
+            stored.warn_of_no_reports()
             hosts = api.list_hosts()
             counts: dict[str, int] = {}
             for server in api.list_servers():

@@ -63,6 +63,7 @@ class List(base.Lister):
             if parsed_args.host is not None:
                 # A name that is spelt wrong is not a host without servers.
                 api.get_host(parsed_args.host)
+            stored.warn_of_no_reports()
             found = api.list_servers(parsed_args.host, parsed_args.all)
         return _LIST, [_list(server) for server in found]
 

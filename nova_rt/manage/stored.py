@@ -5,6 +5,7 @@ import argparse
 from collections.abc import Iterator
 import contextlib
 import datetime
+import logging
 import re
 
 from oslo_config import cfg
@@ -12,6 +13,8 @@ from oslo_config import cfg
 from nova_rt import exception
 from nova_rt.cmd import options
 from nova_rt.cmd.cli import base
+
+LOG = logging.getLogger(__name__)
 
 
 def connect(conf: cfg.ConfigOpts) -> bool:
@@ -70,6 +73,18 @@ def require(conf: cfg.ConfigOpts) -> None:
         )
 
 
+def warn_of_no_reports() -> None:
+    """Say why a table is empty: no host reports by default."""
+    from nova_rt.db import api
+
+    if not api.list_reports():
+        LOG.warning(
+            'No host has reported yet. nova-rt-compute reports with [nova_rt] '
+            'report = true, which is false by default, and nova-rt-conductor '
+            'takes the reports.'
+        )
+
+
 @contextlib.contextmanager
 def errors() -> Iterator[None]:
     """Turn errors of the database into errors of a command.
@@ -90,10 +105,11 @@ def errors() -> Iterator[None]:
         ) from err
     except Exception as err:
         _refuse_what_is_no_database(err)
-        # Of oslo.db, SQLAlchemy or a driver. The text may hold the password
-        # of the URL.
+        from nova_rt.db import api
+
+        # Of oslo.db, SQLAlchemy or a driver.
         raise base.CannotRun(
-            f'the database of nova_rt does not answer ({type(err).__name__})'
+            f'the database of nova_rt {api.describe(err)}'
         ) from err
 
 

@@ -65,9 +65,10 @@ def _check(options: argparse.Namespace, conf: Any) -> None:
     stored.require(conf)
     from nova_rt.db import api
 
-    if options.host is not None:
-        with stored.errors():
+    with stored.errors():
+        if options.host is not None:
             api.get_host(options.host)
+        stored.warn_of_no_reports()
 
 
 def _iterate(options: argparse.Namespace) -> Iterator['HourUsage']:

@@ -99,6 +99,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with the metrics, whatever the query."""
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        """Answer as a GET, but for the metrics themselves."""
+        self._answer(body=False)
+
+    def do_OPTIONS(self) -> None:
+        """Tell the methods; without a token, as there is no metric in it."""
+        self.send_response(204)
+        self.send_header('Allow', 'GET, HEAD, OPTIONS')
+        self.end_headers()
+
+    def _answer(self, body: bool) -> None:
         if not self.server.access.admits(
             self.headers.get('Authorization', '')
         ):
@@ -115,7 +128,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header('Content-Type', _TYPE)
         self.send_header('Content-Length', str(len(text)))
         self.end_headers()
-        self.wfile.write(text)
+        if body:
+            self.wfile.write(text)
 
     def _refuse(self) -> None:
         self.send_response(401)

@@ -26,7 +26,7 @@ WORDS = {
     'environment': 'what the Debian packages do by themselves',
     'edit': 'sets options in a file that is there',
     'kernel': 'needs bandwidth of the kernel for real-time tasks',
-    'keystone': 'needs Keystone and Placement, which a node alone lacks',
+    'stock': "starts Nova's nova-compute, which never says that it serves",
     'remove': 'takes nova_rt off again',
     'second': 'needs a second compute host',
     'example': 'is only shown',

@@ -8,9 +8,10 @@ before.
 
 What an operator has to adapt is adapted here too: :func:`adapted` names each
 such line of the chapter, and a line that the chapter no longer has is an
-error. Blocks that need a cloud are for ``make chapter-cloud``; the host's
-check is followed if the kernel's bandwidth is free. nova-compute itself does
-not start without Keystone: the lab starts it, by the same drop-in.
+error. Blocks that need a cloud are for ``make chapter-cloud``. The host's
+check is followed, and nova-compute started, if the kernel's bandwidth is free;
+its unit is Debian's, by which systemd kills a service that does not say that
+it serves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +38,7 @@ from tools.install.commands import (
 CHAPTER = ROOT / 'doc' / 'source' / 'install' / 'index.rst'
 LOG = RUN / 'chapter.log'
 #: Services of the node, and those that each part of the chapter starts.
-CLOUD = ('mariadb', 'rabbitmq-server', 'nova-conductor')
+CLOUD = ('mariadb', 'rabbitmq-server', 'nova-conductor', 'placement')
 CONTROLLER = ('nova-api', 'nova-scheduler', 'nova-rt-conductor')
 COMPUTE = ('nova-rt-exporter',)
 #: Commands that succeed once a service serves, which takes a while where CPUs
@@ -49,9 +50,14 @@ SERVES = {
     r" | grep -P '^scheduler\t[1-9]'",
     'nova-rt-conductor': 'rabbitmqctl --quiet list_queues name consumers'
     r" | grep -P '^nova-rt-conductor\t[1-9]'",
+    'nova-compute': 'rabbitmqctl --quiet list_queues name consumers'
+    r" | grep -P '^compute\t[1-9]'",
     'nova-rt-exporter': 'curl --silent --fail http://127.0.0.1:9839/metrics',
 }
 SERVES_S = 120
+#: More than a service takes to end in order, and less than Nova waits for one
+#: that does not.
+STOPS_S = 120
 #: Bandwidth for the node, of a second: no server has to run.
 RT_RUNTIME_US = 100_000
 #: File that keeps a shell's variables and directory between two blocks.
@@ -91,7 +97,7 @@ def select(
         block
         for block in blocks
         if place in block.places
-        and not block.words & {'example', 'keystone'}
+        and not block.words & {'example', 'stock'}
         and ('remove' in block.words) == remove
         and (kernel or 'kernel' not in block.words)
     ]
@@ -326,7 +332,8 @@ def _follow(found: node.Node, blocks: list[Block]) -> None:
     before = snapshot(found.path('/etc'))
     follower = Follower(found, LOG, adapted(release))
     kernel = take_bandwidth(found)
-    for place, services in (('controller', CONTROLLER), ('compute', COMPUTE)):
+    compute = (*COMPUTE, *(('nova-compute',) if kernel else ()))
+    for place, services in (('controller', CONTROLLER), ('compute', compute)):
         follower.follow(select(blocks, place, kernel=kernel))
         say(
             f'{place}: followed; {follower.commands} commands and'
@@ -334,6 +341,8 @@ def _follow(found: node.Node, blocks: list[Block]) -> None:
         )
         await_services(found, services, LOG)
     follower.finish()
+    if kernel:
+        _stop_in_order(found)
     code = found.run(f'{node.NOVA}/bin/nova-rt-status upgrade check', LOG)
     if code:
         raise Failed(f'nova-rt-status upgrade check ended with {code}', LOG)
@@ -345,6 +354,19 @@ def _follow(found: node.Node, blocks: list[Block]) -> None:
         raise Failed('\n'.join(['"Removing it" does not:', *left]), LOG)
     say('removed: /etc is what it was before')
     await_services(found, ('nova-api', 'nova-scheduler'), LOG)
+
+
+def _stop_in_order(found: node.Node) -> None:
+    """See that nova-compute ends by itself, before systemd kills it.
+
+    :raises Failed: if it does not
+    """
+    stop = f'timeout {STOPS_S} systemctl stop nova-compute'
+    code = found.run(stop, LOG)
+    said = found.read('systemctl', 'show', '-p', 'Result', 'nova-compute')
+    if code or said.strip() != 'Result=success':
+        raise Failed(f'nova-compute does not stop: {code}, {said}', LOG)
+    say('nova-compute: started, and stopped in order')
 
 
 def take_bandwidth(found: node.Node) -> bool:

@@ -46,19 +46,27 @@ SERVICES = {
 _VARIABLES: dict[str, Any] = {
     'nova_rt_conductor_transport_url': 'rabbit://nova:SECRET@controller:5672/',
     'nova_rt_database_connection': (
-        'mysql+pymysql://nova_rt:SECRET@controller/nova_rt'
+        "mysql+pymysql://nova_rt:SEC'RE%5CT@controller/nova_rt"
     ),
-    'nova_rt_database_password': 'SECRET',
+    'nova_rt_database_password': "SEC'RE\\T",
     'nova_rt_enabled_filters': [
         'ComputeFilter',
         'ComputeCapabilitiesFilter',
         'ImagePropertiesFilter',
     ],
+    'nova_rt_weight_classes': [
+        'nova.scheduler.weights.all_weighers',
+        'nova.scheduler.weights.ram.RAMWeigher',
+    ],
     'nova_rt_cpu_set': '1',
     'nova_rt_cpu_shared_set': '0',
     'nova_rt_compute_options': {'smt': True},
-    # It does not start without Keystone.
-    'nova_rt_restart_compute': False,
+    # Text, as an INI inventory and -e give it. The node's nova-compute would
+    # have no bandwidth of the kernel.
+    'nova_rt_restart_compute': 'false',
+    'nova_rt_conductor': 'yes',
+    'nova_rt_exporter': 'true',
+    'nova_rt_exact_rules': 'True',
 }
 #: Variables that are wrong, and a word of what the role says to each.
 _REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
@@ -68,6 +76,8 @@ _REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({'nova_rt_options': {'hints': 'maybe'}}, 'hints'),
         ({'nova_rt_options': {'min_period_us': 2_000_000}}, 'above its'),
         ({'nova_rt_enabled_filters': ['ComputeFilter']}, 'all of them'),
+        ({'nova_rt_weight_classes': ['its.Weigher']}, 'all of them'),
+        ({'nova_rt_weight_classes': 'its.Weigher'}, 'must be lists'),
         ({'nova_rt_database_connection': ''}, 'nova_rt_conductor to false'),
         ({'nova_rt_environment': '/opt/other'}, 'There is no pip'),
     ],
@@ -81,7 +91,8 @@ _REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
 _CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
     'controller': (
         {'nova_rt_database_connection': (
-            'mysql+pymysql://nova_rt:SECRET@controller/nova_rt?charset=utf8mb4'
+            "mysql+pymysql://nova_rt:SEC'RE%5CT@controller/nova_rt"
+            '?charset=utf8mb4'
         )},
         {'nova-rt-conductor'},
     ),

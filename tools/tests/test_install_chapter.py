@@ -536,6 +536,23 @@ class RoleTest(unittest.TestCase):
         others = {'nova_rt_database', 'nova_rt_cpus'}
         self.assertEqual(set(self.options), used - others)
 
+    def test_text_is_no_boolean(self):
+        """-e and INI inventories give text, and "false" is true."""
+        booleans = [
+            name
+            for name, option in self.options.items()
+            if option['type'] == 'bool'
+        ]
+        self.assertIn('nova_rt_restart_compute', booleans)
+        names = '|'.join(booleans)
+        bare = re.compile(
+            rf'(when:|-|if|not|and|or|\{{\{{) ({names})(?! \| bool|:|\w)'
+        )
+        for place in ('tasks', 'handlers', 'templates', 'vars'):
+            for file in (ROLE / place).iterdir():
+                for line in file.read_text().splitlines():
+                    self.assertIsNone(bare.search(line), f'{file}: {line}')
+
     def test_readme_has_every_variable(self):
         readme = (ROLE / 'README.md').read_text()
         for name in self.options:

@@ -83,6 +83,19 @@ class RulesTest(unittest.TestCase):
             }
         self.assertEqual(set(), names - words)
 
+    def test_each_critical_alert_has_a_runbook(self):
+        """Its URL names the section."""
+        page = paths.CHECKOUT / 'doc/source/admin/alerts.rst'
+        titles = re.findall(r'(?m)^(\w+)\n=+$', page.read_text())
+        urls = {
+            rule['alert']: rule['annotations'].get('runbook_url')
+            for rule in _rules()
+            if rule.get('labels', {}).get('severity') == 'critical'
+        }
+        address = 'https://docs.example.org/nova-rt/admin/alerts.html#'
+        self.assertEqual({name: address + name.lower() for name in urls}, urls)
+        self.assertEqual(set(urls), set(titles) - {'Alerts'})
+
     def test_each_alert_is_explained(self):
         """In the manual, by its name."""
         page = paths.CHECKOUT / 'doc/source/admin/metrics.rst'

@@ -77,6 +77,16 @@ class ServerTest(base.BaseTestCase):
         for path in ('/', '/metrics', '/metrics?name[]=x'):
             self.assertEqual((200, TEXT), self.get(port, path))
 
+    def test_methods_of_those_who_only_look(self):
+        port = self.serve(tokens=('0123456789abcdef',))
+        self.assertEqual((401, b''), self.get(port, method='HEAD'))
+        token = {'Authorization': 'Bearer 0123456789abcdef'}
+        self.assertEqual((200, b''), self.get(port, method='HEAD', **token))
+        self.assertEqual((404, b''), self.get(
+            port, '/x', method='HEAD', **token
+        ))  # fmt: skip
+        self.assertEqual((204, b''), self.get(port, method='OPTIONS'))
+
     def test_nothing_else(self):
         port = self.serve()
         for path in ('/x', '/metrics/x', '/../etc/passwd'):

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import unittest
 
-from nova.conf import CONF
+from nova.conf import CONF, base
 import nova.privsep
 import os_brick.privileged
 from oslo_privsep import capabilities
@@ -206,8 +206,30 @@ class UnitTest(unittest.TestCase):
             if '=' in line and not line.startswith('#')
         }
         self.assertEqual(
-            {'ExecStart', 'CapabilityBoundingSet', 'LimitCORE'}, directives
+            {
+                'ExecStart',
+                'CapabilityBoundingSet',
+                'LimitCORE',
+                'TimeoutStartSec',
+                'TimeoutStopSec',
+            },
+            directives,
         )
+
+    def test_nothing_is_killed_in_its_middle(self):
+        """Not a start, and no shutdown before Nova ends it itself."""
+        self.assertIn('\nTimeoutStartSec=infinity\n', DROP_IN.read_text())
+        nova_s = base.NOVA_DEFAULT_GRACEFUL_SHUTDOWN_TIMEOUT
+        directory = ETC / 'systemd'
+        for name, needed_s in (
+            ('nova-compute.service.d/nova-rt.conf', nova_s),
+            ('nova-scheduler.service.d/nova-rt.conf', nova_s),
+            # Of oslo.service: Nova's own default is not known there.
+            ('nova-rt-conductor.service', 60),
+        ):
+            text = (directory / name).read_text()
+            (stop_s,) = re.findall(r'(?m)^TimeoutStopSec=(\d+)$', text)
+            self.assertGreater(int(stop_s), needed_s, name)
 
     def test_systemd_understands_it(self):
         if not shutil.which('systemd-analyze'):

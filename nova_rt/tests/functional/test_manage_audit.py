@@ -653,5 +653,5 @@ class DatabaseTest(AuditTestBase):
         )
         result = self.audit()
         self.assertEqual(2, result.code)
-        self.assertIn('the database of nova_rt does not answer', result.err)
+        self.assertIn('the database of nova_rt refuses (unable', result.err)
         self.assertNotIn('Traceback', result.err)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """nova-rt-compute starts on a host that is not as it left it."""
 
+import os
+import socket
+import threading
+
 import fixtures
 import libvirt
 from nova import exception as nova_exception
@@ -10,6 +14,69 @@ from nova.tests.fixtures import libvirt as fakelibvirt
 
 from nova_rt.flavors import extra_specs
 from nova_rt.tests.functional import base
+
+
+class ReadinessTest(base.RTServersTestBase):
+    """systemd kills a unit of Type=notify that never says READY=1."""
+
+    def setUp(self):
+        super().setUp()
+        path = os.path.join(self.useFixture(fixtures.TempDir()).path, 'notify')
+        self.systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.systemd.close)
+        self.systemd.bind(path)
+        self.systemd.setblocking(False)
+        self.useFixture(fixtures.EnvironmentVariable('NOTIFY_SOCKET', path))
+
+    def assert_not_told(self):
+        self.assertRaises(BlockingIOError, self.systemd.recv, 512)
+
+    def test_told_once_the_service_listens(self):
+        listening = []
+
+        def go_on(manager, context):
+            self.assert_not_told()
+            listening.append(manager.host)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.compute.endings.ask_again', go_on)
+        )
+        self.start_compute()
+        self.assertEqual(['compute1'], listening)
+        self.assertEqual(b'READY=1', self.systemd.recv(512))
+        self.assert_not_told()
+        # What the service starts would speak for it.
+        self.assertNotIn('NOTIFY_SOCKET', os.environ)
+
+    def test_not_told_if_the_service_cannot_start(self):
+        def fail(*args):
+            raise nova_exception.InvalidConfiguration('x')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.compute.interrupted.settle', fail)
+        )
+        self.assertRaises(
+            nova_exception.InvalidConfiguration, self.start_compute
+        )
+        self.assert_not_told()
+
+
+class StopTest(base.RTServersTestBase):
+    def test_no_thread_is_waited_for_in_vain(self):
+        """Nova waits for its pools, and one of their threads has no end."""
+        self.start_compute()
+        driver = self.computes['compute1'].driver
+        ended = threading.Event()
+
+        def work():
+            try:
+                driver._host._conn_event_thread()
+            except BaseException:
+                ended.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        driver.cleanup_host('compute1')
+        self.assertTrue(ended.wait(60))
 
 
 class RestartTest(base.RTServersTestBase):

@@ -17,11 +17,14 @@ from oslo_log import log as logging
 
 from nova_rt import admission, events, exception
 from nova_rt.formats import record
+from nova_rt.virt.libvirt import once
 
 LOG = logging.getLogger(__name__)
 
 #: A server's record, or why it cannot be read.
 Known = record.Record | exception.InvalidRecord
+
+_UNREADABLE = once.Once()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,11 +212,16 @@ def read_slot(
     :param read: a function of :mod:`.servers`
     :returns: the record, why it cannot be read, or None if there is none
     """
+    key = f'{instance.uuid} {read.__name__}'
     try:
-        return read(instance)
+        found = read(instance)
     except exception.InvalidRecord as err:
-        LOG.error('Holds no bandwidth: %s', err, instance=instance)
+        # Each audit reads it again.
+        if _UNREADABLE.is_new(key, str(err)):
+            LOG.error('Holds no bandwidth: %s', err, instance=instance)
         return err.with_traceback(None)
+    _UNREADABLE.forget(key)
+    return found
 
 
 def _subtract(some: Slots, others: Slots) -> list[record.Record]:

@@ -7,7 +7,7 @@ network namespaces. Every container gets one of its own.
 """
 
 import functools
-from typing import Any
+from typing import Any, NoReturn
 
 from nova import exception as nova_exception
 from nova.virt import event as virtevent
@@ -45,6 +45,14 @@ COMPUTE_DRIVER = 'nova_rt.RTLibvirtDriver'
 
 #: The largest amount that Placement takes (placement/db/constants.py).
 _MAX_UNIT = 0x7FFFFFFF
+
+
+class _Ended(BaseException):
+    """The end of a thread that catches each Exception."""
+
+
+def _end_thread() -> NoReturn:
+    raise _Ended
 
 
 class RTLibvirtDriver(containers.ContainerDriver):
@@ -128,6 +136,15 @@ class RTLibvirtDriver(containers.ContainerDriver):
                 'allow_host_root if all users of this cloud may be root here'
             )
         return bool(CONF.nova_rt.id_pool)
+
+    def cleanup_host(self, host):
+        """End the thread of events of connections, too.
+
+        It would go on for ever, in a pool whose end Nova awaits for as long
+        as ``[DEFAULT] manager_shutdown_timeout``: minutes for each stop.
+        """
+        super().cleanup_host(host)
+        self._host._conn_event_handler_queue.put(_end_thread)
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
         """Add the bandwidth and what the kernel does for it."""

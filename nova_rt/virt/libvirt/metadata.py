@@ -16,6 +16,7 @@ from oslo_log import log as logging
 from nova_rt import exception
 from nova_rt.formats import record
 from nova_rt.formats.domain_record import NAME, NAMESPACE, PREFIX, parse_domain
+from nova_rt.virt.libvirt import once
 
 LOG = logging.getLogger(__name__)
 
@@ -94,18 +95,20 @@ def carries(guest: libvirt_guest.Guest, rec: record.Record) -> bool:
         return False
 
 
-def warn_of_unknown(guest: libvirt_guest.Guest) -> None:
+def warn_of_unknown(guest: libvirt_guest.Guest, said: once.Once) -> None:
     """Report a container whose reservation nobody claims.
 
     It is left alone: what it should have cannot be known, and servers that
     were deleted are removed by Nova.
+
+    :param said: of the checks before
     """
     try:
         rec = parse_record(guest)
         carried = None if rec is None else rec.encode()
     except exception.InvalidRecord as err:
         carried = str(err)
-    if carried is not None:
+    if carried is not None and said.is_new(guest.uuid, carried):
         LOG.warning(
             'This container carries a reservation, but is no real-time server '
             'of this host: %s', carried, instance_uuid=guest.uuid,

@@ -30,6 +30,7 @@ from nova_rt.virt.libvirt import (
     faults,
     left,
     metadata,
+    once,
     policies,
     protection,
 )
@@ -57,6 +58,8 @@ class RunningContainers:
         verdicts: Verdicts,
     ) -> None:
         self._verdicts = verdicts
+        #: Of containers that carry a reservation that is nobody's.
+        self._unknown = once.Once()
         self._host = host
         self._reservations = reservations
         self._dispatcher = reservations.dispatcher
@@ -314,6 +317,7 @@ class RunningContainers:
         if guest is None:
             self._verdicts.forget(uuid)
             self.protection.forget(uuid)
+            self._unknown.forget(uuid)
             return
         pid = guest.id
         rec = self._reservations.held.get_record(uuid)
@@ -321,7 +325,7 @@ class RunningContainers:
             self.protection.protect_again(uuid, pid)
             # Unless this service is starting, and verifies all that run.
             if self._reservations.adopted:
-                metadata.warn_of_unknown(guest)
+                metadata.warn_of_unknown(guest, self._unknown)
             return
         weaker = self._find_weaker(rec)
         if weaker:
@@ -331,6 +335,7 @@ class RunningContainers:
             self._dispatcher.emit(
                 events.Drifted(uuid, rec, weaker, again=not news)
             )
+        self._unknown.forget(uuid)
         try:
             found = (
                 self._host.compare(pid, rec),

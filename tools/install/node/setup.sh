@@ -21,6 +21,8 @@ function files {
         /root/node/nova-compute.conf
     cp -r /opt/nova/etc/nova/. /etc/nova/
     install -m 0644 /root/node/gunicorn.conf.py /var/lib/nova/
+    install -m 0644 /root/node/placement.py /usr/local/lib/
+    install -d -o nova -g nova /var/lib/nova/instances
     install -m 0440 /root/node/nova-common /etc/sudoers.d/
     install -m 0644 /root/node/*.service /etc/systemd/system/
     systemctl daemon-reload
@@ -34,9 +36,10 @@ function message_bus {
 
 function databases {
     local name
+    mysql -e "CREATE USER nova@'%' IDENTIFIED BY 'SECRET'"
     for name in nova_api nova_cell0 nova_cell1; do
         mysql -e "CREATE DATABASE $name CHARACTER SET utf8mb4"
-        mysql -e "GRANT ALL ON $name.* TO nova@'%' IDENTIFIED BY 'SECRET'"
+        mysql -e "GRANT ALL ON $name.* TO nova@'%'"
     done
     nova_manage api_db sync
     nova_manage cell_v2 map_cell0 --database_connection \

@@ -19,13 +19,30 @@ from nova_rt.tests.fixtures.reports import NOW, state
 
 TOP = pathlib.Path(__file__).parents[4]
 
+#: What RabbitMQ says where a compute host with rabbit_quorum_queue came first.
+REFUSED = (
+    "Exchange.declare: (406) PRECONDITION_FAILED - inequivalent arg 'durable' "
+    "for exchange 'nova_rt' in vhost '/': received 'false' but current is "
+    "'true'"
+)
+#: The program with a bus that says so.
+REFUSING = """
+import sys
+from nova_rt.cmd import conductor
+import oslo_messaging
+def listen(*args):
+    raise oslo_messaging.MessageDeliveryFailure({0!r})
+oslo_messaging.transport.Transport._listen = listen
+sys.exit(conductor.main())
+"""
+
 
 class ConductorTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
-    def _start(self, url, **options):
+    def _start(self, url, program=('-m', 'nova_rt.cmd.conductor'), **options):
         lines = ['[DEFAULT]', 'transport_url = fake:/',
                  '[nova_rt_conductor]']  # fmt: skip
         lines += [f'{name} = {options[name]}' for name in options]
@@ -34,8 +51,7 @@ class ConductorTest(base.BaseTestCase):
         (self.top / 'conf').write_text('\n'.join(lines))
         with (self.top / 'log').open('w') as log:
             process = subprocess.Popen(
-                [sys.executable, '-m', 'nova_rt.cmd.conductor',
-                 '--config-file', self.top / 'conf'],
+                [sys.executable, *program, '--config-file', self.top / 'conf'],
                 env={**os.environ, 'PYTHONPATH': str(TOP),
                      'TMPDIR': str(self.top)},
                 stdout=log,
@@ -79,6 +95,11 @@ class ConductorTest(base.BaseTestCase):
             urllib.request.urlopen(request.full_url, timeout=5)
         self.assertIn('nova_rt_conductor_report_age_seconds{host="one"}',
                       text)  # fmt: skip
+        # Two workers, metrics, and one that deletes for all of them.
+        children = pathlib.Path(f'/proc/{process.pid}/task').glob('*/children')
+        self.assertEqual(
+            4, sum(len(file.read_text().split()) for file in children)
+        )
         process.send_signal(signal.SIGTERM)
         self.assertEqual(0, process.wait(60), self._log())
         self.assertNotIn('Traceback', self._log())
@@ -123,6 +144,18 @@ class ConductorTest(base.BaseTestCase):
             self.assertIn(f'{name} = {self.top}/token: ', self._log())
             self.assertNotIn('secret', self._log())
 
+    def test_bus_that_refuses_its_queues(self):
+        """No worker is started, to end and be started again for ever."""
+        made = self.useFixture(database.Database())
+        for said, hint in ((REFUSED, True), ('something else', False)):
+            process = self._start(made.url, ['-c', REFUSING.format(said)])
+            self.assertEqual(1, process.wait(60), self._log())
+            self.assertIn(f'refuses its queues: {said}', self._log())
+            self.assertNotIn('Traceback', self._log())
+            self.assertEqual(
+                hint, '[oslo_messaging_rabbit] of nova.conf' in self._log()
+            )
+
     def test_file_that_cannot_be_parsed(self):
         self.assert_does_not_start('[DEFAULT\n', str(self.top / 'conf'))
 
@@ -159,4 +192,6 @@ class ConductorTest(base.BaseTestCase):
         self.assertEqual(
             1, self._start(f'sqlite:///{self.top}/no/db').wait(60)
         )
-        self.assertIn('the database does not answer', self._log())
+        self.assertIn(
+            'the database refuses (unable to open database file)', self._log()
+        )

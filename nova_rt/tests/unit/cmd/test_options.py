@@ -40,6 +40,14 @@ class OptionsTest(base.BaseTestCase):
     def test_file_that_cannot_be_parsed(self, text):
         self.refusal(text)
 
+    def test_file_in_another_encoding(self):
+        self.file.write_bytes('# für uns\n[nova_rt]\n'.encode('latin-1'))
+        with self.assertRaisesRegex(
+            options.Unusable, f'{self.file}: no text in UTF-8: '
+        ):
+            with options.errors(self.conf):
+                self.conf(['--config-file', str(self.file)], project='nova')
+
     def test_no_file(self):
         with self.assertRaisesRegex(options.Unusable, '/no/file'):
             with options.errors(self.conf):

@@ -4,6 +4,8 @@
 from importlib import metadata
 import json
 import pathlib
+import subprocess
+import sys
 
 import fixtures
 import nova.conf
@@ -300,6 +302,29 @@ class FilterCheckTest(base.BaseTestCase):
 
 
 class MainTest(base.BaseTestCase):
+    def test_configuration_that_cannot_be_used(self):
+        """One line, by every program that reads nova.conf."""
+        top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        file = top / 'nova.conf'
+        for program, words, code in (
+            ('nova_rt.cmd.status', ['host', 'check'], 255),
+            ('nova_rt.manage.app', ['host', 'list'], 2),
+        ):
+            for text in (
+                b'[nova_rt\n', b'# f\xfcr\n', b'[nova_rt]\nsmt = perhaps\n',
+            ):  # fmt: skip
+                if text.endswith(b'perhaps\n') and code == 2:
+                    continue  # It asks for what its commands need.
+                file.write_bytes(text)
+                done = subprocess.run(
+                    [sys.executable, '-W', 'ignore', '-m', program,
+                     '--config-file', file, *words],
+                    capture_output=True, text=True, check=False,
+                )  # fmt: skip
+                self.assertEqual(code, done.returncode, done.stderr)
+                self.assertIn(str(file), done.stderr)
+                self.assertEqual(1, done.stderr.count('\n'), done.stderr)
+
     def test_upgrade_check(self):
         conf = cfg.ConfigOpts()
         self.useFixture(fixtures.MonkeyPatch('oslo_config.cfg.CONF', conf))

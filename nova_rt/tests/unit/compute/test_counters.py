@@ -128,7 +128,27 @@ class CountersTest(base.BaseTestCase):
         self.wait('stopped', 0)
         counter(STOPPED)
         counter.stop()
-        self.wait('stopped', 1)
+        # The process ends now.
+        found = Counts.decode(self.path.read_text())
+        self.assertEqual(1, found.by_kind['stopped'])
+
+    def test_a_disk_that_hangs_does_not_hold_up_the_end(self):
+        go = threading.Event()
+        self.addCleanup(go.set)
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.compute.counters._LAST_S', 0.1)
+        )
+        counter = self.start()
+        self.wait('stopped', 0)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.compute.state_files.os.replace',
+                lambda *args: go.wait(120),
+            )
+        )
+        counter(STOPPED)
+        counter.stop()
+        self.assertFalse(go.is_set())
 
     def test_a_disk_that_fails_is_said_once_and_tried_again(self):
         self.path.parent.write_text('no directory')

@@ -18,6 +18,7 @@ from nova.compute import resource_tracker as nova_tracker
 from nova.scheduler import manager as nova_scheduler
 from nova.virt.libvirt import driver as nova_driver
 from nova.virt.libvirt import guest as libvirt_guest
+from nova.virt.libvirt import host as libvirt_host
 from oslo_config import fixture as config
 from oslo_policy import policy
 from oslotest import base
@@ -187,6 +188,16 @@ class NovaInternalsTest(base.BaseTestCase):
         domain = object()
         self.assertIs(domain, libvirt_guest.Guest(domain)._domain)
 
+    def test_thread_of_connections(self):
+        """The driver ends it: it catches each Exception, for ever."""
+        step = inspect.getsource(libvirt_host.Host._dispatch_conn_event)
+        self.assertIn('self._conn_event_handler_queue.get()', step)
+        self.assertIn('except Exception:', step)
+        self.assertNotIn(
+            '_conn_event_handler_queue',
+            inspect.getsource(libvirt_host.Host.cleanup),
+        )
+
     def test_names_of_directories(self):
         """A server's directory while it is moved, and while it is deleted."""
         for method, suffix in (
@@ -200,13 +211,14 @@ class NovaInternalsTest(base.BaseTestCase):
 
     def test_nothing_private_is_forgotten(self):
         """A private name that is not ours is Nova's, and is in a test."""
-        tested = {'_domain', *itertools.chain(
+        tested = {'_domain', '_conn_event_handler_queue', *itertools.chain(
             *(name.split('.') for names in nova_fit.NAMES.values()
               for name in names),
             *(needed.overridden | needed.handed_on.keys() |
               needed.called.keys() for needed in nova_fit.EXTENSIONS),
         )}  # fmt: skip
-        others = {'_ActionsContainer'}  # Of argparse, in nova-rt-model.
+        # Of argparse, in nova-rt-model, and of oslo.messaging's transports.
+        others = {'_ActionsContainer', '_listen'}
         self.assertEqual(set(), _find_foreign_names() - tested - others)
 
     def test_every_launch_goes_through_create_guest(self):

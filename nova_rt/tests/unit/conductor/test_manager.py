@@ -156,6 +156,21 @@ class UpkeepTest(base.DatabaseTest):
         self.upkeep.run()
         self.assertEqual(1, self._count())
 
+    def test_looks_at_each_server_once_a_day(self):
+        """There may be millions of them, and few can go."""
+        looks = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.db.retention._purge_servers',
+                lambda: looks.append(self.now) or (),
+            )
+        )
+        begin = self.now
+        for hour in range(49):
+            self.now = begin + hour * datetime.timedelta(hours=1)
+            self.upkeep.run()
+        self.assertEqual([begin, begin + DAY, begin + 2 * DAY], looks)
+
     def test_stops_in_the_middle(self):
         self.useFixture(fixtures.MonkeyPatch('nova_rt.db.retention.STEP', 1))
         self.now = NOW + 401 * DAY

@@ -73,6 +73,16 @@ class ResourcesTest(base.BaseTestCase):
             ),
         )
 
+    @ddt.data('hw:numa_nodes', 'hw:numa_cpus.0', 'hw:mem_page_size')
+    def test_topology(self, key):
+        """No host of containers has one: the server would never be placed."""
+        refusal = self.assertRaises(
+            exception.InvalidRequest, resources.check, {key: '1'}
+        )
+        self.assertIn(f'with {key}: ', str(refusal))
+        self.assertIn('rt:numa=same', str(refusal))
+        resources.check({'hw:pci_numa_affinity_policy': 'preferred'})
+
     @ddt.data(
         {},
         GUARANTEE,

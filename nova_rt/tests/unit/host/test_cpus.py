@@ -22,7 +22,8 @@ class CPUsTest(base.BaseTestCase):
 
     def test_chosen(self):
         files = self._files(cpus=4)
-        self.assertEqual((1, 3), self.offered(files, '1,3', False))
+        for text in ('1,3', '1, 3', '1-3,^2', ' 0-3 , ^2, ^0 '):
+            self.assertEqual((1, 3), self.offered(files, text, False), text)
 
     def test_one_thread_of_a_core(self):
         files = self._files(cpus=4, threads=2)
@@ -161,7 +162,7 @@ class CPUsTest(base.BaseTestCase):
 
     def test_no_list(self):
         files = self._files()
-        for text in ('', 'x', '3-1', '1, 2'):
+        for text in ('', 'x', '3-1', '1; 2', '^1'):
             self.assertRaises(
                 exception.HostNotPrepared,
                 self.offered,

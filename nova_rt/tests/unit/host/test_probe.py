@@ -101,6 +101,18 @@ class FindTest(ProbeTestCase):
         self.assertIn('does not know', text)
         self.assertNotIn('no file for RT bandwidth', text)
 
+    def test_cpu_controller_without_its_link(self):
+        """Its kernel is the right one, and is not to be changed."""
+        files = self._kernel('v1-throttle')
+        (files.cgroup / 'cpu').rename(files.cgroup / 'cpu,cpuacct')
+        text = self._not_found(files)
+        self.assertIn(f'ln -s cpu,cpuacct {files.cgroup}/cpu', text)
+        self.assertNotIn('CONFIG_RT_GROUP_SCHED', text)
+        (files.cgroup / 'cpu').symlink_to('cpu,cpuacct')
+        self.assertEqual(
+            'v1-throttle', probe.find_backend(files).interface.name
+        )
+
     def test_words_that_are_not_known(self):
         """Another kernel with a file of that name: nobody knows what."""
         for text in ('0 ceiling=900000', '', 'x ceiling_ppm=1 reserved_ppm=0'):

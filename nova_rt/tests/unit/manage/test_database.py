@@ -3,9 +3,11 @@
 
 import datetime
 import json
+from unittest import mock
 
 import fixtures
 from oslotest import base
+import pymysql
 import sqlalchemy as sa
 
 from nova_rt.db import api, session
@@ -52,9 +54,11 @@ class DatabaseCommandsTest(base.BaseTestCase):
             (1, 'remove column: hosts ours\n'), (result.code, result.out)
         )
 
-    def _assert_cannot_run(self, conf, text):
+    def _assert_cannot_run(
+        self, conf, text, commands=('sync', 'version', 'check', 'purge')
+    ):
         """One clean line, and the exit code that scripts look for."""
-        for command in ('sync', 'version', 'check', 'purge'):
+        for command in commands:
             result = self._run(command, conf=conf)
             self.assertEqual((2, ''), (result.code, result.out), command)
             self.assertEqual(1, result.err.count('\n'), result.err)
@@ -69,7 +73,32 @@ class DatabaseCommandsTest(base.BaseTestCase):
             'mysql+pymysql://nova_rt:secret@/nova_rt?unix_socket=/no/such',
             max_retries=0,
         )
-        self._assert_cannot_run(conf, 'does not answer (DBConnectionError)')
+        self._assert_cannot_run(conf, "does not answer (2003 Can't connect")
+
+    def test_what_the_database_says_is_told(self):
+        conf = database.make_conf(
+            'mysql+pymysql://u:secret@h/nova_rt', max_retries=0
+        )
+        for code, said in (
+            (1045, "Access denied for user 'u'@'h' (using password: YES)"),
+            (1044, "Access denied for user 'u'@'%' to database 'nova_rt'"),
+            (1049, "Unknown database 'nova_rt'"),
+            (1142, "CREATE command denied to user 'u'@'h' for table 'hosts'"),
+            (1235, "This version of MariaDB doesn't yet support 'GET_LOCK in "
+                   "cluster (WSREP_ON=ON)'"),
+            (1064, "what shows: secret"),
+        ):  # fmt: skip
+            cause = pymysql.err.OperationalError(code, said)
+            with (
+                self.subTest(code),
+                fixtures.MonkeyPatch(
+                    'pymysql.connect', mock.Mock(side_effect=cause)
+                ),
+            ):
+                said = said.replace('secret', '***')
+                self._assert_cannot_run(
+                    conf, f'refuses ({code} {said})', ['version']
+                )
 
     def _fill(self):
         self._run('sync')

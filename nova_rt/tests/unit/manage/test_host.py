@@ -46,6 +46,19 @@ class ListTest(database.DatabaseTestCase):
             (950_000, 123_000), (row['Capacity ppm'], row['Reserved ppm'])
         )
 
+    def test_nothing_was_reported(self):
+        """Reports are off by default, which nobody sees in an empty table."""
+        for words in (
+            ('host', 'list'), ('server', 'list'), ('usage', 'list'),
+            ('usage', 'export'),
+        ):  # fmt: skip
+            self.assertIn(
+                '[nova_rt] report = true', self.run_command(*words).err
+            )
+        self.report()
+        result = self.run_command('server', 'list')
+        self.assertEqual((0, ''), (result.code, result.err))
+
     def test_columns_and_sorting(self):
         self.report('host2')
         self.report('host1')
@@ -150,7 +163,7 @@ class DatabaseTest(database.DatabaseTestCase):
         """A database without tables."""
         self.flags(group='nova_rt_database', connection='sqlite://')
         for words in self.COMMANDS:
-            self.assert_fails(2, 'does not answer', *words)
+            self.assert_fails(2, 'refuses (no such table', *words)
 
 
 class TimeTest(base.BaseTestCase):

@@ -5,15 +5,16 @@
 
 
 def cpus(text):
-    """Return the CPUs of a list of ranges, such as ``2-7,10``.
+    """Return the CPUs of a list of ranges, such as ``2-7, 10`` or ``2-7,^4``.
 
     :raises ValueError: if it is no such list
     """
-    found = set()
-    for part in str(text).split(','):
-        first, _, last = part.partition('-')
-        found.update(range(int(first), int(last or first) + 1))
-    return sorted(found)
+    found, excluded = set(), set()
+    for part in map(str.strip, str(text).split(',')):
+        first, _, last = part.removeprefix('^').partition('-')
+        numbers = range(int(first), int(last or first) + 1)
+        (excluded if part.startswith('^') else found).update(numbers)
+    return sorted(found - excluded)
 
 
 class FilterModule:

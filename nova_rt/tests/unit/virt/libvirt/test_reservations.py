@@ -237,6 +237,15 @@ class ClaimsTest(base.TestBase):
             {(type(event).__name__, event.uuid) for event in self.events},
         )
 
+    def test_a_record_that_cannot_be_read_is_said_once(self):
+        """Not with each audit, but anew after it was another, or well."""
+        well = RECORD.claimed_on((3,))
+        said = []
+        for text in ('v=9', 'v=9', 'v=8', 'v=8', well, 'v=8', 'v=9'):
+            self.server('said-once', text)
+            said.append(self.log.output.count('Holds no bandwidth'))
+        self.assertEqual([1, 1, 2, 2, 2, 3, 4], said)
+
     def test_claim_of_a_server_that_had_a_broken_record(self):
         self.server('a', 'v=9')
         rec = self.reservations.claim('a', self.asked)

@@ -408,6 +408,10 @@ class RunningContainersTest(RunningContainersTestCase):
             self.running.verify('a')
             added = self.log.output.removeprefix(before)
             self.assertIn('no real-time server', added)
+            # Once for each state, and no more with each check.
+            told = self.log.output
+            self.running.verify('a')
+            self.assertEqual(told, self.log.output)
             self.assertTrue(guest.is_active())
             self.assertEqual(written, self.kernel.writes)
             guest.poweroff()
