@@ -18,7 +18,8 @@ class RebuildTest(base.LabTestCase):
     def bad_image(self):
         """Make an image that cannot be mounted."""
         made = self.cloud.image.create_image(
-            name=f'e2e-{uuid.uuid4().hex[:8]}', data=secrets.token_bytes(1 << 20),
+            name=f'e2e-{uuid.uuid4().hex[:8]}',
+            data=secrets.token_bytes(1 << 20),
             disk_format='raw', container_format='bare', wait=True,
         )  # fmt: skip
         self.addCleanup(self.cloud.image.delete_image, made.id)

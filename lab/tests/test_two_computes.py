@@ -26,7 +26,6 @@ class TwoComputesTestBase(base.LabTestCase):
         return self.reach(server, 'ACTIVE')
 
 
-
 @unittest.skipUnless(second.wanted(), 'a lab with two computes only')
 class TwoComputesTest(TwoComputesTestBase):
     """They are two for Nova, libvirt, the network and the kernel."""
@@ -253,7 +252,8 @@ class MovesTest(TwoComputesTestBase):
                 self.cloud.compute.resize_server(self.server, flavor)
                 self.reach(self.server, 'VERIFY_RESIZE')
                 self.assertEqual(
-                    reservation, str(self.record(self.server).request.reservation)
+                    reservation,
+                    str(self.record(self.server).request.reservation),
                 )
                 self.assertEqual(
                     reservation, str(self.container(self.server).held())

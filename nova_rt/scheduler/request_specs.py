@@ -21,9 +21,7 @@ from nova_rt.formats import record
 _OURS = {*extra_specs.HINTS, FLAVOR_HINT}
 
 
-def admit(
-    ctxt: Any, spec_obj: Any, allowed: bounds.Bounds
-) -> Request | None:
+def admit(ctxt: Any, spec_obj: Any, allowed: bounds.Bounds) -> Request | None:
     """Read what a server asks for, and whether it may.
 
     The hints of the RequestSpec apply if they were given with its flavor,

@@ -165,9 +165,7 @@ def _compare_allocations(picture: Picture) -> Iterator[Finding]:
 CPU_CLASSES = ('VCPU', 'PCPU')
 
 
-def _compare_others(
-    server: NovaServer, held: Mapping[str, int]
-) -> str | None:
+def _compare_others(server: NovaServer, held: Mapping[str, int]) -> str | None:
     """Compare what Placement holds for a server beside its bandwidth."""
     # The flavor of one whose move is not finished is that of its old host.
     if server.others is None or server.lost:

@@ -128,9 +128,7 @@ class AllocationsTest(AuditTestBase):
     def put(self, *held):
         """Let a server hold this, as (host, resources)."""
         reports = self.computes[self.source].manager.reportclient
-        payload = reports.get_allocs_for_consumer(
-            self.ctxt, self.server['id']
-        )
+        payload = reports.get_allocs_for_consumer(self.ctxt, self.server['id'])
         payload['allocations'] = {
             self.compute_rp_uuids[host]: {'resources': resources}
             for host, resources in held

@@ -111,9 +111,7 @@ class LostNotesTest(kills.KilledResizeTestBase):
         )
 
     def test_revert_ends_late(self):
-        self.end_late(
-            '_finish_revert_resize', self.target, 'revertResize'
-        )
+        self.end_late('_finish_revert_resize', self.target, 'revertResize')
 
     def end_late(self, name, source, action):
         """Hold up the last step of a move until the next is on its way.

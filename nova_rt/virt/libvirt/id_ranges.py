@@ -5,8 +5,8 @@ The truth are the domains of this libvirtd: a range is taken as long as a
 domain has it in its ``<idmap>``, and while a start is under way that has
 chosen it. What was read of a domain is kept for moments only. So a restart of
 the service loses nothing, and a server that is deleted gives its range back
-when its domain goes. The number kept with the server is a wish: a reboot, which
-makes the domain anew, gives it the same range again unless another server has
+when its domain goes. The number kept with the server is a wish: a reboot,
+which makes the domain anew, gives it the same range again unless another has
 it by then.
 """
 

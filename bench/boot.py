@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure how long a host needs after a power cut, until all is real-time.
+
+On a lab with two computes: makes servers on the second host, lets it die, starts it
+again, and waits until the kernel holds every reservation. Servers come back by
+themselves with ``resume_guests_state_on_host_boot``; without it they are started by
+their owner, all at once, when nova-compute serves.
+
+    python -m lab up --computes 2
+    python -m lab exec python -m bench.boot [--servers N] [--output FILE.json]
+"""
+
+import argparse
+import calendar
+import json
+import pathlib
+import platform
+import subprocess
+import sys
+import time
+from typing import Any
+
+from openstack.connection import Connection
+
+from lab import catalog, console, namespace, paths, preflight, second
+from lab.console import LabError
+from lab.measure import container, machine
+
+RESERVATION = '4000/1000000'
+FLAVOR = 'bench-boot'
+DEADLINE_S = 1800
+_CONF = second.ETC / 'nova' / 'nova-compute.conf'
+_RESUME = '\n[DEFAULT]\nresume_guests_state_on_host_boot = true\n'
+
+
+def main() -> int:
+    """Measure, print, write JSON; return the exit code."""
+    options = _options()
+    try:
+        preflight.require_root()
+        if not namespace.inside() or not second.wanted():
+            raise LabError('this needs a lab with two computes: see --help')
+        _run(options)
+    except LabError as error:
+        console.fail(error)
+        return 1
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument('--servers', type=int, default=50)
+    parser.add_argument(
+        '--output',
+        type=pathlib.Path,
+        default=paths.RESULTS / 'bench' / 'boot.json',
+    )
+    return parser.parse_args()
+
+
+def _run(options: argparse.Namespace) -> None:
+    connection = catalog.connect()
+    result: dict[str, Any] = {
+        'python': platform.python_version(),
+        'machine': machine.describe(),
+        'servers': options.servers,
+        'reservation': RESERVATION,
+    }
+    flavor = connection.compute.create_flavor(
+        name=FLAVOR, vcpus=1, ram=64, disk=1
+    )
+    connection.compute.create_flavor_extra_specs(
+        flavor, {'rt:reservation': RESERVATION, 'rt:enforcement': 'limit'}
+    )
+    servers: list[Any] = []
+    before = _CONF.read_text()
+    try:
+        started = time.monotonic()
+        servers += _create(connection, flavor, options.servers)
+        result['create_s'] = time.monotonic() - started
+        for name, more in (('resumed', _RESUME), ('started', '')):
+            _CONF.write_text(before + more)
+            result[name] = _boot(connection, servers, bool(more))
+            print(name, json.dumps(result[name]), flush=True)
+    finally:
+        _CONF.write_text(before)
+        for server in servers:
+            connection.compute.delete_server(server, ignore_missing=True)
+        for server in servers:
+            connection.compute.wait_for_delete(server, wait=DEADLINE_S)
+        connection.compute.delete_flavor(flavor)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(result, indent=2) + '\n')
+    print(f'written to {options.output}')
+
+
+def _create(connection: Connection, flavor: Any, count: int) -> list[Any]:
+    image = connection.image.find_image(catalog.IMAGE, ignore_missing=False)
+    servers = [
+        connection.compute.create_server(
+            name=f'bench-boot-{number}',
+            image_id=image.id,
+            flavor_id=flavor.id,
+            networks='none',
+            availability_zone=f'nova:{second.HOST}',
+        )
+        for number in range(count)
+    ]
+    return [
+        connection.compute.wait_for_server(server, wait=DEADLINE_S)
+        for server in servers
+    ]
+
+
+def _boot(
+    connection: Connection, servers: list[Any], resume: bool
+) -> dict[str, float]:
+    """Cut the power of the second host and start it again.
+
+    :param resume: whether its nova-compute starts the servers by itself
+    :returns: seconds from the start of the host until its service is up, and
+        until the first, half and all of the servers are real-time
+    """
+    _lab('kill')
+    since = time.time()
+    # "up" waits until the host's services answer.
+    program = subprocess.Popen(
+        [sys.executable, '-m', 'lab', 'up'],
+        cwd=paths.CHECKOUT, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    found: dict[str, float] = {}
+    asked = resume
+    marks = {
+        'first_s': 1,
+        'half_s': (len(servers) + 1) // 2,
+        'last_s': len(servers),
+    }
+    while not {'service_s', *marks} <= found.keys():
+        now = time.time() - since
+        if now > DEADLINE_S:
+            raise LabError(f'not all servers are real-time: {found}')
+        if 'service_s' not in found and _is_up(connection, since):
+            found['service_s'] = now
+        if 'service_s' in found and not asked:
+            for server in servers:
+                connection.compute.start_server(server)
+            found['asked_s'] = time.time() - since
+            asked = True
+        held = sum(map(_is_held, servers))
+        for name, count in marks.items():
+            if name not in found and held >= count:
+                found[name] = now
+        time.sleep(0.5)
+    program.wait()
+    return {name: round(value, 1) for name, value in found.items()}
+
+
+def _is_up(connection: Connection, since: float) -> bool:
+    (service,) = connection.compute.services(
+        binary='nova-compute', host=second.HOST
+    )
+    updated = time.strptime(
+        service.updated_at.split('.')[0] + ' UTC', '%Y-%m-%dT%H:%M:%S %Z'
+    )
+    return service.state == 'up' and calendar.timegm(updated) > since
+
+
+def _is_held(server: Any) -> bool:
+    """Whether the kernel holds the reservation of a server that runs."""
+    try:
+        found = container.Container.of(server.id)
+        return found is not None and str(found.held()) == RESERVATION
+    except OSError:
+        # It starts or ends.
+        return False
+
+
+def _lab(*words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, '-m', 'lab', *words],
+        cwd=paths.CHECKOUT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise LabError(f'lab {" ".join(words)}: {done.stdout}{done.stderr}')
+
+
+if __name__ == '__main__':
+    sys.exit(main())
