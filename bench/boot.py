@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how long a host needs after a power cut, until all is real-time.
 
-On a lab with two computes: makes servers on the second host, lets it die, starts it
-again, and waits until the kernel holds every reservation. Servers come back by
-themselves with ``resume_guests_state_on_host_boot``; without it they are started by
-their owner, all at once, when nova-compute serves.
+On a lab with two computes: makes servers on the second host, lets it die,
+starts it again, and waits until the kernel holds every reservation. Servers
+come back by themselves with ``resume_guests_state_on_host_boot``; without it
+they are started by their owner, all at once, when nova-compute serves.
 
     python -m lab up --computes 2
     python -m lab exec python -m bench.boot [--servers N] [--output FILE.json]

@@ -38,16 +38,13 @@ sys.path.insert(0, str(ROOT))
 
 from nova_rt.cmd import exporter  # noqa: E402
 from nova_rt.exporter import domains, reading, snapshot  # noqa: E402
-from nova_rt.flavors.request import Request  # noqa: E402
-from nova_rt.flavors.reservation import Reservation  # noqa: E402
-from nova_rt.formats import (  # noqa: E402
-    counts,
-    domain_record,
-    record,
-)
+from nova_rt.formats import counts  # noqa: E402
 from nova_rt.host.files import Files  # noqa: E402
 from nova_rt.host.host import Host  # noqa: E402
 from nova_rt.host.options import Options  # noqa: E402
+from nova_rt.reservation import domain_record, record  # noqa: E402
+from nova_rt.reservation.request import Request  # noqa: E402
+from nova_rt.reservation.reservation import Reservation  # noqa: E402
 
 #: Small enough for 1000 on a host whose kernel sums over all CPUs.
 RESERVATION = Reservation(500, 1_000_000)

@@ -38,7 +38,6 @@ import oslo_messaging
 
 from lab.measure import distribution
 from nova_rt import events
-from nova_rt.admission import Capacity, Scope
 from nova_rt.compute import reports
 from nova_rt.compute.backlog import Backlog
 from nova_rt.compute.epoch import Epoch
@@ -47,9 +46,10 @@ from nova_rt.compute.meter_file import Clock, MeterFile
 from nova_rt.compute.spool import Spool
 from nova_rt.conductor import rpcapi
 from nova_rt.db import api
-from nova_rt.flavors.extra_specs import Enforcement
-from nova_rt.formats.record import Record
 from nova_rt.host.interface import Counted, Usage
+from nova_rt.reservation.admission import Capacity, Scope
+from nova_rt.reservation.extra_specs import Enforcement
+from nova_rt.reservation.record import Record
 from nova_rt.tests.fixtures import database, rabbitmq
 from nova_rt.tests.fixtures.reports import make_uuid
 

@@ -57,8 +57,7 @@ from placement.db.sqlalchemy import models as placement_models
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from lab.measure import machine
-from nova_rt import admission
-from nova_rt.formats import node_stats
+from nova_rt.reservation import admission, node_stats
 from nova_rt.scheduler import host_stats, manager, request_filter
 from nova_rt.scheduler.filters import rt_bandwidth_filter
 from nova_rt.scheduler.weights import rt_bandwidth

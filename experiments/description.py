@@ -17,7 +17,7 @@ import yaml
 
 from experiments import noises
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
+from nova_rt.reservation.reservation import Reservation
 
 FIGURES = pathlib.Path(__file__).resolve().parent / 'figures'
 #: `make model` measures check, in about a minute.

@@ -11,7 +11,7 @@ deadlines before those of the server as often as possible.
 from collections.abc import Callable, Iterator
 import dataclasses
 
-from nova_rt.flavors.reservation import Reservation
+from nova_rt.reservation.reservation import Reservation
 
 #: Bandwidth of a CPU for reservations, in ppm: the fair server has the rest.
 CEILING_PPM = 950_000

@@ -18,8 +18,8 @@ from openstack.identity.v3 import role as _role
 
 from lab import config
 from lab.console import say
-from nova_rt.flavors import extra_specs, resources
-from nova_rt.flavors.request import Request
+from nova_rt.reservation import extra_specs, resources
+from nova_rt.reservation.request import Request
 
 SUBNET = ipaddress.ip_network('10.66.0.0/24')
 GATEWAY = SUBNET[1]

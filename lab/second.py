@@ -18,7 +18,7 @@ import pathlib
 
 from lab import leftovers, namespace, paths, process
 from lab.console import LabError
-from nova_rt import cpulist
+from nova_rt.reservation import cpulist
 
 HOST = leftovers.SECOND
 #: Of both machines, on the network between them.

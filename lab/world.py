@@ -14,8 +14,7 @@ import pymysql
 
 from lab import namespace, paths, second
 from lab.measure import container
-from nova_rt import admission
-from nova_rt.formats import node_stats
+from nova_rt.reservation import admission, node_stats
 
 INSTANCES = paths.VAR / 'nova' / 'instances'
 #: The lab's path of those of the second compute, which sees them at INSTANCES.

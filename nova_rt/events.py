@@ -15,7 +15,7 @@ import threading
 from typing import Self
 
 from nova_rt import exception
-from nova_rt.formats.record import Record
+from nova_rt.reservation.record import Record
 
 LOG = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx directive ``rt-extra-specs``: the table of extra specs.
 
-Made from ``nova_rt.flavors.extra_specs.SPECS`` whenever the manual is built.
+Made from ``nova_rt.reservation.extra_specs.SPECS`` whenever the manual is built.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from docutils import nodes, statemachine
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from nova_rt.flavors import extra_specs
+from nova_rt.reservation import extra_specs
 
 
 class ExtraSpecsTable(SphinxDirective):

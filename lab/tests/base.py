@@ -16,9 +16,8 @@ import uuid
 from lab import catalog, namespace, paths, second, world
 from lab.measure import container
 from lab.measure.rtprobe import Probe
-from nova_rt.flavors import extra_specs
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats import record
+from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation.reservation import Reservation
 
 RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
 IMAGE = catalog.IMAGE

@@ -6,7 +6,7 @@ import sys
 
 from lab import namespace, paths
 from lab.tests import base
-from nova_rt.flavors import extra_specs
+from nova_rt.reservation import extra_specs
 
 
 class StatusTest(base.LabTestCase):

@@ -22,7 +22,7 @@ DEATH_S = 60
 _MANAGER = 'nova_rt.compute.manager:RTComputeManager.'
 _TRACKER = 'nova_rt.compute.resource_tracker:RTResourceTracker.'
 _DRIVER = 'nova_rt.virt.libvirt.driver:RTLibvirtDriver.'
-_HELD = 'nova_rt.virt.libvirt.reservations:Reservations.'
+_HELD = 'nova_rt.tracking.reservations:Reservations.'
 _RUNNING = 'nova_rt.virt.libvirt.running:RunningContainers.'
 _TASKS = 'nova_rt.host.tasks:'
 

@@ -25,9 +25,9 @@ from lab import namespace, operations, second, world
 from lab.measure import container
 from lab.operations import NONE, NOTHING, Row, State
 from lab.tests import base, test_moves
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats import record
-from nova_rt.virt.libvirt import servers
+from nova_rt.reservation import record
+from nova_rt.reservation.reservation import Reservation
+from nova_rt.tracking import servers
 
 #: The manual is about to be written, and need not agree.
 NOTING = os.environ.get('NOVA_RT_TEST_OPERATIONS') == 'note'

@@ -12,8 +12,8 @@ from nova import objects
 from nova.policies import flavor_extra_specs as policies
 
 from nova_rt import exception
-from nova_rt.flavors import extra_specs, resources
-from nova_rt.flavors.bounds import Bounds
+from nova_rt.reservation import extra_specs, resources
+from nova_rt.reservation.bounds import Bounds
 
 
 def check(

@@ -8,9 +8,9 @@ from nova import objects
 from nova.api.openstack import common
 
 from nova_rt.api import policies
-from nova_rt.flavors import extra_specs
-from nova_rt.flavors.bounds import Bounds
-from nova_rt.flavors.request import FLAVOR_HINT
+from nova_rt.reservation import extra_specs
+from nova_rt.reservation.bounds import Bounds
+from nova_rt.reservation.request import FLAVOR_HINT
 
 # In the order in which nova/api/openstack/compute/servers.py looks for them.
 _KEYS = ('os:scheduler_hints', 'OS-SCH-HNT:scheduler_hints')

@@ -10,7 +10,7 @@ filter looks at them before Nova does. It belongs behind ``keystonecontext`` in
     paste.filter_factory = nova_rt.api.middleware:RTHintMiddleware.factory
 
 It also notes with a hint which flavor it was given with
-(:data:`nova_rt.flavors.request.FLAVOR_HINT`): a resize ends its effect.
+(:data:`nova_rt.reservation.request.FLAVOR_HINT`): a resize ends its effect.
 
 The scheduler and the compute service hold every server against the same rules
 again. Therefore it leaves to Nova what Nova cannot read either, and reads a
@@ -30,7 +30,7 @@ import webob.exc
 from nova_rt import exception
 from nova_rt.api import flavors, hints, routing
 import nova_rt.conf
-from nova_rt.flavors import bounds
+from nova_rt.reservation import bounds
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)

@@ -12,8 +12,8 @@ from typing import Any
 
 from nova_rt import exception
 from nova_rt.cmd import nova_db
-from nova_rt.flavors import extra_specs, resources
-from nova_rt.flavors.bounds import Bounds
+from nova_rt.reservation import extra_specs, resources
+from nova_rt.reservation.bounds import Bounds
 
 
 @dataclasses.dataclass(frozen=True)

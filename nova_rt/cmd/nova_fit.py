@@ -173,7 +173,7 @@ DRIVER = Extension(
     },
 )
 CONTAINERS = Extension(
-    ('nova_rt.virt.libvirt.containers', 'ContainerDriver'),
+    ('nova_rt.lxc.containers', 'ContainerDriver'),
     ('nova.virt.libvirt.driver', 'LibvirtDriver'),
     frozenset(
         {
@@ -201,7 +201,7 @@ CONTAINERS = Extension(
     },
 )
 NAMESPACES = Extension(
-    ('nova_rt.virt.libvirt.user_namespaces', 'UserNamespaceDriver'),
+    ('nova_rt.lxc.user_namespaces', 'UserNamespaceDriver'),
     ('nova.virt.libvirt.driver', 'LibvirtDriver'),
     frozenset({'_create_domain_setup_lxc'}),
     handed_on={

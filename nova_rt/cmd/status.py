@@ -16,18 +16,19 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 
 from nova_rt import conf as nova_rt_conf
-from nova_rt import cpulist, exception
-from nova_rt.admission import Scope
+from nova_rt import exception
 from nova_rt.cmd import flavors, nova_db, nova_fit, options
 from nova_rt.conf import nova as nova_conf
-from nova_rt.flavors.bounds import Bounds
-from nova_rt.flavors.extra_specs import Enforcement
 from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.host import Host
 from nova_rt.host.options import Options
 import nova_rt.privsep
+from nova_rt.reservation import cpulist
+from nova_rt.reservation.admission import Scope
+from nova_rt.reservation.bounds import Bounds
+from nova_rt.reservation.extra_specs import Enforcement
 
 _VALIDATORS = 'nova.api.extra_spec_validators'
 _FILTER = 'RTBandwidthFilter'

@@ -13,9 +13,10 @@ from typing import Any
 from oslo_context import context
 from oslo_log import log as logging
 
-from nova_rt import cpulist, events
+from nova_rt import events
 from nova_rt.formats import messages
 from nova_rt.formats.reports import NewEvent, Origin, ServerState
+from nova_rt.reservation import cpulist
 
 LOG = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from nova.compute import resource_tracker, vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
-from nova_rt import events, exception
-from nova_rt.flavors import extra_specs
-from nova_rt.formats import record
-from nova_rt.virt.libvirt import faults, servers, user_namespaces
-from nova_rt.virt.libvirt.reservations import Reservations
+from nova_rt import events, exception, faults
+from nova_rt.lxc import user_namespaces
+from nova_rt.reservation import extra_specs, record
+from nova_rt.tracking import servers
+from nova_rt.tracking.reservations import Reservations
 
 LOG = logging.getLogger(__name__)
 

@@ -4,10 +4,8 @@
 import datetime
 from typing import Protocol
 
-from nova_rt import admission
 from nova_rt.compute.backlog import Backlog
 from nova_rt.compute.meter import Records, Running
-from nova_rt.formats import record
 from nova_rt.formats.reports import (
     HeldReservation,
     HostCPU,
@@ -16,10 +14,11 @@ from nova_rt.formats.reports import (
     ServerState,
 )
 from nova_rt.host.capability import Capability
+from nova_rt.reservation import admission, record
 
 
 class Source(Protocol):
-    """The members of :mod:`nova_rt.virt.libvirt.reservations` used here."""
+    """The members of :mod:`nova_rt.tracking.reservations` used here."""
 
     adopted: bool
     capability: Capability

@@ -17,15 +17,12 @@ from nova.compute import manager
 from oslo_log import log as logging
 from oslo_service import periodic_task, systemd
 
-from nova_rt import conf, events, exception
+from nova_rt import conf, events, exception, faults
 from nova_rt.compute import (
     aside,
     counters,
-    endings,
-    interrupted,
     move_manager,
     notifications,
-    remnants,
     reports,
     resource_tracker,
     stopped,
@@ -38,9 +35,11 @@ from nova_rt.compute.spool import Spool, spool_path
 from nova_rt.conductor import rpcapi
 from nova_rt.conf import exporter
 from nova_rt.conf import nova as nova_conf
-from nova_rt.formats import record
 from nova_rt.host.options import Options
-from nova_rt.virt.libvirt import driver, faults, servers
+from nova_rt.moves import endings, interrupted, remnants
+from nova_rt.reservation import record
+from nova_rt.tracking import servers
+from nova_rt.virt.libvirt import driver
 
 CONF = manager.CONF
 LOG = logging.getLogger(__name__)

@@ -28,16 +28,16 @@ from nova_rt.compute.meter_file import (
     MeterFile,
     Moment,
 )
-from nova_rt.formats import record
 from nova_rt.formats.reports import ServerHour
 from nova_rt.host.interface import Counted, Usage
-from nova_rt.virt.libvirt import domains
+from nova_rt.lxc import domains
+from nova_rt.reservation import record
 
 LOG = logging.getLogger(__name__)
 
 
 class Records(Protocol):
-    """The members of :class:`nova_rt.virt.libvirt.claims.Held` used here."""
+    """The members of :class:`nova_rt.tracking.claims.Held` used here."""
 
     def list_records(self) -> Mapping[str, record.Record]: ...
 

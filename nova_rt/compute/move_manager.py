@@ -14,11 +14,11 @@ from nova.objects import fields
 from oslo_log import log as logging
 from oslo_utils import excutils
 
-from nova_rt import conf, events, exception
-from nova_rt.compute import destinations, endings, interrupted
-from nova_rt.flavors import bounds, request
-from nova_rt.formats import record
-from nova_rt.virt.libvirt import faults, servers, user_namespaces
+from nova_rt import conf, events, exception, faults
+from nova_rt.lxc import user_namespaces
+from nova_rt.moves import destinations, endings, interrupted
+from nova_rt.reservation import bounds, record, request
+from nova_rt.tracking import servers
 
 CONF = manager.CONF
 LOG = logging.getLogger(__name__)

@@ -9,8 +9,7 @@ from nova.objects import base, fields
 
 from nova_rt import events
 from nova_rt.compute import aside
-from nova_rt.flavors import extra_specs, spec_values
-from nova_rt.formats import record
+from nova_rt.reservation import extra_specs, record, spec_values
 
 #: Those that somebody has to look at.
 _ERRORS = (events.Drifted, events.Stopped, events.Unverified)

@@ -24,7 +24,7 @@ from nova_rt.compute.spool import Spool
 from nova_rt.compute.usage_sender import UsageConductor, UsageSender
 from nova_rt.formats import messages
 from nova_rt.formats.reports import HostState, Position
-from nova_rt.virt.libvirt import domains
+from nova_rt.lxc import domains
 
 LOG = logging.getLogger(__name__)
 

@@ -11,10 +11,11 @@ from typing import Any
 from nova.compute import vm_states
 from oslo_utils import excutils
 
-from nova_rt.compute import claim_tracker, slots
-from nova_rt.formats import node_stats
-from nova_rt.virt.libvirt.claims import Slots
-from nova_rt.virt.libvirt.reservations import Reservations
+from nova_rt.compute import claim_tracker
+from nova_rt.moves import slots
+from nova_rt.reservation import node_stats
+from nova_rt.tracking.claims import Slots
+from nova_rt.tracking.reservations import Reservations
 
 
 class RTResourceTracker(claim_tracker.ClaimTracker):

@@ -16,8 +16,7 @@ from nova.compute import utils as compute_utils
 from nova.objects import fields
 from oslo_log import log as logging
 
-from nova_rt import events, exception
-from nova_rt.virt.libvirt import faults
+from nova_rt import events, exception, faults
 
 LOG = logging.getLogger(__name__)
 

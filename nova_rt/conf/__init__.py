@@ -9,9 +9,9 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_rt import admission, exception
+from nova_rt import exception, task_limit
 from nova_rt.conf import conductor, database, exporter, groups
-from nova_rt.flavors import reservation, task_limit
+from nova_rt.reservation import admission, reservation
 
 GROUP = cfg.OptGroup(
     'nova_rt',

@@ -10,7 +10,7 @@ import datetime
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from nova_rt import cpulist, exception
+from nova_rt import exception
 from nova_rt.db import models, reservations, session
 from nova_rt.db.hosts import delete_host, reset_host
 from nova_rt.db.objects import (
@@ -35,6 +35,7 @@ from nova_rt.formats.reports import (
     Origin,
     ServerState,
 )
+from nova_rt.reservation import cpulist
 
 __all__ = [
     'ERRORS',

@@ -138,8 +138,9 @@ class ReservationRow(Base):
     enforcement: orm.Mapped[str] = orm.mapped_column(sa.String(16))
     policy: orm.Mapped[str] = orm.mapped_column(sa.String(16))
     priority: orm.Mapped[int] = orm.mapped_column(sa.Integer)
-    #: All of the above, and more: :mod:`nova_rt.formats.record`. NULL in what
-    #: conductors of the version before write; what they change is above alone.
+    #: All of the above, and more: :mod:`nova_rt.reservation.record`. NULL in
+    #: what conductors of the version before write; what they change is above
+    #: alone.
     record: orm.Mapped[str | None] = orm.mapped_column(sa.String(255))
     state: orm.Mapped[str] = orm.mapped_column(sa.String(16))
     since: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)

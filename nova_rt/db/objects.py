@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import dataclasses
 import datetime
 
-from nova_rt.flavors.extra_specs import Plain
 from nova_rt.formats.reports import HostCPU, Origin
+from nova_rt.reservation.extra_specs import Plain
 
 # What is read
 
@@ -53,7 +53,7 @@ class ReportedServer:
     """The reservation that a server holds on a host, or held there last.
 
     :ivar specs: values of the extra specs that it was reported with, by field
-        of :class:`nova_rt.flavors.extra_specs.ExtraSpecs`
+        of :class:`nova_rt.reservation.extra_specs.ExtraSpecs`
     :ivar ppm: bandwidth on each of its CPUs, in ppm of a CPU
     :ivar state: a :class:`ServerState`
     :ivar since: when it came into that state

@@ -24,7 +24,6 @@ from sqlalchemy import orm
 from nova_rt.db import hosts, models, reservations
 from nova_rt.db.servers import find_servers
 from nova_rt.db.session import reader, retried, writer
-from nova_rt.formats.record import Record
 from nova_rt.formats.reports import (
     HeldReservation,
     HostState,
@@ -32,6 +31,7 @@ from nova_rt.formats.reports import (
     Position,
     ServerState,
 )
+from nova_rt.reservation.record import Record
 
 #: The author of the events that come from a compute service.
 COMPUTE = 'nova-rt-compute'

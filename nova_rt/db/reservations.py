@@ -8,10 +8,11 @@ stay filled for it.
 
 from typing import Any
 
-from nova_rt import cpulist, exception
+from nova_rt import exception
 from nova_rt.db import models
-from nova_rt.flavors.extra_specs import Plain
-from nova_rt.formats.record import Record
+from nova_rt.reservation import cpulist
+from nova_rt.reservation.extra_specs import Plain
+from nova_rt.reservation.record import Record
 
 
 def write(row: models.ReservationRow, record: Record) -> None:
@@ -28,7 +29,7 @@ def write(row: models.ReservationRow, record: Record) -> None:
 def read_specs(row: models.ReservationRow) -> dict[str, Plain]:
     """Read the values of extra specs.
 
-    :returns: field of :class:`nova_rt.flavors.extra_specs.ExtraSpecs` ->
+    :returns: field of :class:`nova_rt.reservation.extra_specs.ExtraSpecs` ->
         value; of those in columns alone if the record cannot be read
     """
     record = _decode(row.record)

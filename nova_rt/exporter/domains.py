@@ -16,7 +16,7 @@ import libvirt
 from nova_rt import exception
 from nova_rt.exporter import details
 from nova_rt.exporter.details import Details
-from nova_rt.formats import domain_record, record
+from nova_rt.reservation import domain_record, record
 
 #: Between the answer of libvirt and ours, a domain may go.
 _NOT_OURS = (

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import core
 
-from nova_rt.admission import Capacity, sum_by_cpu
 from nova_rt.exporter.reading import (
     ContainerState,
     CountsFile,
@@ -19,9 +18,10 @@ from nova_rt.exporter.reading import (
     Reading,
     Source,
 )
-from nova_rt.flavors.extra_specs import Enforcement
-from nova_rt.flavors.reservation import PPM
 from nova_rt.formats import counts
+from nova_rt.reservation.admission import Capacity, sum_by_cpu
+from nova_rt.reservation.extra_specs import Enforcement
+from nova_rt.reservation.reservation import PPM
 
 _Row = tuple[tuple[str, ...], float]
 

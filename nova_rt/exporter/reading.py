@@ -15,7 +15,6 @@ import time
 from typing import TypeVar
 
 from nova_rt import exception
-from nova_rt.admission import Capacity, Claim
 from nova_rt.exporter.domains import Domains, LibvirtServer, Unreadable
 from nova_rt.exporter.snapshot import Snapshot
 from nova_rt.formats.counts import Counts
@@ -23,6 +22,7 @@ from nova_rt.host.capability import Capability
 from nova_rt.host.host import Host
 from nova_rt.host.interface import Usage
 from nova_rt.host.options import Options
+from nova_rt.reservation.admission import Capacity, Claim
 
 LOG = logging.getLogger(__name__)
 

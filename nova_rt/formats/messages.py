@@ -14,7 +14,6 @@ from typing import Any
 
 from nova_rt import exception
 from nova_rt.formats import checks
-from nova_rt.formats.record import Record
 from nova_rt.formats.reports import (
     HeldReservation,
     HostCPU,
@@ -25,6 +24,7 @@ from nova_rt.formats.reports import (
     ServerState,
 )
 from nova_rt.formats.times import from_us, to_us
+from nova_rt.reservation.record import Record
 
 VERSION = 1
 #: A message of events has at most so many.

@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 import enum
 
-from nova_rt.formats.record import Record
+from nova_rt.reservation.record import Record
 
 
 class ServerState(enum.StrEnum):

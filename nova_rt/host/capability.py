@@ -7,11 +7,11 @@ import errno
 import pathlib
 from typing import Self
 
-from nova_rt import cpulist, exception
-from nova_rt.admission import Capacity, Scope
-from nova_rt.flavors.extra_specs import Enforcement
-from nova_rt.formats import record
+from nova_rt import exception
 from nova_rt.host.interface import Interface
+from nova_rt.reservation import cpulist, record
+from nova_rt.reservation.admission import Capacity, Scope
+from nova_rt.reservation.extra_specs import Enforcement
 
 #: Explanations of a refused write, by its errno.
 ADVICE = {

@@ -17,9 +17,9 @@ import pathlib
 import time
 from typing import TypeVar
 
-from nova_rt import cpulist
 from nova_rt.host.capability import Refusal
 from nova_rt.host.files import Files
+from nova_rt.reservation import cpulist
 
 _Found = TypeVar('_Found')
 

@@ -4,9 +4,10 @@
 from collections.abc import Iterable, Mapping
 import dataclasses
 
-from nova_rt import cpulist, exception
-from nova_rt.flavors.reservation import PPM
+from nova_rt import exception
 from nova_rt.host.files import Files
+from nova_rt.reservation import cpulist
+from nova_rt.reservation.reservation import PPM
 
 #: The part of each CPU that the fair server of a kernel with HCBS takes, where
 #: its files cannot be read: 50 ms in 1 s (kernel/sched/deadline.c,

@@ -9,9 +9,10 @@ put it back when it comes on line again.
 import errno
 import pathlib
 
-from nova_rt import cpulist, exception
+from nova_rt import exception
 from nova_rt.host import cgroup
 from nova_rt.host.cgroup import CPUS_FILE, Container, Hierarchy
+from nova_rt.reservation import cpulist
 
 #: Errors of the kernel for CPUs that a group cannot have: they are off line,
 #: not in the group above, another's alone, or their bandwidth is promised.

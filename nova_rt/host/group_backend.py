@@ -13,8 +13,6 @@ import os
 import pathlib
 
 from nova_rt import exception
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.host import left, ownership, tasks
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container, Hierarchy
@@ -23,6 +21,8 @@ from nova_rt.host.interface import Interface, Share
 from nova_rt.host.left import Left
 from nova_rt.host.protocol import Backend
 import nova_rt.privsep.kernel
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 
 
 class GroupBackend(Backend[Container]):

@@ -15,9 +15,6 @@ import pathlib
 from typing import Self
 
 from nova_rt import exception
-from nova_rt.admission import Capacity, Scope
-from nova_rt.flavors.extra_specs import Enforcement
-from nova_rt.flavors.reservation import PPM, Reservation
 from nova_rt.host import capability, cgroup, cpusets, tasks
 from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
@@ -33,6 +30,9 @@ from nova_rt.host.hcbs_files import (
 )  # fmt: skip
 from nova_rt.host.hierarchies import V2
 from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
+from nova_rt.reservation.admission import Capacity, Scope
+from nova_rt.reservation.extra_specs import Enforcement
+from nova_rt.reservation.reservation import PPM, Reservation
 
 INTERFACE = Interface(
     'v2-rt-max-cpu',

@@ -13,9 +13,7 @@ import threading
 from time import monotonic, sleep
 from typing import Any, Self
 
-from nova_rt import admission, cpulist, exception
-from nova_rt.flavors.extra_specs import Numa
-from nova_rt.formats import record
+from nova_rt import exception
 from nova_rt.host import capability, cgroup, cpus, lxc, ownership, probe
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
@@ -24,6 +22,8 @@ from nova_rt.host.left import Left
 from nova_rt.host.offer import Offer
 from nova_rt.host.options import Options
 from nova_rt.host.protocol import Backend
+from nova_rt.reservation import admission, cpulist, record
+from nova_rt.reservation.extra_specs import Numa
 
 LOG = logging.getLogger(__name__)
 

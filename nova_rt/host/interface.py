@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Self
 
-from nova_rt.admission import Scope
-from nova_rt.flavors.extra_specs import Enforcement
-from nova_rt.flavors.reservation import MIN_RUNTIME_US, PPM, Reservation
+from nova_rt.reservation.admission import Scope
+from nova_rt.reservation.extra_specs import Enforcement
+from nova_rt.reservation.reservation import MIN_RUNTIME_US, PPM, Reservation
 
 #: The smallest runtime that every kernel takes, in microseconds.
 SMALLEST_US = MIN_RUNTIME_US

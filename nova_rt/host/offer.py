@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 from typing import Self
 
-from nova_rt import admission, exception
-from nova_rt.admission import Capacity, Claim, Placement
-from nova_rt.flavors.extra_specs import Numa
+from nova_rt import exception
 from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
+from nova_rt.reservation import admission
+from nova_rt.reservation.admission import Capacity, Claim, Placement
+from nova_rt.reservation.extra_specs import Numa
 
 
 @dataclasses.dataclass(frozen=True)

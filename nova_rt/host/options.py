@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import dataclasses
 from typing import Any, Self
 
-from nova_rt import admission
+from nova_rt.reservation import admission
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,12 +12,12 @@ from collections.abc import Collection, Mapping
 import pathlib
 from typing import Generic, Self, TypeVar
 
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
 from nova_rt.host.left import Left
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 
 #: A container as a back end finds it; nobody else looks into it.
 ContainerT = TypeVar('ContainerT')

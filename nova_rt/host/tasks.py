@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 import logging
 import os
 
-from nova_rt.flavors.extra_specs import TaskPolicy
-from nova_rt.flavors.request import Request
 from nova_rt.host.cgroup import Container, restate
 from nova_rt.host.files import Files
+from nova_rt.reservation.extra_specs import TaskPolicy
+from nova_rt.reservation.request import Request
 
 LOG = logging.getLogger(__name__)
 

@@ -17,9 +17,6 @@ import pathlib
 from typing import Self
 
 from nova_rt import exception
-from nova_rt.admission import Capacity, Scope
-from nova_rt.flavors.extra_specs import Enforcement
-from nova_rt.flavors.reservation import MAX_PERIOD_US, PPM, Reservation
 from nova_rt.host import capability, cgroup, cpusets
 from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
@@ -28,6 +25,9 @@ from nova_rt.host.files import Files
 from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hierarchies import V1
 from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
+from nova_rt.reservation.admission import Capacity, Scope
+from nova_rt.reservation.extra_specs import Enforcement
+from nova_rt.reservation.reservation import MAX_PERIOD_US, PPM, Reservation
 
 LOG = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 import dataclasses
 import shlex
 
-from nova_rt import cpulist, exception
+from nova_rt import exception
 from nova_rt.cmd.cli import base
-from nova_rt.flavors import extra_specs, resources, spec_values
-from nova_rt.flavors.bounds import Bounds
+from nova_rt.reservation import cpulist, extra_specs, resources, spec_values
+from nova_rt.reservation.bounds import Bounds
 
 #: A record holds so many CPUs, and Placement so much bandwidth.
 _VCPUS = spec_values.Number(1, cpulist.MAX_PACKED)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from nova_rt import cpulist
 from nova_rt.cmd.cli import base
-from nova_rt.flavors.extra_specs import SPECS
 from nova_rt.manage import stored
+from nova_rt.reservation import cpulist
+from nova_rt.reservation.extra_specs import SPECS
 
 if TYPE_CHECKING:
     from nova_rt.db.objects import ReportedServer

@@ -11,9 +11,9 @@ import math
 
 import numpy
 
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model.schedule import Nanoseconds
 from nova_rt.model.supply import NS_PER_US
+from nova_rt.reservation.reservation import Reservation
 
 # More work than there is time.
 _FOREVER_NS = 1 << 62

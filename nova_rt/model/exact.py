@@ -15,13 +15,13 @@ import os
 from typing import Any
 
 from nova_rt import exception
-from nova_rt.admission import Capacity, Claim
 from nova_rt.model.planner import (
     CandidateHost,
     Placed,
     PlannedServer,
     bound_ppm,
 )
+from nova_rt.reservation.admission import Capacity, Claim
 
 # Beyond this, an answer within a minute is out of reach.
 _MOST_NUMBERS = 50_000

@@ -10,8 +10,8 @@ import dataclasses
 import math
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import MIN_RUNTIME_US, Reservation
 from nova_rt.model import inputs, supply
+from nova_rt.reservation.reservation import MIN_RUNTIME_US, Reservation
 
 # Requests looked at one by one, before a bound on all later ones is taken.
 _MAX_LOOKS = 20_000

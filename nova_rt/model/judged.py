@@ -10,9 +10,9 @@ import numpy
 import numpy.typing
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import PPM, Reservation
 from nova_rt.model import cbs, edf, supply
 from nova_rt.model.schedule import Nanoseconds, Position
+from nova_rt.reservation.reservation import PPM, Reservation
 
 # Most events to simulate beside neighbours: some seconds of computing.
 _MOST_EVENTS = 20_000_000

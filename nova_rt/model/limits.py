@@ -5,13 +5,13 @@ import dataclasses
 import math
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import (
+from nova_rt.model import inputs, nearest, units
+from nova_rt.reservation.reservation import (
     MAX_PERIOD_US,
     MIN_PERIOD_US,
     MIN_RUNTIME_US,
     Reservation,
 )
-from nova_rt.model import inputs, nearest, units
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import enum
 import math
 
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import supply, units
 from nova_rt.model.limits import Limits
+from nova_rt.reservation.reservation import Reservation
 
 # Periods that are tried on either side of the best one.
 _NEAR = 6

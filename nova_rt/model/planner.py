@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement of servers on hosts and CPUs, and the number of hosts it takes.
 
-Hosts choose CPUs by :mod:`nova_rt.admission`, one server after the other, so a
-plan is an order of servers and a host for each: servers that are created in
-that order get the CPUs of the plan. Packing is NP-hard, so each plan is
-compared with a bound that no plan can beat.
+Hosts choose CPUs by :mod:`nova_rt.reservation.admission`, one server after
+the other, so a plan is an order of servers and a host for each: servers that
+are created in that order get the CPUs of the plan. Packing is NP-hard, so each
+plan is compared with a bound that no plan can beat.
 """
 
 from collections.abc import Iterator, Sequence
 import dataclasses
 import random
 
-from nova_rt import admission, exception
-from nova_rt.admission import Capacity, Claim, Placement
-from nova_rt.flavors.reservation import Reservation
+from nova_rt import exception
+from nova_rt.reservation import admission
+from nova_rt.reservation.admission import Capacity, Claim, Placement
+from nova_rt.reservation.reservation import Reservation
 
 # Servers that the search for a better order places, in all.
 _EFFORT = 15_000

@@ -9,10 +9,10 @@ a response takes at most P - Q longer than on a CPU that is always there.
 import math
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import guarantee, inputs, nearest, sizing, supply
 from nova_rt.model.limits import Limits
 from nova_rt.model.response import ResponseTime
+from nova_rt.reservation.reservation import Reservation
 
 
 def max_rate_per_s(

@@ -7,9 +7,9 @@ import enum
 import numpy
 import numpy.typing
 
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import inputs
 from nova_rt.model.supply import NS_PER_US
+from nova_rt.reservation.reservation import Reservation
 
 Nanoseconds = numpy.typing.NDArray[numpy.int64]
 

@@ -6,7 +6,6 @@ import dataclasses
 import math
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import MIN_RUNTIME_US, Reservation
 from nova_rt.model import (
     guarantee,
     inputs,
@@ -18,6 +17,7 @@ from nova_rt.model import (
 )
 from nova_rt.model.limits import Limits
 from nova_rt.model.response import ResponseTime
+from nova_rt.reservation.reservation import MIN_RUNTIME_US, Reservation
 
 #: Of the fluid mean: :func:`mean_alone_s` is valid up to this shift.
 MODERATE_SHIFT = 0.5

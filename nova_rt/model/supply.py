@@ -8,8 +8,8 @@ fixed periods, and its budget may be over just when work comes: it gives the
 same P - Q later, so its longest gap is 2 (P - Q).
 """
 
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import inputs
+from nova_rt.reservation.reservation import Reservation
 
 NS_PER_US = 1000
 NS_PER_S = 1_000_000_000

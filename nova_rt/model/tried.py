@@ -15,12 +15,12 @@ import math
 import numpy
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import MIN_RUNTIME_US, Reservation
 from nova_rt.model import confidence, inputs, judged, simulation
 from nova_rt.model.confidence import Estimate
 from nova_rt.model.limits import Limits
 from nova_rt.model.schedule import Nanoseconds
 from nova_rt.model.supply import NS_PER_S
+from nova_rt.reservation.reservation import MIN_RUNTIME_US, Reservation
 
 REQUESTS = 400_000
 

@@ -7,7 +7,7 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 
-from nova_rt.flavors import extra_specs
+from nova_rt.reservation import extra_specs
 
 
 def stay(ctxt: Any, request_spec: Any, is_rt: bool) -> None:

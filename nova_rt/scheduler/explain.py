@@ -7,9 +7,9 @@ modest refusals reads.
 
 from collections.abc import Sequence
 
-from nova_rt import admission, exception
-from nova_rt.flavors import extra_specs
-from nova_rt.flavors.request import Request
+from nova_rt import exception
+from nova_rt.reservation import admission, extra_specs
+from nova_rt.reservation.request import Request
 
 
 def explain(

@@ -3,8 +3,7 @@
 
 from typing import Any
 
-from nova_rt import admission
-from nova_rt.formats import node_stats
+from nova_rt.reservation import admission, node_stats
 
 _FREE, _HOST_FREE, _NODES, _PLACEMENT = node_stats.KEYS
 

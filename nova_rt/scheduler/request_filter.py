@@ -9,7 +9,7 @@ from nova.scheduler import request_filter
 
 from nova_rt import exception
 import nova_rt.conf
-from nova_rt.flavors import bounds
+from nova_rt.reservation import bounds
 from nova_rt.scheduler import cells, request_specs, rights
 
 CONF = nova.conf.CONF

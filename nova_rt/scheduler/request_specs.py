@@ -14,9 +14,8 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 
-from nova_rt.flavors import bounds, extra_specs, resources
-from nova_rt.flavors.request import FLAVOR_HINT, Request, choose_hints
-from nova_rt.formats import record
+from nova_rt.reservation import bounds, extra_specs, record, resources
+from nova_rt.reservation.request import FLAVOR_HINT, Request, choose_hints
 
 _OURS = {*extra_specs.HINTS, FLAVOR_HINT}
 

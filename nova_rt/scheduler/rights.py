@@ -11,7 +11,7 @@ from nova import exception as nova_exception
 from nova import objects
 
 from nova_rt.api import policies
-from nova_rt.flavors import extra_specs
+from nova_rt.reservation import extra_specs
 
 
 def check(ctxt: Any, request_spec: Any) -> None:

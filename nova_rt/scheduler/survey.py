@@ -16,9 +16,9 @@ import urllib.parse
 from nova.scheduler import utils
 import os_traits
 
-from nova_rt import admission, exception
-from nova_rt.flavors import extra_specs, resources
-from nova_rt.flavors.request import Request
+from nova_rt import exception
+from nova_rt.reservation import admission, extra_specs, resources
+from nova_rt.reservation.request import Request
 from nova_rt.scheduler import explain, host_stats
 
 #: Hosts that one question is about. Those that Placement names first: the

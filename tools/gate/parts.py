@@ -162,7 +162,7 @@ _MODELS = (
     'kernel/base', 'kernel/config', 'kernel/patches', 'kernel/scripts',
     'kernel/tests/tools', 'kernel/Makefile', 'experiments', 'lab/paths.py',
     'lab/measure/distribution.py', 'nova_rt/model', 'nova_rt/exception.py',
-    'nova_rt/flavors/reservation.py', 'constraints.txt',
+    'nova_rt/reservation/reservation.py', 'constraints.txt',
 )  # fmt: skip
 _EVERYTHING = ('.',)
 

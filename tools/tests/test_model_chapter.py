@@ -15,8 +15,8 @@ import textwrap
 import unittest
 
 from lab import paths
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model.limits import Limits
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.cmd.model import base
 
 DOC = paths.CHECKOUT / 'doc' / 'source'

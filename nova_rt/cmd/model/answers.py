@@ -6,17 +6,17 @@ import math
 from typing import Any
 
 from nova_rt.cmd.model import columns, options
-from nova_rt.flavors.bounds import Bounds
-from nova_rt.flavors.extra_specs import RESERVATION, SPECS
-from nova_rt.flavors.request import HintRule
-from nova_rt.flavors.reservation import (
+from nova_rt.manage import flavor
+from nova_rt.model import periods, services, sizing, units
+from nova_rt.model.limits import Limits
+from nova_rt.reservation.bounds import Bounds
+from nova_rt.reservation.extra_specs import RESERVATION, SPECS
+from nova_rt.reservation.request import HintRule
+from nova_rt.reservation.reservation import (
     MAX_PERIOD_US,
     MIN_PERIOD_US,
     Reservation,
 )
-from nova_rt.manage import flavor
-from nova_rt.model import periods, services, sizing, units
-from nova_rt.model.limits import Limits
 
 #: Percentiles that every answer has.
 _USUAL = (0.5, 0.9, 0.99, 0.999)

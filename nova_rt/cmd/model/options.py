@@ -5,12 +5,12 @@ import argparse
 from collections.abc import Callable
 from typing import TypeVar
 
-from nova_rt import cpulist, exception
+from nova_rt import exception
 from nova_rt.cmd.model import samples
-from nova_rt.flavors import spec_values
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import guarantee, services, units
 from nova_rt.model.limits import Limits
+from nova_rt.reservation import cpulist, spec_values
+from nova_rt.reservation.reservation import Reservation
 
 #: Linux's default limit of reservations on a CPU, see sched_rt_runtime_us.
 USUAL_PPM = 950_000

@@ -8,8 +8,9 @@ import re
 import shlex
 from typing import Any
 
-from nova_rt import cpulist, exception
-from nova_rt.flavors.reservation import PPM
+from nova_rt import exception
+from nova_rt.reservation import cpulist
+from nova_rt.reservation.reservation import PPM
 
 #: CPUs of a host.
 MAX_CPUS = 1_024

@@ -16,14 +16,14 @@ from nova import objects, rpc
 from nova.compute import utils as compute_utils
 from nova.scheduler.client import report
 
-from nova_rt.admission import Capacity
 from nova_rt.cmd import nova_db
 from nova_rt.cmd.nova_db import Unreadable
-from nova_rt.compute import slots
-from nova_rt.flavors import extra_specs
 from nova_rt.manage.audit import instances
 from nova_rt.manage.audit.picture import Holder, Move, NovaServer
-from nova_rt.virt.libvirt import servers
+from nova_rt.moves import slots
+from nova_rt.reservation import extra_specs
+from nova_rt.reservation.admission import Capacity
+from nova_rt.tracking import servers
 
 _RC = extra_specs.RESOURCE_CLASS
 
@@ -268,6 +268,7 @@ class Cloud:
         """Look whether the root disk of a server is a volume.
 
         :param instance: what :meth:`find` has returned
+        :returns: whether it is
         :raises Unreadable: if a database does not answer
         """
         with _errors():

@@ -8,11 +8,6 @@ of nova-rt-compute alone, which verifies it against the record.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from nova_rt import cpulist
-from nova_rt.flavors import extra_specs
-from nova_rt.flavors.extra_specs import Plain
-from nova_rt.flavors.request import Request
-from nova_rt.formats.record import Record
 from nova_rt.manage.audit import published
 from nova_rt.manage.audit.picture import (
     Finding,
@@ -27,6 +22,10 @@ from nova_rt.manage.audit.picture import (
     SetAllocation,
     Source,
 )
+from nova_rt.reservation import cpulist, extra_specs
+from nova_rt.reservation.extra_specs import Plain
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
 
 _BY_THE_CHECK = (
     'nova-rt-compute corrects it at its next check ([nova_rt] '

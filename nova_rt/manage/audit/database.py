@@ -7,9 +7,9 @@ import datetime
 from oslo_config import cfg
 
 from nova_rt import exception
-from nova_rt.admission import Capacity
 from nova_rt.manage import stored
 from nova_rt.manage.audit.picture import Row
+from nova_rt.reservation.admission import Capacity
 
 _BY = 'nova-rt-manage audit'
 _WHY = 'the server is no real-time server of this host any more'

@@ -11,13 +11,12 @@ from nova.scheduler import utils as scheduler_utils
 import os_resource_classes as orc
 
 from nova_rt import exception
-from nova_rt.admission import Capacity
-from nova_rt.flavors import extra_specs, resources
-from nova_rt.flavors.request import HintRule, Request, choose_hints
-from nova_rt.formats import node_stats
-from nova_rt.formats.record import Record
 from nova_rt.manage.audit.picture import Holder, Move, NovaServer
-from nova_rt.virt.libvirt import servers
+from nova_rt.reservation import extra_specs, node_stats, resources
+from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import HintRule, Request, choose_hints
+from nova_rt.tracking import servers
 
 #: States of a resize or cold migration that is on its way.
 _UNDER_WAY = ('pre-migrating', 'migrating', 'post-migrating', 'finished')

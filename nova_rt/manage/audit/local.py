@@ -9,13 +9,13 @@ from nova.virt.libvirt import guest as libvirt_guest
 from oslo_config import cfg
 
 from nova_rt import exception
-from nova_rt.admission import Capacity
 from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.conf import nova as nova_conf
-from nova_rt.formats.record import Record
 from nova_rt.host.host import Host
 from nova_rt.host.options import Options
 from nova_rt.manage.audit.picture import LocalContainer, NovaServer
+from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.record import Record
 from nova_rt.virt.libvirt import metadata
 
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import dataclasses
 import enum
 
-from nova_rt.admission import Capacity
-from nova_rt.flavors.extra_specs import Plain
-from nova_rt.flavors.request import Request
-from nova_rt.formats.record import Record
+from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.extra_specs import Plain
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,15 +3,15 @@
 
 from collections.abc import Iterator
 
-from nova_rt import cpulist
-from nova_rt.admission import Capacity, Claim, sum_by_cpu
-from nova_rt.formats.record import Record
 from nova_rt.manage.audit.picture import (
     Finding,
     Holder,
     Picture,
     Source,
 )
+from nova_rt.reservation import cpulist
+from nova_rt.reservation.admission import Capacity, Claim, sum_by_cpu
+from nova_rt.reservation.record import Record
 
 _BY_THE_UPDATE = (
     'nova-rt-compute counts anew at its next update of resources ([DEFAULT] '

@@ -6,12 +6,12 @@ import time
 
 from oslo_config import cfg
 
-from nova_rt.flavors.extra_specs import RESOURCE_CLASS
 from nova_rt.manage.audit.cloud import Cloud, Found, Node
 from nova_rt.manage.audit.compare import compare
 from nova_rt.manage.audit.database import Database
 from nova_rt.manage.audit.local import Local
 from nova_rt.manage.audit.picture import Extent, Finding, Picture
+from nova_rt.reservation.extra_specs import RESOURCE_CLASS
 
 #: Seconds between two readings: what only changed meanwhile differs in one.
 _SETTLE_S = 2.0

@@ -13,7 +13,6 @@ from nova import exception as nova_exception
 
 from nova_rt import exception
 from nova_rt.cmd.nova_db import Unreadable
-from nova_rt.flavors import extra_specs
 from nova_rt.manage.audit import cloud, instances
 from nova_rt.manage.audit.compare import CPU_CLASSES, REMOVABLE
 from nova_rt.manage.audit.picture import (
@@ -23,6 +22,7 @@ from nova_rt.manage.audit.picture import (
     SetAllocation,
 )
 from nova_rt.manage.audit.reading import Auditor
+from nova_rt.reservation import extra_specs
 
 _RC = extra_specs.RESOURCE_CLASS
 _CHANGED = 'it has changed meanwhile: audit again'

@@ -15,9 +15,10 @@ from typing import Any
 from nova.scheduler import filters, utils
 from oslo_log import log as logging
 
-from nova_rt import admission, exception
-from nova_rt.flavors.extra_specs import Numa
-from nova_rt.flavors.request import Request
+from nova_rt import exception
+from nova_rt.reservation import admission
+from nova_rt.reservation.extra_specs import Numa
+from nova_rt.reservation.request import Request
 from nova_rt.scheduler import host_stats, request_filter, request_specs
 
 LOG = logging.getLogger(__name__)

@@ -20,11 +20,10 @@ from testtools import content
 
 from nova_rt import events
 from nova_rt.cmd import compute, hooks
-from nova_rt.flavors import extra_specs, resources
-from nova_rt.flavors.request import Request
-from nova_rt.formats import node_stats, record
 from nova_rt.host import owners
 from nova_rt.privsep import left
+from nova_rt.reservation import extra_specs, node_stats, record, resources
+from nova_rt.reservation.request import Request
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import containers, paste, quick, waiting
 from nova_rt.virt.libvirt import driver, metadata
@@ -89,7 +88,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         )
         # Checks of a test follow each other at once.
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.virt.libvirt.verdicts.CONFIRM_S', 0)
+            fixtures.MonkeyPatch('nova_rt.tracking.verdicts.CONFIRM_S', 0)
         )
         self.containers = self.useFixture(containers.Containers())
         self.kernels = self.containers.kernels
@@ -230,7 +229,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         """Within, the disks of servers may have files of users 0 to 99999."""
         found = owners.Owners.parse('0-99999;0-99999')
         return fixtures.MonkeyPatch(
-            'nova_rt.virt.libvirt.disk_owners._read', lambda instance: found
+            'nova_rt.lxc.disk_owners._read', lambda instance: found
         )
 
     def lose_reservation(self, server, hostname='compute1'):

@@ -12,7 +12,7 @@ import libvirt
 from lxml import etree
 from nova.tests.fixtures import libvirt as fakelibvirt
 
-from nova_rt import cpulist
+from nova_rt.reservation import cpulist
 
 _PIDS = itertools.count(20000)
 

@@ -12,7 +12,7 @@ import fixtures
 from nova import monkey_patch, service
 from oslo_concurrency import lockutils
 
-from nova_rt.flavors import extra_specs
+from nova_rt.reservation import extra_specs
 from nova_rt.tests.functional import moves
 
 OLD, NEW = 400_000, 600_000

@@ -8,10 +8,10 @@ import fixtures
 from nova import objects, service
 from nova.tests.functional.libvirt import base as nova_base
 
-from nova_rt import admission
-from nova_rt.formats import record
+from nova_rt.reservation import admission, record
 from nova_rt.tests.functional import base
-from nova_rt.virt.libvirt import driver, metadata, servers
+from nova_rt.tracking import servers
+from nova_rt.virt.libvirt import driver, metadata
 
 HOSTS = ('compute1', 'compute2')
 

@@ -11,7 +11,7 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt.compute import manager
 from nova_rt.tests.fixtures import manage
 from nova_rt.tests.functional import kills, moves
-from nova_rt.virt.libvirt import servers
+from nova_rt.tracking import servers
 
 
 class AuditTestBase(moves.MovesTestBase):
@@ -172,7 +172,7 @@ class AllocationsTest(AuditTestBase):
         self.assert_mended(self.target)
 
     def test_wrong_host(self):
-        """What a repair in the middle of a revert once left."""
+        """As a repair in the middle of a revert once left it."""
         self.put((self.target, self.right))
         self.assert_mended(self.source, self.target)
 

@@ -11,7 +11,7 @@ from nova.tests.functional.api import client
 import webob
 
 from nova_rt.api import policies
-from nova_rt.flavors import extra_specs
+from nova_rt.reservation import extra_specs
 from nova_rt.tests.functional import base, moves
 
 BAD_SPECS = {

@@ -8,7 +8,7 @@ from nova_rt.tests.functional import base, moves
 
 
 class BoundsOfTodayTest(moves.MovesTestBase):
-    """What a server has claimed once, it keeps wherever it goes."""
+    """A server keeps its claim wherever it goes."""
 
     def setUp(self):
         super().setUp()

@@ -64,7 +64,7 @@ class DisksTest(DisksTestBase):
         """As by Nova's own driver: nothing is made in its place."""
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.virt.libvirt.containers.ContainerDriver'
+                'nova_rt.lxc.containers.ContainerDriver'
                 '._get_instance_disk_info_from_config',
                 nova_driver.LibvirtDriver._get_instance_disk_info_from_config,
             )

@@ -13,7 +13,8 @@ from nova.compute import resource_tracker as nova_tracker
 from nova.objects import instance as nova_instance
 from nova.virt.libvirt import driver as nova_driver
 
-from nova_rt.compute import endings, manager
+from nova_rt.compute import manager
+from nova_rt.moves import endings
 from nova_rt.tests.functional import kills
 from nova_rt.tests.functional.kills import NEW, OLD
 

@@ -7,8 +7,8 @@ from nova import objects
 from nova.virt.libvirt import driver as nova_driver
 
 from nova_rt.compute import manager, resource_tracker
+from nova_rt.lxc import containers
 from nova_rt.tests.functional import kills
-from nova_rt.virt.libvirt import containers
 
 _MANAGER = manager.RTComputeManager
 _TRACKER = resource_tracker.RTResourceTracker

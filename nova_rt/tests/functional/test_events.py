@@ -14,8 +14,9 @@ from nova import objects
 from nova_rt import events
 from nova_rt.compute import stopped
 from nova_rt.conf import nova as nova_conf
-from nova_rt.formats import counts, record
+from nova_rt.formats import counts
 from nova_rt.host.options import Options
+from nova_rt.reservation import record
 from nova_rt.tests.functional import base
 from nova_rt.virt.libvirt import metadata
 

@@ -6,8 +6,8 @@ from unittest import mock
 from nova.compute import task_states
 from nova.virt import event as virtevent
 
-from nova_rt import admission
 from nova_rt.compute import manager
+from nova_rt.reservation import admission
 from nova_rt.tests.functional import base
 
 

@@ -5,8 +5,8 @@ from nova.limit import local as local_limit
 from nova.tests.functional.api import client
 from oslo_limit import fixture as limit_fixture
 
-from nova_rt.flavors import extra_specs, resources
-from nova_rt.flavors.request import Request
+from nova_rt.reservation import extra_specs, resources
+from nova_rt.reservation.request import Request
 from nova_rt.tests.functional import base
 
 LIMIT = f'class:{extra_specs.RESOURCE_CLASS}'

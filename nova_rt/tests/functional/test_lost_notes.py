@@ -13,7 +13,7 @@ from nova.compute import manager as nova_manager
 from nova_rt.compute import manager
 from nova_rt.tests.functional import kills
 from nova_rt.tests.functional.kills import NEW, OLD
-from nova_rt.virt.libvirt import servers
+from nova_rt.tracking import servers
 
 _NOVA = nova_manager.ComputeManager
 _MANAGER = manager.RTComputeManager

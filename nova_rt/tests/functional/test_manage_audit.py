@@ -14,8 +14,6 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import nova_db
 from nova_rt.db import api as db_api
 from nova_rt.db import models, session
-from nova_rt.flavors import extra_specs
-from nova_rt.formats import record
 from nova_rt.formats.reports import (
     HeldReservation,
     HostCPU,
@@ -23,6 +21,7 @@ from nova_rt.formats.reports import (
     ServerState,
 )
 from nova_rt.manage.audit import local, repairs
+from nova_rt.reservation import extra_specs, record
 from nova_rt.tests.fixtures import manage
 from nova_rt.tests.functional import base
 from nova_rt.virt.libvirt import metadata

@@ -6,7 +6,7 @@ from nova import exception as nova_exception
 
 from nova_rt import exception
 from nova_rt.tests.functional import moves
-from nova_rt.virt.libvirt.reservations import Reservations
+from nova_rt.tracking.reservations import Reservations
 
 NONE = (0, 0)
 
@@ -109,7 +109,7 @@ class FailureTest(moves.MovesTestBase):
     def test_another_host_is_tried(self):
         self.start_compute('compute3')
         refused = []
-        name = 'nova_rt.virt.libvirt.reservations.Reservations.claim_beside'
+        name = 'nova_rt.tracking.reservations.Reservations.claim_beside'
         original = Reservations.claim_beside
 
         def claim(held, uuid, rec):

@@ -10,7 +10,7 @@ import io
 
 from nova.cmd import manage as nova_manage
 
-from nova_rt.flavors import extra_specs
+from nova_rt.reservation import extra_specs
 from nova_rt.tests.functional import test_audit_of_moves, test_manage_audit
 
 RC = extra_specs.RESOURCE_CLASS

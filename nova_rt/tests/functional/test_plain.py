@@ -8,7 +8,7 @@ from lxml import etree
 from nova import service, utils
 from nova.virt.libvirt import config
 
-from nova_rt.formats import record
+from nova_rt.reservation import record
 from nova_rt.tests.functional import base
 
 

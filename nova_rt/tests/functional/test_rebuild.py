@@ -107,7 +107,7 @@ class RebuildAfterLostArrivalTest(kills.KilledResizeTestBase):
         self.assert_arrived()
 
     def test_rebuild_fails(self):
-        """What its new host holds for it stays."""
+        """Its claim on the new host stays."""
 
         def fail(*args, **kwargs):
             raise RuntimeError('the image cannot be mounted')

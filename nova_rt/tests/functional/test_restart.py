@@ -12,7 +12,7 @@ from nova import objects
 from nova.compute import provider_tree
 from nova.tests.fixtures import libvirt as fakelibvirt
 
-from nova_rt.flavors import extra_specs
+from nova_rt.reservation import extra_specs
 from nova_rt.tests.functional import base
 
 
@@ -39,7 +39,7 @@ class ReadinessTest(base.RTServersTestBase):
             listening.append(manager.host)
 
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.compute.endings.ask_again', go_on)
+            fixtures.MonkeyPatch('nova_rt.moves.endings.ask_again', go_on)
         )
         self.start_compute()
         self.assertEqual(['compute1'], listening)
@@ -53,7 +53,7 @@ class ReadinessTest(base.RTServersTestBase):
             raise nova_exception.InvalidConfiguration('x')
 
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.compute.interrupted.settle', fail)
+            fixtures.MonkeyPatch('nova_rt.moves.interrupted.settle', fail)
         )
         self.assertRaises(
             nova_exception.InvalidConfiguration, self.start_compute

@@ -4,7 +4,7 @@
 import fixtures
 
 from nova_rt import events, exception
-from nova_rt.formats import record
+from nova_rt.reservation import record
 from nova_rt.tests.functional import base
 
 

@@ -3,7 +3,7 @@
 
 from nova_rt import events
 from nova_rt.tests.functional import moves
-from nova_rt.virt.libvirt import servers
+from nova_rt.tracking import servers
 
 OURS, STOCK = moves.HOSTS
 
@@ -68,7 +68,7 @@ class StockNeighbourTest(moves.MovesTestBase):
     def test_resize_to_a_real_time_flavor_elsewhere(self):
         """The source refuses what Placement would keep off, were it asked."""
         self.stub_out(
-            'nova_rt.virt.libvirt.servers.is_move_noted', lambda *args: False
+            'nova_rt.tracking.servers.is_move_noted', lambda *args: False
         )
         self.start_compute('compute3')
         server = self.fail_move(

@@ -7,9 +7,9 @@ import fixtures
 from lxml import etree
 
 from nova_rt import exception, id_pool
+from nova_rt.lxc import id_ranges
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import base, moves
-from nova_rt.virt.libvirt import id_ranges
 
 _FIRST = 3000041472
 

@@ -3,7 +3,7 @@
 
 from nova.tests.functional.api import client
 
-from nova_rt.formats import node_stats
+from nova_rt.reservation import node_stats
 from nova_rt.tests.functional import base
 
 

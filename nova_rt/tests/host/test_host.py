@@ -15,12 +15,12 @@ import time
 import fixtures
 
 from nova_rt import exception
-from nova_rt.admission import Capacity
-from nova_rt.flavors.extra_specs import TaskPolicy
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats.record import Record
 from nova_rt.host import cgroup, hcbs_files, host
+from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.extra_specs import TaskPolicy
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.host import machine
 
 

@@ -12,11 +12,11 @@ import time
 import fixtures
 
 from nova_rt import exception
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats.record import Record
 from nova_rt.host import host
 from nova_rt.privsep import left
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.host import machine
 
 #: A libvirt_lxc that makes its groups in others (its arguments), waits, moves

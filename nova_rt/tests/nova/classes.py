@@ -19,11 +19,11 @@ from nova.compute import manager as nova_manager
 from nova.compute import resource_tracker as nova_tracker
 from nova.virt.libvirt import driver as nova_driver
 
-from nova_rt import admission
 from nova_rt.compute import manager, resource_tracker
-from nova_rt.flavors import extra_specs
 from nova_rt.host import files, host, left, limits
-from nova_rt.virt.libvirt import driver, protection
+from nova_rt.lxc import protection
+from nova_rt.reservation import admission, extra_specs
+from nova_rt.virt.libvirt import driver
 
 
 class Host(host.Host):

@@ -8,9 +8,9 @@ import fixtures
 from oslotest import base
 
 from nova_rt import events
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats.record import Record
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 
 STOPPED = events.Stopped('a', 'no reason')
 

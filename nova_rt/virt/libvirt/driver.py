@@ -2,7 +2,7 @@
 """Nova's libvirt driver for LXC containers with reservations.
 
 Nova handles servers of ordinary flavors as it always does, with two
-exceptions: their root disks (:mod:`nova_rt.virt.libvirt.containers`) and their
+exceptions: their root disks (:mod:`nova_rt.lxc.containers`) and their
 network namespaces. Every container gets one of its own.
 """
 
@@ -16,24 +16,14 @@ from nova.virt.libvirt import driver
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
-from nova_rt import conf, events, exception
+from nova_rt import conf, events, exception, faults
 from nova_rt.conf import nova as nova_conf
-from nova_rt.flavors import extra_specs
-from nova_rt.formats import record
 from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps, limits, options
-from nova_rt.virt.libvirt import (
-    containers,
-    faults,
-    features,
-    host_boot,
-    id_ranges,
-    metadata,
-    reservations,
-    running,
-    servers,
-    verdicts,
-)
+from nova_rt.lxc import containers, features, id_ranges
+from nova_rt.reservation import extra_specs, record
+from nova_rt.tracking import reservations, servers, verdicts
+from nova_rt.virt.libvirt import host_boot, metadata, running
 
 CONF = driver.CONF
 LOG = logging.getLogger(__name__)

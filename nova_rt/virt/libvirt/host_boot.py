@@ -14,8 +14,7 @@ from nova.compute import power_state, vm_states
 from nova.compute import utils as compute_utils
 from oslo_log import log as logging
 
-from nova_rt import exception
-from nova_rt.virt.libvirt import faults
+from nova_rt import exception, faults
 
 LOG = logging.getLogger(__name__)
 

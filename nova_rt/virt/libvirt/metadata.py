@@ -14,9 +14,14 @@ from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
 from nova_rt import exception
-from nova_rt.formats import record
-from nova_rt.formats.domain_record import NAME, NAMESPACE, PREFIX, parse_domain
-from nova_rt.virt.libvirt import once
+from nova_rt.reservation import record
+from nova_rt.reservation.domain_record import (
+    NAME,
+    NAMESPACE,
+    PREFIX,
+    parse_domain,
+)
+from nova_rt.tracking import once
 
 LOG = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ import threading
 from oslo_log import log as logging
 
 from nova_rt import events
-from nova_rt.formats import record
 from nova_rt.host import host as rt_host
+from nova_rt.reservation import record
 
 LOG = logging.getLogger(__name__)
 

@@ -20,22 +20,16 @@ from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
-from nova_rt import cpulist, events, exception
-from nova_rt.formats import record
+from nova_rt import events, exception, faults
 from nova_rt.host import cgroup, helpers
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Counted, Usage
-from nova_rt.virt.libvirt import (
-    domains,
-    faults,
-    left,
-    metadata,
-    once,
-    policies,
-    protection,
-)
-from nova_rt.virt.libvirt.reservations import Reservations
-from nova_rt.virt.libvirt.verdicts import Verdicts
+from nova_rt.lxc import domains, protection
+from nova_rt.reservation import cpulist, record
+from nova_rt.tracking import once
+from nova_rt.tracking.reservations import Reservations
+from nova_rt.tracking.verdicts import Verdicts
+from nova_rt.virt.libvirt import left, metadata, policies
 
 LOG = logging.getLogger(__name__)
 

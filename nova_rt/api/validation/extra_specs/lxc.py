@@ -3,8 +3,8 @@
 
 from nova.api.validation.extra_specs import base
 
+from nova_rt import task_limit
 from nova_rt.api.validation.extra_specs import checked
-from nova_rt.flavors import task_limit
 
 
 def register() -> list[base.ExtraSpecValidator]:

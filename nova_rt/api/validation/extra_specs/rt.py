@@ -12,7 +12,7 @@ import nova.conf
 
 from nova_rt.api.validation.extra_specs import checked
 import nova_rt.conf
-from nova_rt.flavors import bounds, extra_specs
+from nova_rt.reservation import bounds, extra_specs
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)

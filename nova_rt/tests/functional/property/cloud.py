@@ -11,8 +11,7 @@ from nova.tests.functional.api import client
 from nova.virt.libvirt import driver
 from oslo_messaging import server
 
-from nova_rt.flavors import extra_specs
-from nova_rt.formats import record
+from nova_rt.reservation import extra_specs, record
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import base
 

@@ -11,7 +11,7 @@ from oslo_middleware import sizelimit
 import webob
 
 from nova_rt.api import middleware
-from nova_rt.tests.unit.flavors import test_reservation
+from nova_rt.tests.unit.reservation import test_reservation
 
 HINTS = 'os:scheduler_hints'
 

@@ -13,9 +13,9 @@ from oslo_config import cfg
 from oslo_config import fixture as config
 from oslotest import base
 
-from nova_rt import admission
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import nova_fit, status
+from nova_rt.reservation import admission
 from nova_rt.tests.fixtures import kernel
 
 

@@ -3,12 +3,13 @@
 
 import dataclasses
 
-from nova_rt import admission, events
+from nova_rt import events
 from nova_rt.compute.meter import Meter
 from nova_rt.compute.meter_file import Clock, MeterFile, meter_path
 from nova_rt.compute.spool import Spool, spool_path
-from nova_rt.flavors.extra_specs import Enforcement
 from nova_rt.host.interface import Counted
+from nova_rt.reservation import admission
+from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.tests.fixtures.reports import RECORD, UUID
 
 

@@ -18,8 +18,8 @@ from nova_rt.compute import meter_file
 from nova_rt.compute.ledger import HOUR_US
 from nova_rt.compute.meter import Meter
 from nova_rt.compute.meter_file import MeterFile, meter_path
-from nova_rt.formats.record import Record
 from nova_rt.host.interface import Usage
+from nova_rt.reservation.record import Record
 from nova_rt.tests.fixtures.reports import UUID, make_uuid
 from nova_rt.tests.unit.compute.source import Source
 

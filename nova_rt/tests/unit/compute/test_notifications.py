@@ -5,8 +5,8 @@ from oslotest import base
 
 from nova_rt import events
 from nova_rt.compute import notifications
-from nova_rt.flavors import extra_specs
-from nova_rt.formats.record import Record
+from nova_rt.reservation import extra_specs
+from nova_rt.reservation.record import Record
 from nova_rt.tests.fixtures import specs
 
 UUID = '6a1f2c1e-0c55-4d5e-9e0b-3a8f0f7d0001'

@@ -17,9 +17,9 @@ from nova_rt.compute.epoch import Epoch, epoch_path
 from nova_rt.compute.spool import spool_path
 from nova_rt.conductor import rpcapi
 from nova_rt.db import api
-from nova_rt.formats.record import Record
 from nova_rt.formats.reports import Position, ServerState
 from nova_rt.host.interface import Usage
+from nova_rt.reservation.record import Record
 from nova_rt.tests.fixtures import conductor
 from nova_rt.tests.fixtures.reports import NOW, RECORD, UUID, make_uuid
 from nova_rt.tests.unit.compute.source import Source, make_meter, make_spool

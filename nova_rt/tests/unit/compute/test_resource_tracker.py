@@ -8,10 +8,9 @@ from nova import objects
 from oslotest import base
 
 from nova_rt.compute import resource_tracker
-from nova_rt.flavors import extra_specs
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats import record
+from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 
 NOVA = 'nova.compute.resource_tracker.ResourceTracker'
 

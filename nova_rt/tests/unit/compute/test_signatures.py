@@ -31,8 +31,9 @@ from nova_rt.compute import (
     move_manager,
     resource_tracker,
 )
+from nova_rt.lxc import containers, user_namespaces
 from nova_rt.scheduler import manager as scheduler_manager
-from nova_rt.virt.libvirt import containers, driver, user_namespaces
+from nova_rt.virt.libvirt import driver
 
 
 class ManagerSignatureTest(test.SubclassSignatureTestCase):

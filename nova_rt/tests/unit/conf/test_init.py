@@ -5,10 +5,10 @@ import ddt
 from oslo_config import cfg
 from oslotest import base
 
-from nova_rt import admission, exception
+from nova_rt import exception
 import nova_rt.conf
-from nova_rt.flavors import bounds
-from nova_rt.flavors.request import HintRule
+from nova_rt.reservation import admission, bounds
+from nova_rt.reservation.request import HintRule
 
 
 @ddt.ddt

@@ -8,8 +8,8 @@ import itertools
 from nova_rt import exception
 from nova_rt.db import api
 from nova_rt.formats import reports
-from nova_rt.formats.record import Record
 from nova_rt.formats.reports import HostCPU, Origin
+from nova_rt.reservation.record import Record
 from nova_rt.tests.fixtures.reports import (
     MINUTE,
     NOW,

@@ -6,8 +6,8 @@ import contextlib
 import sqlalchemy as sa
 
 from nova_rt.db import api, session
-from nova_rt.flavors import extra_specs
-from nova_rt.formats.record import Record
+from nova_rt.reservation import extra_specs
+from nova_rt.reservation.record import Record
 from nova_rt.tests.fixtures import reports, specs
 from nova_rt.tests.fixtures.reports import NOW, RECORD, UUID
 from nova_rt.tests.unit.db import base

@@ -7,9 +7,9 @@ import libvirt
 from oslotest import base
 
 from nova_rt.exporter import details, domains
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats import domain_record, record
+from nova_rt.reservation import domain_record, record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import exporter
 
 RECORD = record.Record(Request(Reservation(1400, 2000), 1), (3,))

@@ -10,8 +10,8 @@ from nova.virt.libvirt import config
 from oslotest import base
 from prometheus_client import parser
 
-from nova_rt.flavors.extra_specs import Enforcement
 from nova_rt.formats import counts
+from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.tests.fixtures import exporter
 
 # What a label may be, whatever somebody has called something.

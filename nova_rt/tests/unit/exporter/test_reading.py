@@ -7,10 +7,10 @@ import os
 import ddt
 from oslotest import base
 
-from nova_rt.admission import Claim
 from nova_rt.exporter.reading import Source
 from nova_rt.formats import counts
 from nova_rt.host.options import Options
+from nova_rt.reservation.admission import Claim
 from nova_rt.tests.fixtures import exporter, kernel
 
 INTERFACES = sorted(set(kernel.KERNELS) - {'none'})

@@ -14,15 +14,15 @@ import fixtures
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.admission import Capacity, Scope
-from nova_rt.flavors.extra_specs import Enforcement, TaskPolicy
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats.record import Record
 from nova_rt.host import cpus, files, host, probe
 from nova_rt.host.capability import Capability, Refusal
 from nova_rt.host.interface import Interface, Share, Usage
 from nova_rt.host.protocol import Backend
+from nova_rt.reservation.admission import Capacity, Scope
+from nova_rt.reservation.extra_specs import Enforcement, TaskPolicy
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 
 PID = 7

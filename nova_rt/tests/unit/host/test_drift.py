@@ -8,11 +8,11 @@ import fixtures
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors.extra_specs import TaskPolicy
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats.record import Record
 from nova_rt.host import cgroup, host, tasks
+from nova_rt.reservation.extra_specs import TaskPolicy
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 
 PID = 7

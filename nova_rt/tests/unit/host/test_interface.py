@@ -3,9 +3,9 @@
 
 from oslotest import base
 
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.host import interface
 from nova_rt.host.interface import Share
+from nova_rt.reservation.reservation import Reservation
 
 
 class ShareTest(base.BaseTestCase):

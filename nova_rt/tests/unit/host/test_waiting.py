@@ -7,12 +7,12 @@ import fixtures
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.admission import Claim
-from nova_rt.flavors.extra_specs import Numa
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats.record import Record
 from nova_rt.host import cgroup, hcbs_files, host
+from nova_rt.reservation.admission import Claim
+from nova_rt.reservation.extra_specs import Numa
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import deep, kernel
 
 RECORD = Record(Request(Reservation(600, 1000), 1), (1,))

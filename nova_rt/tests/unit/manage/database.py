@@ -10,9 +10,6 @@ from oslotest import base
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.db import api, models, session
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats.record import Record
 from nova_rt.formats.reports import (
     HeldReservation,
     HostCPU,
@@ -21,6 +18,9 @@ from nova_rt.formats.reports import (
     ServerHour,
     ServerState,
 )
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import manage
 
 A = '5b9ae1c0-6a53-4b52-8f06-3f1c2d0f5a01'

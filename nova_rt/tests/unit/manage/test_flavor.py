@@ -10,7 +10,7 @@ from oslotest import base
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import flavors
-from nova_rt.flavors.bounds import Bounds
+from nova_rt.reservation.bounds import Bounds
 from nova_rt.tests.fixtures import manage
 
 BASE = ('--reservation=1400/2000', '--vcpus=2')

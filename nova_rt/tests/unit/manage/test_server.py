@@ -7,8 +7,8 @@ import fixtures
 import sqlalchemy as sa
 
 from nova_rt.db import session
-from nova_rt.formats.record import Record
 from nova_rt.formats.reports import Origin
+from nova_rt.reservation.record import Record
 from nova_rt.tests.fixtures import specs
 from nova_rt.tests.unit.manage import database
 from nova_rt.tests.unit.manage.database import (

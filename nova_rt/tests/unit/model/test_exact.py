@@ -10,8 +10,8 @@ import hypothesis
 from hypothesis import strategies
 from oslotest import base
 
-from nova_rt import admission
 from nova_rt.model import exact, planner
+from nova_rt.reservation import admission
 from nova_rt.tests.unit.model import test_planner
 from nova_rt.tests.unit.model.test_planner import hosts, random_servers, server
 

@@ -8,10 +8,10 @@ import hypothesis
 from hypothesis import strategies
 from oslotest import base
 
-from nova_rt import admission
-from nova_rt.admission import Placement
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import planner
+from nova_rt.reservation import admission
+from nova_rt.reservation.admission import Placement
+from nova_rt.reservation.reservation import Reservation
 
 _FULL = 950_000
 

@@ -8,7 +8,6 @@ from hypothesis import strategies
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import (
     chain,
     constant,
@@ -23,6 +22,7 @@ from nova_rt.model import (
     units,
 )
 from nova_rt.model.limits import Limits
+from nova_rt.reservation.reservation import Reservation
 
 SINGLE = single.SingleQueue(1e-3, 1e-4)
 MODELS = (

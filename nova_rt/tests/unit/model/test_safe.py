@@ -18,7 +18,6 @@ import numpy
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import cbs, simulation, sizing
 from nova_rt.model.chain import Chain, Stage
 from nova_rt.model.constant import ConstantQueue
@@ -27,6 +26,7 @@ from nova_rt.model.measured import MeasuredQueue
 from nova_rt.model.schedule import Position
 from nova_rt.model.single import SingleQueue
 from nova_rt.model.tandem import Tandem, TandemBound
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import runs
 from nova_rt.tests.unit.model.test_theorem import PLACES, REQUESTS
 

@@ -5,8 +5,8 @@ import ddt
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import supply
+from nova_rt.reservation.reservation import Reservation
 
 
 @ddt.ddt

@@ -18,9 +18,9 @@ import numpy
 from oslotest import base
 from testtools import content
 
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import cbs, edf, simulation, supply
 from nova_rt.model.schedule import Position
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import faults, runs
 
 REQUESTS = int(os.environ.get('NOVA_RT_MODEL_REQUESTS', '200000'))

@@ -8,9 +8,9 @@ import numpy
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import judged, measured, simulation, sizing, tried
 from nova_rt.model.limits import Limits
+from nova_rt.reservation.reservation import Reservation
 
 RATE_PER_S = 500
 DEADLINE_S = 10e-3

@@ -5,8 +5,7 @@ from nova import objects
 from nova.scheduler import host_manager
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_rt import admission
-from nova_rt.formats import node_stats
+from nova_rt.reservation import admission, node_stats
 
 objects.register_all()
 

@@ -3,10 +3,10 @@
 
 from oslotest import base
 
-from nova_rt.admission import Capacity
-from nova_rt.flavors.extra_specs import Enforcement, Numa
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
+from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.extra_specs import Enforcement, Numa
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.scheduler import explain
 
 # NoValidHost says this in front, and a fault holds 255 characters.

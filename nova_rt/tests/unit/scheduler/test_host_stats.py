@@ -4,7 +4,7 @@
 from nova.scheduler import host_manager
 from oslotest import base
 
-from nova_rt.admission import Capacity, Placement
+from nova_rt.reservation.admission import Capacity, Placement
 from nova_rt.scheduler import host_stats
 from nova_rt.tests.unit.scheduler import objects
 

@@ -16,7 +16,7 @@ from oslo_messaging._drivers import common as exceptions
 from oslo_utils import uuidutils
 from oslotest import base
 
-from nova_rt.flavors import extra_specs
+from nova_rt.reservation import extra_specs
 from nova_rt.scheduler import survey
 from nova_rt.tests.unit.scheduler import cloud, objects
 

@@ -14,7 +14,7 @@ from oslotest import base
 
 from nova_rt.scheduler import request_filter
 from nova_rt.scheduler.filters import rt_bandwidth_filter
-from nova_rt.tests.unit.flavors import test_reservation
+from nova_rt.tests.unit.reservation import test_reservation
 from nova_rt.tests.unit.scheduler import objects
 
 FLAVOR = {'rt:reservation': '1400/2000'}

@@ -8,8 +8,8 @@ from nova.scheduler import request_filter as nova_filters
 import oslo_messaging as messaging
 from oslo_utils import uuidutils
 
-from nova_rt.flavors import extra_specs, resources
-from nova_rt.flavors.request import Request
+from nova_rt.reservation import extra_specs, resources
+from nova_rt.reservation.request import Request
 from nova_rt.scheduler import request_filter
 from nova_rt.tests.unit.scheduler import cloud, objects
 

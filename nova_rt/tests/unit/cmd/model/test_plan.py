@@ -3,8 +3,8 @@
 
 import json
 
-from nova_rt import admission
-from nova_rt.flavors.reservation import PPM, Reservation
+from nova_rt.reservation import admission
+from nova_rt.reservation.reservation import PPM, Reservation
 from nova_rt.tests.unit.cmd.model import base
 
 HOSTS = 'hosts: [{cpus: 4}]\n'

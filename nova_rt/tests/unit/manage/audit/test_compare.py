@@ -6,10 +6,6 @@ import itertools
 
 from oslotest import base
 
-from nova_rt.admission import Capacity
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats.record import Record
 from nova_rt.manage.audit import compare, picture
 from nova_rt.manage.audit.picture import (
     Holder,
@@ -18,6 +14,10 @@ from nova_rt.manage.audit.picture import (
     NovaServer,
     Row,
 )
+from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import specs
 
 REQUEST = Request(Reservation(600, 1000), 2)
@@ -180,7 +180,7 @@ class AllocationTest(CompareTestBase):
         )  # fmt: skip
 
     def test_other_classes(self):
-        """What heal_allocations or an older repair leaves is mended too."""
+        """Leftovers of heal_allocations or an older repair."""
         repair = picture.SetAllocation(A, 'node1', 1_200_000, 1_200_000)
         for held, text in (
             ({}, 'holds MEMORY_MB 0 for it, its flavor asks for MEMORY_MB 64'),

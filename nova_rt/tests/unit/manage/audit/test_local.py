@@ -8,13 +8,13 @@ from oslotest import base
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import nova_db
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats.record import Record
 from nova_rt.host.host import Host
 from nova_rt.host.options import Options
 from nova_rt.manage.audit import local
 from nova_rt.manage.audit.picture import LocalContainer, NovaServer
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 
 RECORD = Record(Request(Reservation(600, 1000), 1), (0,))

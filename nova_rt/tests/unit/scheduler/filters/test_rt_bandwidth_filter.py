@@ -9,7 +9,7 @@ from nova.scheduler import filters as nova_filters
 from oslo_utils.fixture import uuidsentinel as uuids
 from oslotest import base
 
-from nova_rt.admission import Placement
+from nova_rt.reservation.admission import Placement
 from nova_rt.scheduler.filters import rt_bandwidth_filter
 from nova_rt.tests.unit.scheduler import objects
 

@@ -7,13 +7,12 @@ import fixtures
 from nova import objects
 from oslotest import base
 
-from nova_rt.flavors import extra_specs
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats import record
 from nova_rt.host import host
+from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
-from nova_rt.virt.libvirt import reservations
+from nova_rt.tracking import reservations
 
 RECORD = record.Record(Request(Reservation(600_000, 1_000_000), 1), (2,))
 

@@ -11,7 +11,8 @@ from nova import exception as nova_exception
 from nova_rt import exception
 from nova_rt.host import cgroup
 from nova_rt.tests.unit.virt.libvirt import base, test_running
-from nova_rt.virt.libvirt import left, running, verdicts
+from nova_rt.tracking import verdicts
+from nova_rt.virt.libvirt import left, running
 
 
 class LeftTestCase(base.TestBase):

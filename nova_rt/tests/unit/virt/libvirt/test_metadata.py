@@ -7,11 +7,11 @@ from nova.virt.libvirt import config, guest
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors import extra_specs
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats import record
-from nova_rt.virt.libvirt import metadata, servers
+from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
+from nova_rt.tracking import servers
+from nova_rt.virt.libvirt import metadata
 
 RECORD = record.Record(
     Request(Reservation(1400, 2000), 2, policy=extra_specs.TaskPolicy.FIFO),

@@ -12,14 +12,15 @@ from nova.virt.libvirt import guest as libvirt_guest
 from oslo_privsep import comm, daemon
 
 from nova_rt import events, exception
-from nova_rt.flavors.extra_specs import Enforcement
-from nova_rt.flavors.request import Request
-from nova_rt.flavors.reservation import Reservation
-from nova_rt.formats import record
 from nova_rt.host.interface import Counted
+from nova_rt.reservation import record
+from nova_rt.reservation.extra_specs import Enforcement
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.unit.virt.libvirt import base
-from nova_rt.virt.libvirt import metadata, running, verdicts
+from nova_rt.tracking import verdicts
+from nova_rt.virt.libvirt import metadata, running
 
 RECORD = base.RECORD
 

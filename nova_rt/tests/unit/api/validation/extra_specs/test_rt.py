@@ -13,8 +13,8 @@ from oslo_config import fixture
 from oslotest import base
 
 from nova_rt.api.validation.extra_specs import rt
-from nova_rt.flavors import extra_specs
-from nova_rt.tests.unit.flavors import test_reservation
+from nova_rt.reservation import extra_specs
+from nova_rt.tests.unit.reservation import test_reservation
 
 
 @ddt.ddt

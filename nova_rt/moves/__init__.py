@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves of servers between hosts: two records each, and recovery."""

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slots of servers that this host holds, when Nova is asked.
+
+A host tells them by its role in Nova's migration; where they are kept and how
+they change is in :mod:`nova_rt.tracking.servers`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import objects
+from nova.compute import task_states, vm_states
+from nova.objects import fields
+
+from nova_rt.tracking import servers
+from nova_rt.tracking.claims import Slots, read_slot
+
+_MOVING = (
+    *task_states.resizing_states,
+    *task_states.rebuild_states,
+)
+
+
+def find(
+    host: str,
+    instances: Iterable[Any],
+    migrations: Iterable[Any],
+    returning: Mapping[str, Any],
+    held: Callable[[str], Slots],
+) -> dict[str, Slots]:
+    """Find what servers hold on a host.
+
+    :param host: name of the host
+    :param instances: nova.objects.Instance of each server whose host it is
+    :param migrations: nova.objects.Migration to or from the host that are
+        not over
+    :param returning: servers of :func:`list_returning`, by UUID
+    :param held: returns the slots that a server held until now, by its UUID;
+        they stay if the notes of its move are lost
+    :returns: by UUID of the server
+    """
+    here = {instance.uuid: instance for instance in instances}
+    moves = _pair(migrations, here)
+    found = {}
+    for uuid, instance in here.items():
+        migration, _ = moves.pop(uuid, (None, None))
+        if migration is not None:
+            found[uuid] = _keep_lost(instance, held) or _of_moving(
+                host, instance, migration
+            )
+        elif uuid in returning:
+            found[uuid] = Slots(read_slot(servers.read_source, instance))
+        elif not _has_left(instance):
+            found[uuid] = Slots(read_slot(servers.read_claimed, instance))
+    for uuid, (migration, instance) in moves.items():
+        found[uuid] = _keep_lost(instance, held) or _of_absent(
+            host, instance, migration
+        )
+    for uuid in returning.keys() - here.keys():
+        found[uuid] = _beside(servers.read_source, returning[uuid])
+    return found
+
+
+def _keep_lost(instance: Any, held: Callable[[str], Slots]) -> Slots | None:
+    if not servers.is_note_lost(instance):
+        return None
+    kept = held(instance.uuid)
+    return None if kept == Slots() else kept
+
+
+def _pair(
+    migrations: Iterable[Any], here: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """Find the move that each server is in.
+
+    :returns: UUID of the server -> migration and instance
+    """
+    moves = {}
+    for migration in migrations:
+        if migration.is_live_migration:
+            continue
+        uuid = migration.instance_uuid
+        try:
+            instance = here.get(uuid) or migration.instance
+            if not instance.deleted and is_moving(instance, migration):
+                moves[uuid] = migration, instance
+        except nova_exception.InstanceNotFound:
+            continue
+    return moves
+
+
+def is_moving(instance: Any, migration: Any) -> bool:
+    """Look whether a migration is the move that a server is in.
+
+    As Nova's resource tracker does, which leaves out servers in ERROR that
+    are being evacuated.
+
+    :param instance: nova.objects.Instance with its migration context
+    :returns: whether it is; not before its claim, and not after it was
+        confirmed or dropped
+    """
+    context = instance.migration_context
+    return (
+        context is not None
+        and context.migration_id == migration.id
+        and (
+            instance.vm_state == vm_states.RESIZED
+            or instance.task_state in _MOVING
+        )
+    )
+
+
+def _of_moving(host: str, instance: Any, migration: Any) -> Slots:
+    """Return the slots of a server on its host while it is being moved."""
+    is_source = migration.source_compute == host
+    if migration.dest_compute != host:
+        return Slots(read_slot(servers.read_claimed, instance))
+    if is_source:
+        return Slots(
+            read_slot(servers.read_claimed, instance),
+            _beside(servers.read_beside, instance).beside,
+        )
+    return Slots(read_slot(servers.read_destination, instance))
+
+
+def _of_absent(host: str, instance: Any, migration: Any) -> Slots:
+    """Return the slots of a server on a host that it comes to or has left."""
+    evacuated = migration.migration_type == fields.MigrationType.EVACUATION
+    if migration.dest_compute == host:
+        if evacuated:
+            # It runs here before Nova says that it is here.
+            return Slots(read_slot(servers.read_destination, instance))
+        return _beside(servers.read_destination, instance)
+    # A dead host gets nothing back.
+    return Slots() if evacuated else _beside(servers.read_source, instance)
+
+
+def _beside(read: Any, instance: Any) -> Slots:
+    known = read_slot(read, instance)
+    # One that cannot be read runs nowhere here: nothing is to be stopped.
+    return Slots(None, None if isinstance(known, Exception) else known)
+
+
+def _has_left(instance: Any) -> bool:
+    """Whether a server was reverted here and waits for its old host.
+
+    Nova has dropped the claim, but the server's host changes later.
+    """
+    return (
+        instance.task_state == task_states.RESIZE_REVERTING
+        and instance.migration_context is not None
+    )
+
+
+def list_returning(context: Any, host: str) -> list[tuple[Any, Any]]:
+    """List the reverts that are on their way back to a host.
+
+    The migration is over for Nova as soon as the destination has dropped its
+    claim, while the source still needs what it holds in Placement. Servers
+    with that task are few, and the database has an index for it.
+
+    :param host: name of the source
+    :returns: nova.objects.Migration and Instance of each
+    """
+    instances = objects.InstanceList.get_by_filters(
+        context,
+        {'task_state': task_states.RESIZE_REVERTING, 'deleted': False},
+        expected_attrs=['system_metadata', 'flavor', 'migration_context'],
+    )
+    found = []
+    for instance in instances:
+        if instance.migration_context is None:
+            continue
+        try:
+            migration = objects.Migration.get_by_id(
+                context, instance.migration_context.migration_id
+            )
+        except nova_exception.MigrationNotFound:
+            continue
+        if migration.source_compute == host and migration.status == 'reverted':
+            found.append((migration, instance))
+    return found

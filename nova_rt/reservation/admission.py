@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does a request fit, and on which CPUs: the arithmetic of admission.
+
+All bandwidths are integers in ppm of a CPU: what is asked for is rounded up,
+what can be promised is rounded down. Sources: one CPU's sum is the EDF bound
+of constant bandwidth servers, sum(Q/P) <= 1 less what the kernel keeps back
+(Linux kernel/sched/deadline.c, __dl_overflow()); the sum over a whole host is
+the rule of RT group throttling, which ignores cpusets (kernel/sched/rt.c,
+tg_rt_schedulable()).
+"""
+
+import collections
+from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+import enum
+import functools
+
+from nova_rt import exception
+from nova_rt.reservation import extra_specs
+from nova_rt.reservation.extra_specs import Numa
+
+#: A refusal names no more nodes: a fault holds 255 characters.
+_NODES_SHOWN = 4
+
+
+class Scope(enum.StrEnum):
+    """Over what the kernel of a host sums reservations."""
+
+    #: Each CPU has a sum of its own.
+    CPU = 'cpu'
+    #: One sum for the whole host, whatever the CPUs.
+    HOST = 'host'
+
+
+class Placement(enum.StrEnum):
+    """Choice of a server's CPUs among those that have enough left."""
+
+    #: The emptiest: each server keeps the most slack beside it.
+    WORST_FIT = 'worst_fit'
+    #: Those with the lowest numbers.
+    FIRST_FIT = 'first_fit'
+    #: The fullest: empty CPUs stay whole for large reservations.
+    BEST_FIT = 'best_fit'
+
+
+@dataclasses.dataclass(frozen=True)
+class Capacity:
+    """The bandwidth that a host can promise, and its choice of CPUs.
+
+    :ivar cpus: CPU number -> ppm that can be promised on it
+    :ivar host_ppm: ppm that can be promised in all; None where the kernel
+        sums per CPU and the host's sum is therefore the CPUs' sum
+    :ivar nodes: NUMA node -> those of the CPUs that it has, distinct; empty
+        where all are on one node
+    :ivar placement: the host's heuristic
+    """
+
+    cpus: Mapping[int, int]
+    host_ppm: int | None = None
+    nodes: Mapping[int, tuple[int, ...]] = dataclasses.field(
+        default_factory=dict
+    )
+    placement: Placement = Placement.WORST_FIT
+
+    @functools.cached_property
+    def total_ppm(self) -> int:
+        """The inventory: bandwidth of the host, in ppm."""
+        total = sum(self.cpus.values())
+        return total if self.host_ppm is None else min(total, self.host_ppm)
+
+    @functools.cached_property
+    def emptiest_first(self) -> tuple[int, ...]:
+        """The CPUs, those with the most left first, then by number."""
+        return self._sort(self.cpus)
+
+    @functools.cached_property
+    def nodes_emptiest_first(self) -> Mapping[int, tuple[int, ...]]:
+        """The same for the CPUs of each node: node -> CPUs."""
+        return {node: self._sort(cpus) for node, cpus in self.nodes.items()}
+
+    def _sort(self, cpus: Iterable[int]) -> tuple[int, ...]:
+        # A stable sort by C code: the scheduler does it for every host.
+        return tuple(
+            sorted(sorted(cpus), key=self.cpus.__getitem__, reverse=True)
+        )
+
+    def without_bandwidth(self) -> 'Capacity':
+        """Return the same with nothing that can be promised."""
+        return dataclasses.replace(
+            self,
+            cpus=dict.fromkeys(self.cpus, 0),
+            host_ppm=None if self.host_ppm is None else 0,
+        )
+
+    def free(self, claims: 'Iterable[Claim]') -> 'Capacity':
+        """Return what is left beside these claims; never below 0.
+
+        A claim on a CPU that is not offered (any more) counts towards the
+        host's sum only: it holds bandwidth, though none that we can offer.
+        """
+        cpus = dict(self.cpus)
+        used = 0
+        for claim in claims:
+            used += claim.total_ppm
+            for cpu in claim.cpus:
+                if cpu in cpus:
+                    cpus[cpu] = max(0, cpus[cpu] - claim.ppm)
+        host = self.host_ppm
+        return Capacity(
+            cpus,
+            None if host is None else max(0, host - used),
+            self.nodes,
+            self.placement,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """Bandwidth that one server holds.
+
+    :ivar cpus: the CPUs, distinct
+    :ivar ppm: on each of them
+    """
+
+    cpus: tuple[int, ...]
+    ppm: int
+
+    @property
+    def total_ppm(self) -> int:
+        """On all of them together."""
+        return len(self.cpus) * self.ppm
+
+
+def sum_by_cpu(claims: Iterable[Claim]) -> collections.Counter[int]:
+    """Add up what claims hold on each CPU.
+
+    :returns: CPU -> ppm of it; 0 for any other
+    """
+    total: collections.Counter[int] = collections.Counter()
+    for claim in claims:
+        for cpu in claim.cpus:
+            total[cpu] += claim.ppm
+    return total
+
+
+# The heuristics. Each says what it costs to take a CPU, by the ppm that are
+# free there. Of the CPUs that have enough, those with the lowest costs are
+# taken, the lowest number first among equals. Of several such choices, the
+# one whose costliest CPU costs less is better, then the one whose second
+# costliest does, and so on; among equals, that with the lowest numbers.
+
+
+def worst_fit(free_ppm: int) -> int:
+    """Cost of a CPU: the more is free, the lower."""
+    return -free_ppm
+
+
+def first_fit(free_ppm: int) -> int:
+    """Cost of a CPU: the same for all, so that its number decides."""
+    return 0
+
+
+def best_fit(free_ppm: int) -> int:
+    """Cost of a CPU: the less is free, the lower."""
+    return free_ppm
+
+
+HEURISTICS: Mapping[Placement, Callable[[int], int]] = {
+    Placement.WORST_FIT: worst_fit,
+    Placement.FIRST_FIT: first_fit,
+    Placement.BEST_FIT: best_fit,
+}
+
+
+def place(
+    free: Capacity, vcpus: int, ppm: int, numa: Numa = Numa.PREFER
+) -> tuple[int, ...]:
+    """Choose distinct CPUs for a request, by the host's heuristic.
+
+    Whether it fits does not depend on the heuristic, only on ``numa``.
+
+    :param free: what is free now
+    :param vcpus: how many CPUs, at least 1
+    :param ppm: bandwidth on each of them
+    :param numa: whether they are to be on one node
+    :returns: CPU numbers in ascending order
+    :raises InsufficientBandwidth: if it does not fit
+    """
+    chosen = None
+    if vcpus > 1 and free.nodes and numa is not Numa.ANY:
+        chosen = _choose_on_a_node(free, vcpus, ppm)
+        if chosen is None and numa is Numa.SAME:
+            raise _no_node(free, vcpus, ppm)
+    if chosen is None:
+        chosen = _choose(free, free.emptiest_first, vcpus, ppm)
+    if chosen is None:
+        order = free.emptiest_first
+        raise exception.InsufficientBandwidth(
+            ppm,
+            vcpus,
+            tuple(free.cpus[cpu] for cpu in order[:vcpus]),
+            f'each vCPU needs a CPU of its own ({len(order)} offered) with '
+            'that much free',
+        )
+    if free.host_ppm is not None and free.host_ppm < vcpus * ppm:
+        raise exception.InsufficientBandwidth(
+            ppm,
+            vcpus,
+            (free.host_ppm,),
+            'this kernel sums over the whole host, and all vCPUs together '
+            f'need {vcpus * ppm} ppm',
+        )
+    return tuple(sorted(chosen))
+
+
+def _choose(
+    free: Capacity, order: tuple[int, ...], vcpus: int, ppm: int
+) -> tuple[int, ...] | None:
+    """Choose among some CPUs.
+
+    :param order: these CPUs, the emptiest first
+    :returns: those with the lowest costs; None if too few have enough
+    """
+    emptiest = order[:vcpus]
+    if len(emptiest) < vcpus or free.cpus[emptiest[-1]] < ppm:
+        return None
+    if free.placement is Placement.WORST_FIT:
+        # The order by cost is this one: nothing is left to be sorted.
+        return emptiest
+    cost = HEURISTICS[free.placement]
+    fitting = [cpu for cpu in order if free.cpus[cpu] >= ppm]
+    fitting.sort(key=lambda cpu: (cost(free.cpus[cpu]), cpu))
+    return tuple(fitting[:vcpus])
+
+
+def _choose_on_a_node(
+    free: Capacity, vcpus: int, ppm: int
+) -> tuple[int, ...] | None:
+    """Choose CPUs that are on one node.
+
+    :returns: the best choice of all nodes; None if no node has enough
+    """
+    cost = HEURISTICS[free.placement]
+
+    def rank(cpus: tuple[int, ...]) -> tuple[list[int], list[int]]:
+        costs = (cost(free.cpus[cpu]) for cpu in cpus)
+        return sorted(costs, reverse=True), sorted(cpus)
+
+    choices = (
+        _choose(free, order, vcpus, ppm)
+        for order in free.nodes_emptiest_first.values()
+    )
+    return min(filter(None, choices), key=rank, default=None)
+
+
+def _no_node(
+    free: Capacity, vcpus: int, ppm: int
+) -> exception.InsufficientBandwidth:
+    """Describe what each node has, the best first."""
+    nodes = []
+    for node, order in free.nodes_emptiest_first.items():
+        emptiest = tuple(free.cpus[cpu] for cpu in order[:vcpus])
+        least = emptiest[-1] if len(emptiest) == vcpus else 0
+        nodes.append((len(emptiest), least, -node, emptiest))
+    nodes.sort(reverse=True)
+    shown = [f'node {-node} {least}' for _, least, node, _ in nodes]
+    shown[_NODES_SHOWN:] = ['...'] if len(shown) > _NODES_SHOWN else []
+    return exception.InsufficientBandwidth(
+        ppm,
+        vcpus,
+        nodes[0][-1],
+        f'{extra_specs.NUMA}={Numa.SAME}; free on as many of one node: '
+        + ', '.join(shown),
+    )
+
+
+def place_many(
+    free: Capacity,
+    vcpus: int,
+    ppm: int,
+    count: int,
+    numa: Numa = Numa.PREFER,
+) -> Capacity:
+    """Place ``count`` requests of one size, one after the other.
+
+    How many fit does depend on the heuristic if each takes several CPUs:
+    ``free`` has to be of the host that will place them.
+
+    :returns: what is left then
+    :raises InsufficientBandwidth: at the first that does not fit
+    """
+    for _ in range(count):
+        cpus = place(free, vcpus, ppm, numa)
+        free = free.free([Claim(cpus, ppm)])
+    return free

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of the ``rt:`` extra specs: what a flavor may say.
+
+:class:`ExtraSpecs` is the table. The known keys, the validators of nova-api,
+the rules for hints, the fields of a record, what notifications, commands and
+the audit show, and the table in the manual all come from it: a new extra spec
+is one more field there.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+import enum
+from typing import Any
+
+from nova_rt import exception
+from nova_rt.reservation import reservation, spec_values
+from nova_rt.reservation.reservation import Reservation
+
+NAMESPACE = 'rt:'
+RESERVATION = 'rt:reservation'
+ENFORCEMENT = 'rt:enforcement'
+POLICY = 'rt:policy'
+PRIORITY = 'rt:priority'
+NUMA = 'rt:numa'
+
+HINT = 'rt_reservation'
+
+RESOURCE_CLASS = 'CUSTOM_RT_BANDWIDTH'
+TRAIT_GUARANTEE = 'CUSTOM_RT_GUARANTEE'
+TRAIT_LIMIT = 'CUSTOM_RT_LIMIT'
+
+
+class Enforcement(enum.StrEnum):
+    """The way a kernel enforces reservations; a flavor insists on one."""
+
+    #: The runtime is there in every period, whatever else runs.
+    GUARANTEE = 'guarantee'
+    #: No more than the runtime is taken; there may be less.
+    LIMIT = 'limit'
+
+    def fulfils(self, sold: 'Enforcement') -> bool:
+        """Tell whether a kernel that does this keeps a promise.
+
+        :param sold: the promise
+        :returns: False if it is the stronger one
+        """
+        return self is sold or self is Enforcement.GUARANTEE
+
+
+class TaskPolicy(enum.StrEnum):
+    """Scheduling policy that the container's tasks start with."""
+
+    RR = 'rr'
+    FIFO = 'fifo'
+    #: Tasks keep SCHED_OTHER; programs inside raise themselves.
+    OTHER = 'other'
+
+
+class Numa(enum.StrEnum):
+    """Whether the CPUs of a server are to be on one NUMA node."""
+
+    #: On one node where they fit, else on several.
+    PREFER = 'prefer'
+    #: On one node, or the host is refused.
+    SAME = 'same'
+    #: Nodes do not matter.
+    ANY = 'any'
+
+
+# What one entry of the table says
+
+
+@dataclasses.dataclass(frozen=True)
+class Hint:
+    """A scheduler hint that replaces an extra spec for one server.
+
+    :ivar name: name of the hint
+    :ivar excess: compares the value of a hint with that of the flavor, in
+        this order: how it asks for more than the flavor, a clause for the
+        message; None if it does not
+    """
+
+    name: str
+    excess: Callable[[Any, Any], str | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """One extra spec.
+
+    :ivar key: its name in a flavor
+    :ivar values: the values that it takes
+    :ivar default: its value in a flavor that does not name it; None if that
+        is none; ``dataclasses.MISSING`` if each real-time flavor has to
+        name it
+    :ivar text: what it means, in reStructuredText, for users
+    :ivar letter: its key in a record; None if the record spells the value in
+        a way of its own
+    :ivar hint: the hint that may replace it; None if none may
+    """
+
+    key: str
+    values: spec_values.Values
+    default: Any
+    text: str
+    letter: str | None = None
+    hint: Hint | None = None
+
+    @property
+    def default_text(self) -> str | None:
+        """The default as a flavor would name it; None if it cannot."""
+        if self.default is None or self.default is dataclasses.MISSING:
+            return None
+        return str(self.default)
+
+    def parse(self, text: str) -> Any:
+        """Read a value.
+
+        :param text: the value as it stands in a flavor
+        :returns: the value, of the type of its field
+        :raises InvalidRequest: if the extra spec does not take it
+        """
+        return self.values.parse(self.key, text)
+
+
+def _exceeds(wanted: Reservation, flavor: Reservation) -> str | None:
+    # Cross-multiplied: exact, where two rounded bandwidths could tie.
+    if (
+        wanted.runtime_us * flavor.period_us
+        > flavor.runtime_us * wanted.period_us
+    ):
+        return (
+            f'asks for {wanted.ppm} ppm of a CPU, more than the flavor\'s '
+            f'{flavor} ({flavor.ppm} ppm): a hint may only ask for less'
+        )
+    # Each replenishment costs the host time, whatever the bandwidth.
+    if wanted.period_us < flavor.period_us:
+        return (
+            f'has a period of {wanted.period_us} us, shorter than the '
+            f'{flavor.period_us} us of the flavor\'s {flavor}: a hint may '
+            'only ask for the same or a longer one'
+        )
+    return None
+
+
+#: A value for programs that do not know its type: text as a flavor has it, a
+#: number, or None.
+Plain = str | int | None
+
+
+def _plain(value: Any) -> Plain:
+    if value is None or isinstance(value, int):
+        return value
+    return str(value)
+
+
+# The table
+
+
+@dataclasses.dataclass(frozen=True)
+class ExtraSpecs:
+    """The table: a field for each extra spec, named after its key.
+
+    A field has the type of the value, its default, and as metadata the rest
+    of a :class:`Spec`. An object has the values of one flavor.
+    """
+
+    def plain(self) -> dict[str, Plain]:
+        """Tell all values as plain ones, for whoever shows or compares them.
+
+        :returns: field -> value; None for an extra spec without one
+        """
+        return {field: _plain(getattr(self, field)) for field in SPECS}
+
+    reservation: Reservation = dataclasses.field(
+        metadata={
+            'key': RESERVATION,
+            'values': spec_values.ReservationValues(),
+            'hint': Hint(HINT, _exceeds),
+            'text': 'CPU time reserved on each vCPU: a runtime in every '
+            'period, in whole microseconds. Makes the flavor a real-time '
+            f'one. The runtime is at least {reservation.MIN_RUNTIME_US} and '
+            'at most the period; the period is from '
+            f'{reservation.MIN_PERIOD_US} to {reservation.MAX_PERIOD_US}, '
+            'and within the bounds of the cloud (``[nova_rt] '
+            'min_period_us`` and ``max_period_us``).',
+        }
+    )
+    _: dataclasses.KW_ONLY
+    enforcement: Enforcement = dataclasses.field(
+        default=Enforcement.GUARANTEE,
+        metadata={
+            'key': ENFORCEMENT,
+            'values': spec_values.Words(Enforcement),
+            'letter': 'e',
+            'text': 'What the kernel of the host must do for the '
+            'reservation. ``limit`` also accepts hosts whose kernel only '
+            'keeps servers from taking more.',
+        },
+    )
+    policy: TaskPolicy = dataclasses.field(
+        default=TaskPolicy.RR,
+        metadata={
+            'key': POLICY,
+            'values': spec_values.Words(TaskPolicy),
+            'letter': 's',
+            'text': 'Scheduling policy that every process of the container '
+            'starts with. ``other`` is for programs that call '
+            '``sched_setscheduler()`` themselves; in user namespaces they '
+            'may not, and the server is refused.',
+        },
+    )
+    priority: int = dataclasses.field(
+        default=1,
+        metadata={
+            'key': PRIORITY,
+            # The priorities that user space may set: sched(7).
+            'values': spec_values.Number(1, 99),
+            'letter': 'r',
+            'text': 'Real-time priority that every process of the container '
+            'starts with. 99 is the highest.',
+        },
+    )
+    numa: Numa = dataclasses.field(
+        default=Numa.PREFER,
+        metadata={
+            'key': NUMA,
+            'values': spec_values.Words(Numa),
+            'letter': 'm',
+            'text': 'Whether the CPUs of a server with several vCPUs are on '
+            'one NUMA node of the host. ``prefer`` takes CPUs of several '
+            'nodes where no node has enough, ``same`` refuses such a host, '
+            'and ``any`` does not look at nodes. The memory of the server '
+            'is not bound to a node.',
+        },
+    )
+
+
+#: Field of :class:`ExtraSpecs` -> its entry.
+SPECS: Mapping[str, Spec] = {
+    field.name: Spec(default=field.default, **field.metadata)
+    for field in dataclasses.fields(ExtraSpecs)
+}
+
+#: Names of the hints.
+HINTS = tuple(spec.hint.name for spec in SPECS.values() if spec.hint)
+
+
+# What is asked of the table
+
+
+def is_rt(specs: Mapping[str, str]) -> bool:
+    """Check whether a flavor with these extra specs is a real-time one.
+
+    Any ``rt:`` key counts: a flavor that names a priority but no reservation
+    is a mistake to be reported by :func:`check_keys`, not a plain flavor.
+    """
+    return any(key.startswith(NAMESPACE) for key in specs)
+
+
+def find(key: str) -> Spec:
+    """Look an extra spec up.
+
+    :returns: its entry
+    :raises InvalidRequest: if there is none
+    """
+    for spec in SPECS.values():
+        if spec.key == key:
+            return spec
+    known = _join([spec.key for spec in SPECS.values()])
+    raise exception.InvalidRequest(
+        f'unknown extra spec {key}: known are {known}'
+    )
+
+
+def check_keys(specs: Mapping[str, str]) -> None:
+    """See that a real-time flavor has the keys it needs and no others.
+
+    :raises InvalidRequest: if an ``rt:`` key is unknown, or one is missing
+    """
+    for key in sorted(specs):
+        if key.startswith(NAMESPACE):
+            find(key)
+    for spec in SPECS.values():
+        if spec.default is dataclasses.MISSING and spec.key not in specs:
+            raise exception.InvalidRequest(
+                f'a flavor with {NAMESPACE} extra specs needs {spec.key}'
+            )
+
+
+def check_hints(names: Iterable[str]) -> None:
+    """See that hints with our prefix are hints of ours.
+
+    :raises HintRefused: if one is unknown
+    """
+    unknown = {*names} - {*HINTS}
+    if unknown:
+        known = (
+            'the only real-time hint is' if len(HINTS) == 1 else 'known are'
+        )
+        raise exception.HintRefused(
+            f'unknown hint {min(unknown)}: {known} {_join(HINTS)}'
+        )
+
+
+def _join(words: Iterable[str]) -> str:
+    *head, last = words
+    return f'{", ".join(head)} and {last}' if head else last

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The free bandwidth of a compute node, published as text.
+
+nova-rt-compute writes it into the statistics of the compute node, whose
+values are strings; nova-scheduler reads it. Every request of the cloud reads
+these statistics, real-time or not: the text is kept short.
+"""
+
+from collections.abc import Mapping
+import functools
+import json
+
+from nova_rt.reservation import admission, cpulist
+from nova_rt.reservation.admission import Placement
+
+#: JSON object: list of CPUs -> ppm that is free on each, ``{"0-3,7":950000}``.
+FREE = 'rt_free'
+
+#: ppm that is free on the host; only where the kernel sums over the host.
+HOST_FREE = 'rt_host_free'
+
+#: JSON object: NUMA node -> list of those of the CPUs that it has,
+#: ``{"0":"0-3","1":"7"}``; only where they are on several nodes.
+NODES = 'rt_nodes'
+
+#: The compute service's choice of CPUs; only where it is not worst fit.
+PLACEMENT = 'rt_placement'
+
+#: All of these. A key that is missing means what a compute service means that
+#: does not know it: one node, worst fit.
+KEYS = (FREE, HOST_FREE, NODES, PLACEMENT)
+
+
+def render(free: admission.Capacity) -> dict[str, str]:
+    """The statistics that say what is free."""
+    groups: dict[int, list[int]] = {}
+    for cpu, ppm in free.cpus.items():
+        groups.setdefault(ppm, []).append(cpu)
+    stats = {
+        FREE: json.dumps(
+            {cpulist.render(cpus): ppm for ppm, cpus in groups.items()},
+            separators=(',', ':'),
+        )
+    }
+    if free.host_ppm is not None:
+        stats[HOST_FREE] = str(free.host_ppm)
+    if free.nodes:
+        stats[NODES] = json.dumps(
+            {node: cpulist.render(cpus) for node, cpus in free.nodes.items()},
+            separators=(',', ':'),
+        )
+    if free.placement is not Placement.WORST_FIT:
+        stats[PLACEMENT] = free.placement.value
+    return stats
+
+
+def parse(stats: Mapping[str, str | None]) -> admission.Capacity | None:
+    """Read what :func:`render` wrote.
+
+    :returns: None where nothing is published
+    :raises ValueError: if it is anything else
+    """
+    text = stats.get(FREE)
+    if text is None:
+        return None
+    groups = json.loads(text)
+    if not isinstance(groups, dict):
+        raise ValueError(f'{FREE} is not an object')
+    if not set(map(type, groups.values())) <= {int}:
+        raise ValueError(f'{FREE} has a value that is not a whole number')
+    cpus = {
+        cpu: ppm for key, ppm in groups.items() for cpu in cpulist.parse(key)
+    }
+    host = stats.get(HOST_FREE)
+    nodes = stats.get(NODES)
+    free = admission.Capacity(
+        cpus,
+        None if host is None else int(host),
+        {} if nodes is None else _parse_nodes(nodes),
+        _parse_placement(stats.get(PLACEMENT)),
+    )
+    if nodes and not set().union(*free.nodes.values()) <= cpus.keys():
+        raise ValueError(f'{NODES} holds CPUs that {FREE} does not')
+    return free
+
+
+# Free bandwidth changes with each server, nodes do not, and hosts are alike.
+@functools.lru_cache(maxsize=256)
+def _parse_nodes(text: str) -> Mapping[int, tuple[int, ...]]:
+    """Read the nodes.
+
+    :raises ValueError: if it is anything else than nodes with distinct CPUs
+    """
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(f'{NODES} is not an object')
+    if not set(map(type, found.values())) <= {str}:
+        raise ValueError(f'{NODES} has a value that is not a list of CPUs')
+    nodes = {int(node): cpulist.parse(cpus) for node, cpus in found.items()}
+    if len(set().union(*nodes.values())) < sum(map(len, nodes.values())):
+        raise ValueError(f'{NODES} has a CPU on two nodes')
+    return nodes
+
+
+def _parse_placement(text: str | None) -> Placement:
+    """Read the heuristic: worst fit where it is one of a newer version.
+
+    Whether a server fits does not depend on it; for several at once, the
+    compute service has the last word.
+    """
+    if text is None:
+        return Placement.WORST_FIT
+    try:
+        return Placement(text)
+    except ValueError:
+        return Placement.WORST_FIT

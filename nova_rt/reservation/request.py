@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The request of a server: its flavor and its hints, read into one value.
+
+nova-api, nova-scheduler and nova-compute read them through this module, so
+that all three understand a flavor in the same way.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import enum
+from typing import Any
+
+from nova_rt import exception
+from nova_rt.reservation import extra_specs
+from nova_rt.reservation.extra_specs import ExtraSpecs, Hint, Spec
+
+#: An internal hint: the ID of the flavor that the others were given with.
+#: nova-api adds it (:mod:`nova_rt.api.hints`); no user can give it there.
+FLAVOR_HINT = 'rt_flavor'
+
+
+def choose_hints(
+    hints: Mapping[str, object] | None, flavor_id: str
+) -> Mapping[str, object]:
+    """Choose the hints that apply to a server with a flavor.
+
+    The RequestSpec keeps hints for the server's life, also when the server is
+    resized. A hint of ours applies to the flavor it was given with. Where
+    nova-api did not note which that was, it applies to every flavor that it
+    may be given with; the others are refused.
+
+    :param hints: all hints as the RequestSpec holds them
+    :param flavor_id: ID of the flavor that the server has or is to have, as
+        the API shows it
+    :returns: the same without those of ours that do not apply
+    """
+    hints = hints or {}
+    given_with = hints.get(FLAVOR_HINT)
+    if isinstance(given_with, list):
+        given_with = given_with[0] if given_with else None
+    if given_with is None or given_with == flavor_id:
+        return hints
+    return {
+        name: hint
+        for name, hint in hints.items()
+        if name not in extra_specs.HINTS
+    }
+
+
+class HintRule(enum.StrEnum):
+    """The extent to which a hint may depart from its flavor."""
+
+    DENY = 'deny'
+    LOWER = 'lower'
+    ANY = 'any'
+
+
+@dataclasses.dataclass(frozen=True)
+class Request(ExtraSpecs):
+    """A server's wish for reserved CPU bandwidth.
+
+    It has a field for each extra spec beside its own; ``reservation`` is the
+    same on each of the server's CPUs.
+
+    :ivar vcpus: number of CPUs
+    """
+
+    vcpus: int
+
+    @property
+    def total_ppm(self) -> int:
+        """Bandwidth on all its CPUs together, in ppm of a CPU."""
+        return self.vcpus * self.reservation.ppm
+
+    @classmethod
+    def from_flavor(
+        cls,
+        specs: Mapping[str, str],
+        vcpus: int,
+        hints: Mapping[str, object] | None = None,
+        rule: HintRule = HintRule.LOWER,
+    ) -> 'Request | None':
+        """Read a flavor and the hints that came with a server.
+
+        :param specs: all extra specs of the flavor
+        :param vcpus: number of CPUs of the flavor
+        :param hints: all hints as the API or the RequestSpec holds them: name
+            -> None, a string or a list with one string. Those that are not
+            ours are ignored.
+        :param rule: what the operator lets a hint do
+        :returns: None for a flavor that is not real-time
+        :raises InvalidRequest: with a message for the user
+        """
+        given = {
+            name: hint
+            for name, hint in (hints or {}).items()
+            if name in extra_specs.HINTS and hint is not None
+        }
+        if not extra_specs.is_rt(specs):
+            if given:
+                raise exception.HintRefused(
+                    f'the hint {min(given)} needs a real-time flavor: this '
+                    f'flavor has no {extra_specs.RESERVATION}'
+                )
+            return None
+        extra_specs.check_keys(specs)
+        values = {}
+        for field, spec in extra_specs.SPECS.items():
+            text = specs.get(spec.key)
+            value = spec.default if text is None else spec.parse(text)
+            if spec.hint is not None and spec.hint.name in given:
+                wish = _parse_hint(spec, spec.hint, given[spec.hint.name])
+                _check_hint(spec.hint, wish, field, value, rule)
+                value = wish
+            values[field] = value
+        return cls(vcpus=vcpus, **values)
+
+
+def _parse_hint(spec: Spec, hint: Hint, given: object) -> Any:
+    """The value that a hint asks for.
+
+    :raises InvalidRequest: if it is not one value of the extra spec
+    """
+    if isinstance(given, list) and len(given) == 1:
+        given = given[0]
+    if not isinstance(given, str):
+        raise spec.values.error(
+            f'the hint {hint.name} takes one value {spec.values.form}'
+        )
+    try:
+        return spec.parse(given)
+    except exception.InvalidRequest as err:
+        raise type(err)(f'hint {hint.name}: {err}') from err
+
+
+def _check_hint(
+    hint: Hint, wish: Any, field: str, flavor: Any, rule: HintRule
+) -> None:
+    """See that the operator's rule allows a hint.
+
+    :param wish: what the hint asks for
+    :param field: of the extra spec
+    :param flavor: what the flavor says
+    :raises HintRefused: if the rule does not allow it
+    """
+    if rule is HintRule.DENY:
+        raise exception.HintRefused(
+            f'the hint {hint.name} is not allowed on this cloud: the {field} '
+            f'is the flavor\'s, {flavor}'
+        )
+    excess = hint.excess(wish, flavor)
+    if rule is HintRule.LOWER and excess is not None:
+        raise exception.HintRefused(f'hint {hint.name}={wish} {excess}')

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values that an extra spec may take: words, numbers, reservations."""
+
+import dataclasses
+import enum
+import re
+from typing import Any, Protocol
+
+from nova_rt import exception
+from nova_rt.reservation.reservation import Reservation
+
+
+class Values(Protocol):
+    """The values that an extra spec takes."""
+
+    @property
+    def error(self) -> type[exception.InvalidRequest]:
+        """Raised if a hint for the extra spec is not even one text."""
+
+    @property
+    def form(self) -> str:
+        """The form of a value, for messages and the manual."""
+
+    def parse(self, key: str, text: str) -> Any:
+        """Read a value.
+
+        :param key: the extra spec, for the message
+        :param text: the value as it stands in the flavor
+        :returns: the value, of the type of its field
+        :raises InvalidRequest: if it is not one of the values
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """One of the words of an enumeration."""
+
+    words: type[enum.StrEnum]
+    error = exception.InvalidRequest
+
+    @property
+    def form(self) -> str:
+        """The words, in the order of the enumeration."""
+        return f'one of {", ".join(self.words)}'
+
+    def parse(self, key: str, text: str) -> Any:
+        """Read a word; see :class:`Values`."""
+        try:
+            return self.words(text)
+        except ValueError as err:
+            raise _not_a_value(key, self.form, text) from err
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A whole number, ``minimum`` to ``maximum``."""
+
+    minimum: int
+    maximum: int
+    error = exception.InvalidRequest
+
+    @property
+    def form(self) -> str:
+        """The bounds."""
+        return f'a whole number from {self.minimum} to {self.maximum}'
+
+    def parse(self, key: str, text: str) -> int:
+        """Read a number; see :class:`Values`."""
+        digits = len(str(self.maximum))
+        # ASCII digits only: int() takes those of other scripts as well.
+        if re.fullmatch(f'[0-9]{{1,{digits}}}', text):
+            number = int(text)
+            if self.minimum <= number <= self.maximum:
+                return number
+        raise _not_a_value(key, self.form, text)
+
+
+class ReservationValues:
+    """A reservation. The operator's bounds on it are in ``bounds``."""
+
+    error = exception.InvalidReservation
+    form = '<runtime_us>/<period_us>, for example 1400/2000'
+
+    def parse(self, key: str, text: str) -> Reservation:
+        """Read a reservation; see :class:`Values`."""
+        return Reservation.parse(text)
+
+
+def _not_a_value(key: str, form: str, text: str) -> exception.InvalidRequest:
+    return exception.InvalidRequest(f'{key} must be {form}, not {text[:40]!r}')

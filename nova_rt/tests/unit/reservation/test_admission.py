@@ -1,0 +1,501 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.reservation.admission."""
+
+import dataclasses
+import itertools
+import random
+
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt.reservation import admission
+from nova_rt.reservation.admission import Capacity, Claim, Placement
+from nova_rt.reservation.extra_specs import Numa
+
+
+def equal_cpus(count, ppm=950_000, host=None):
+    return Capacity(dict.fromkeys(range(count), ppm), host)
+
+
+class CapacityTest(base.BaseTestCase):
+    def test_total(self):
+        self.assertEqual(3_800_000, equal_cpus(4).total_ppm)
+        self.assertEqual(950_000, equal_cpus(4, host=950_000).total_ppm)
+        self.assertEqual(950_000, equal_cpus(1, host=9_000_000).total_ppm)
+        self.assertEqual(0, Capacity({}).total_ppm)
+
+    def test_free(self):
+        free = equal_cpus(3).free(
+            [Claim((0, 1), 300_000), Claim((1,), 50_000)]
+        )
+        self.assertEqual({0: 650_000, 1: 600_000, 2: 950_000}, free.cpus)
+        self.assertIsNone(free.host_ppm)
+
+    def test_free_of_host_scope(self):
+        free = equal_cpus(2, host=950_000).free([Claim((0, 1), 300_000)])
+        self.assertEqual({0: 650_000, 1: 650_000}, free.cpus)
+        self.assertEqual(350_000, free.host_ppm)
+
+    def test_free_is_never_negative(self):
+        # The operator has taken capacity away under claims that exist.
+        free = equal_cpus(1, ppm=100_000, host=50_000).free(
+            [Claim((0,), 300_000)]
+        )
+        self.assertEqual({0: 0}, free.cpus)
+        self.assertEqual(0, free.host_ppm)
+
+    def test_claim_on_a_cpu_that_is_gone(self):
+        free = equal_cpus(2, host=950_000).free([Claim((7,), 300_000)])
+        self.assertEqual({0: 950_000, 1: 950_000}, free.cpus)
+        self.assertEqual(650_000, free.host_ppm)
+
+    def test_capacity_is_left_alone(self):
+        capacity = equal_cpus(1)
+        capacity.free([Claim((0,), 1)])
+        self.assertEqual({0: 950_000}, capacity.cpus)
+
+    def test_emptiest_first(self):
+        free = Capacity({4: 100, 3: 900, 0: 500, 9: 900, 1: 500})
+        self.assertEqual((3, 9, 0, 1, 4), free.emptiest_first)
+
+
+class SumTest(base.BaseTestCase):
+    def test_sum_by_cpu(self):
+        found = admission.sum_by_cpu(
+            [admission.Claim((1, 3), 400), admission.Claim((3,), 50)]
+        )
+        self.assertEqual({1: 400, 3: 450}, found)
+        self.assertEqual(0, found[2])
+
+
+class PlaceTest(base.BaseTestCase):
+    def test_emptiest_first(self):
+        free = Capacity({0: 100, 1: 900, 2: 500, 3: 700})
+        self.assertEqual((1,), admission.place(free, 1, 50))
+        self.assertEqual((1, 3), admission.place(free, 2, 50))
+        self.assertEqual((1, 2, 3), admission.place(free, 3, 50))
+
+    def test_lowest_number_among_equals(self):
+        free = Capacity({5: 900, 3: 900, 4: 900})
+        self.assertEqual((3,), admission.place(free, 1, 50))
+
+    def test_order_of_servers(self):
+        free = equal_cpus(3)
+        order = []
+        for ppm in (300_000, 300_000, 300_000, 100_000, 400_000, 400_000):
+            cpus = admission.place(free, 1, ppm)
+            free = free.free([Claim(cpus, ppm)])
+            order += cpus
+        self.assertEqual([0, 1, 2, 0, 1, 2], order)
+
+    def test_exact_fit(self):
+        self.assertEqual((0,), admission.place(equal_cpus(1), 1, 950_000))
+
+    def test_one_ppm_too_much(self):
+        err = self.assertRaises(
+            exception.InsufficientBandwidth,
+            admission.place,
+            equal_cpus(1),
+            1,
+            950_001,
+        )
+        self.assertEqual(950_001, err.asked_ppm)
+        self.assertEqual((950_000,), err.free_ppm)
+        self.assertIn('950001', str(err))
+        self.assertIn('950000', str(err))
+
+    def test_sum_is_enough_but_no_cpu_is(self):
+        err = self.assertRaises(
+            exception.InsufficientBandwidth,
+            admission.place,
+            equal_cpus(4, ppm=500_000),
+            1,
+            600_000,
+        )
+        self.assertEqual((500_000,), err.free_ppm)
+
+    def test_vcpus_need_distinct_cpus(self):
+        err = self.assertRaises(
+            exception.InsufficientBandwidth,
+            admission.place,
+            equal_cpus(2),
+            3,
+            10,
+        )
+        self.assertEqual((950_000, 950_000), err.free_ppm)
+        self.assertIn('2 offered', str(err))
+
+    def test_last_vcpu_decides(self):
+        free = Capacity({0: 900, 1: 900, 2: 100})
+        err = self.assertRaises(
+            exception.InsufficientBandwidth, admission.place, free, 3, 200
+        )
+        self.assertEqual((900, 900, 100), err.free_ppm)
+
+    def test_no_cpu(self):
+        err = self.assertRaises(
+            exception.InsufficientBandwidth,
+            admission.place,
+            Capacity({}),
+            1,
+            10,
+        )
+        self.assertIn('free none', str(err))
+
+    def test_host_sum(self):
+        free = equal_cpus(4, host=950_000)
+        self.assertEqual((0, 1), admission.place(free, 2, 475_000))
+        err = self.assertRaises(
+            exception.InsufficientBandwidth,
+            admission.place,
+            free,
+            2,
+            475_001,
+        )
+        self.assertEqual((950_000,), err.free_ppm)
+        self.assertIn('950002', str(err))
+
+    def test_many(self):
+        left = admission.place_many(equal_cpus(2), 1, 400_000, 4)
+        self.assertEqual({0: 150_000, 1: 150_000}, left.cpus)
+        self.assertRaises(
+            exception.InsufficientBandwidth,
+            admission.place_many,
+            equal_cpus(2),
+            1,
+            400_000,
+            5,
+        )
+
+    def test_none_of_many(self):
+        free = equal_cpus(2)
+        self.assertEqual(free, admission.place_many(free, 1, 1, 0))
+
+    def test_never_over_committed(self):
+        rand = random.Random(1)
+        for _ in range(200):
+            host = rand.choice([None, rand.randrange(1, 4_000_000)])
+            capacity = equal_cpus(rand.randrange(1, 6), host=host)
+            claims = []
+            for _ in range(30):
+                vcpus = rand.randrange(1, 4)
+                ppm = rand.randrange(1, 700_000)
+                try:
+                    cpus = admission.place(capacity.free(claims), vcpus, ppm)
+                except exception.InsufficientBandwidth:
+                    continue
+                self.assertEqual(vcpus, len(set(cpus)))
+                claims.append(Claim(cpus, ppm))
+            for cpu, ceiling in capacity.cpus.items():
+                self.assertLessEqual(
+                    sum(c.ppm for c in claims if cpu in c.cpus), ceiling
+                )
+            self.assertLessEqual(
+                sum(c.total_ppm for c in claims), capacity.total_ppm
+            )
+
+
+# What place() promises, written down once more without its arithmetic: all
+# choices are looked at.
+
+#: Compares choices: less is better.
+BETTER = {
+    # The CPU with the least free has the most, then the next, ...
+    Placement.WORST_FIT: lambda frees: [-ppm for ppm in sorted(frees)],
+    Placement.FIRST_FIT: lambda frees: [],
+    # The CPU with the most free has the least, then the next, ...
+    Placement.BEST_FIT: lambda frees: sorted(frees, reverse=True),
+}
+
+
+def search(free, vcpus, ppm, numa):
+    """The best of all choices; None if there is none."""
+    if free.host_ppm is not None and vcpus * ppm > free.host_ppm:
+        return None
+    everywhere = [
+        cpus
+        for cpus in itertools.combinations(sorted(free.cpus), vcpus)
+        if all(free.cpus[cpu] >= ppm for cpu in cpus)
+    ]
+    nodes = [set(cpus) for cpus in free.nodes.values()]
+    on_a_node = [
+        cpus
+        for cpus in everywhere
+        if not nodes or any(node.issuperset(cpus) for node in nodes)
+    ]
+    choices = {
+        Numa.ANY: everywhere,
+        Numa.SAME: on_a_node,
+        Numa.PREFER: on_a_node or everywhere,
+    }[numa]
+    return min(
+        choices,
+        key=lambda cpus: (
+            BETTER[free.placement](free.cpus[cpu] for cpu in cpus),
+            cpus,
+        ),
+        default=None,
+    )
+
+
+def count_fitting(free, vcpus, ppm, numa):
+    """Count the servers of one size that place() puts on a host."""
+    for count in itertools.count():
+        try:
+            free = admission.place_many(free, vcpus, ppm, 1, numa)
+        except exception.InsufficientBandwidth:
+            return count
+
+
+def most_fitting(cpus, nodes, vcpus):
+    """Count the servers that could be put there, whoever chooses.
+
+    :param cpus: CPU -> how many servers it can take
+    :param nodes: groups of CPUs; each server is to be in one of them
+    """
+    return max(
+        (
+            1 + most_fitting(
+                {cpu: room - (cpu in chosen) for cpu, room in cpus.items()},
+                nodes,
+                vcpus,
+            )
+            for node in nodes
+            for chosen in itertools.combinations(node, vcpus)
+            if all(cpus[cpu] for cpu in chosen)
+        ),
+        default=0,
+    )  # fmt: skip
+
+
+def divisions(cpus):
+    """All ways to divide CPUs among nodes."""
+    if not cpus:
+        yield []
+        return
+    first, *others = cpus
+    for nodes in divisions(others):
+        yield [[first], *nodes]
+        for number, node in enumerate(nodes):
+            yield [*nodes[:number], [first, *node], *nodes[number + 1 :]]
+
+
+def hosts(cpus, most):
+    """All hosts with these CPUs, of up to so many ppm."""
+    for nodes in divisions(list(cpus)):
+        # One node is no node: that is how a host says it.
+        named = dict(enumerate(map(tuple, nodes))) if len(nodes) > 1 else {}
+        for frees in itertools.product(range(most + 1), repeat=len(cpus)):
+            yield Capacity(dict(zip(cpus, frees, strict=True)), nodes=named)
+
+
+class ExhaustiveTest(base.BaseTestCase):
+    """Small hosts and requests, all of them."""
+
+    def _compare(self, free, vcpus, ppm, numa):
+        expected = search(free, vcpus, ppm, numa)
+        try:
+            found = admission.place(free, vcpus, ppm, numa)
+        except exception.InsufficientBandwidth:
+            found = None
+        # Without assertEqual(), which would take most of the time.
+        if found != expected:
+            self.fail(
+                f'{free}: {vcpus} CPUs of {ppm} ppm, {numa}: '
+                f'chosen {found}, best {expected}'
+            )
+
+    def test_best_choice_or_none(self):
+        tried = 0
+        for free in hosts((0, 1, 2, 3), most=2):
+            for placement, numa in itertools.product(Placement, Numa):
+                here = dataclasses.replace(free, placement=placement)
+                for vcpus, ppm in itertools.product(range(1, 6), (1, 2)):
+                    self._compare(here, vcpus, ppm, numa)
+                    tried += 1
+        self.assertEqual(15 * 3**4 * 9 * 10, tried)
+
+    def test_sum_over_the_host(self):
+        for free in hosts((0, 1, 2), most=2):
+            for placement, numa in itertools.product(Placement, Numa):
+                for host in range(5):
+                    here = dataclasses.replace(
+                        free, placement=placement, host_ppm=host
+                    )
+                    for vcpus in (1, 2, 3):
+                        self._compare(here, vcpus, 1, numa)
+
+    def test_larger_hosts(self):
+        """Not all of them; CPUs that are numbered across nodes."""
+        rand = random.Random(1)
+        for _ in range(1500):
+            count = rand.randrange(5, 9)
+            cpus = rand.sample(range(20), count)
+            nodes = {}
+            for cpu in sorted(cpus):
+                nodes.setdefault(rand.randrange(3), []).append(cpu)
+            free = Capacity(
+                {cpu: rand.randrange(6) for cpu in cpus},
+                nodes={node: tuple(has) for node, has in nodes.items()}
+                if len(nodes) > 1
+                else {},
+                placement=rand.choice(list(Placement)),
+            )
+            self._compare(
+                free,
+                rand.randrange(1, 5),
+                rand.randrange(1, 5),
+                rand.choice(list(Numa)),
+            )
+
+    def test_fits_whatever_the_heuristic(self):
+        """The scheduler need not know it for one server."""
+        for free in hosts((0, 1, 2, 3), most=1):
+            for vcpus, numa in itertools.product(range(1, 5), Numa):
+                fits = {
+                    search(
+                        dataclasses.replace(free, placement=placement),
+                        vcpus, 1, numa,
+                    ) is not None
+                    for placement in Placement
+                }  # fmt: skip
+                self.assertEqual(1, len(fits))
+
+    def test_worst_fit_leaves_room_for_the_most_servers(self):
+        """Of one size, and unless single nodes are only preferred."""
+        for free in hosts((0, 1, 2, 3), most=2):
+            nodes = list(free.nodes.values()) or [tuple(free.cpus)]
+            for vcpus in (1, 2, 3):
+                for numa, groups in (
+                    (Numa.ANY, [tuple(free.cpus)]), (Numa.SAME, nodes)
+                ):  # fmt: skip
+                    self.assertEqual(
+                        most_fitting(free.cpus, groups, vcpus),
+                        count_fitting(free, vcpus, 1, numa),
+                    )
+
+
+class HeuristicTest(base.BaseTestCase):
+    """The three of them on one host."""
+
+    FREE = {0: 500, 1: 900, 2: 100, 3: 900, 4: 300}
+
+    def _place(self, placement, vcpus, ppm, **kwargs):
+        free = Capacity(self.FREE, placement=placement, **kwargs)
+        return admission.place(free, vcpus, ppm)
+
+    def test_worst_fit(self):
+        self.assertEqual((1,), self._place(Placement.WORST_FIT, 1, 200))
+        self.assertEqual((0, 1, 3), self._place(Placement.WORST_FIT, 3, 200))
+
+    def test_first_fit(self):
+        self.assertEqual((0,), self._place(Placement.FIRST_FIT, 1, 200))
+        self.assertEqual((0, 1, 3), self._place(Placement.FIRST_FIT, 3, 200))
+        self.assertEqual((1,), self._place(Placement.FIRST_FIT, 1, 600))
+
+    def test_best_fit(self):
+        self.assertEqual((4,), self._place(Placement.BEST_FIT, 1, 200))
+        self.assertEqual((0, 1, 4), self._place(Placement.BEST_FIT, 3, 200))
+        self.assertEqual((2,), self._place(Placement.BEST_FIT, 1, 100))
+
+    def test_every_one_has_a_cost(self):
+        self.assertEqual({*Placement}, {*admission.HEURISTICS})
+
+    def test_several_servers_depend_on_it(self):
+        """The scheduler has to know it for several servers at once."""
+        free = Capacity({0: 2, 1: 1, 2: 1})
+        counts = [
+            count_fitting(
+                dataclasses.replace(free, placement=placement), 2, 1, Numa.ANY
+            )
+            for placement in (Placement.WORST_FIT, Placement.BEST_FIT)
+        ]
+        self.assertEqual([2, 1], counts)
+
+    def test_it_stays_with_what_is_left(self):
+        nodes = {0: (0, 1), 1: (2, 3, 4)}
+        free = Capacity(self.FREE, None, nodes, Placement.BEST_FIT)
+        left = free.free([Claim((0,), 100)])
+        self.assertEqual(
+            (nodes, Placement.BEST_FIT), (left.nodes, left.placement)
+        )
+
+
+class NodesTest(base.BaseTestCase):
+    """Two nodes, of which the first has the emptiest CPU."""
+
+    FREE = Capacity(
+        {0: 900, 1: 100, 2: 700, 3: 600, 4: 650},
+        nodes={0: (0, 1), 3: (2, 3, 4)},
+    )
+
+    def _refuse(self, free, vcpus, ppm):
+        return self.assertRaises(
+            exception.InsufficientBandwidth,
+            admission.place, free, vcpus, ppm, Numa.SAME,
+        )  # fmt: skip
+
+    def test_one_node_first(self):
+        for numa, cpus in (
+            (Numa.PREFER, (2, 4)), (Numa.SAME, (2, 4)), (Numa.ANY, (0, 2))
+        ):  # fmt: skip
+            self.assertEqual(cpus, admission.place(self.FREE, 2, 200, numa))
+
+    def test_the_default_prefers_one(self):
+        self.assertEqual((2, 4), admission.place(self.FREE, 2, 200))
+
+    def test_one_cpu_has_no_node(self):
+        for numa in Numa:
+            self.assertEqual((0,), admission.place(self.FREE, 1, 200, numa))
+
+    def test_fallback(self):
+        self.assertEqual((0, 2, 3, 4), admission.place(self.FREE, 4, 200))
+        self.assertEqual((0, 2), admission.place(self.FREE, 2, 660))
+
+    def test_refused_with_what_each_node_has(self):
+        err = self._refuse(self.FREE, 2, 660)
+        self.assertEqual((700, 650), err.free_ppm)
+        self.assertEqual(
+            'RT bandwidth: asked 660 ppm on each of 2 CPU(s), free 700, 650 '
+            'ppm; rt:numa=same; free on as many of one node: node 3 650, '
+            'node 0 100',
+            str(err),
+        )
+
+    def test_node_with_too_few_cpus_has_nothing(self):
+        err = self._refuse(self.FREE, 3, 650)
+        self.assertEqual((700, 650, 600), err.free_ppm)
+        self.assertIn('node 3 600, node 0 0', str(err))
+
+    def test_more_cpus_than_any_node_has(self):
+        err = self._refuse(self.FREE, 4, 10)
+        self.assertEqual((700, 650, 600), err.free_ppm)
+        self.assertIn('node 0 0', str(err))
+
+    def test_many_nodes(self):
+        """A refusal fits into a fault."""
+        cpus = {cpu: 950_000 - cpu for cpu in range(512)}
+        nodes = {
+            node: tuple(range(node * 32, node * 32 + 32)) for node in range(16)
+        }
+        text = str(self._refuse(Capacity(cpus, nodes=nodes), 32, 950_000))
+        self.assertIn(
+            'node 0 949969, node 1 949937, node 2 949905, node 3 949873, ...',
+            text,
+        )
+        # Behind 'No valid host was found. ', before ' (best of 50 host(s))'.
+        self.assertLess(len(text), 255 - 25 - 21)
+
+    def test_one_node_is_no_node(self):
+        free = Capacity({0: 1, 1: 1})
+        for numa in Numa:
+            self.assertEqual((0, 1), admission.place(free, 2, 1, numa))
+        err = self._refuse(free, 3, 1)
+        self.assertIn('2 offered', str(err))
+
+    def test_a_node_counts_for_each_of_many(self):
+        free = Capacity(
+            dict.fromkeys(range(4), 2), nodes={0: (0, 1), 1: (2, 3)}
+        )
+        left = admission.place_many(free, 2, 1, 2, Numa.SAME)
+        self.assertEqual(dict.fromkeys(range(4), 1), left.cpus)

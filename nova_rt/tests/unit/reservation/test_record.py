@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.reservation.record."""
+
+import dataclasses
+import random
+
+import ddt
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt.reservation import admission, extra_specs, record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
+
+REQUEST = Request(
+    Reservation(1400, 2000),
+    3,
+    enforcement=extra_specs.Enforcement.LIMIT,
+    policy=extra_specs.TaskPolicy.FIFO,
+    priority=42,
+)
+TEXT = 'v=1;q=1400;p=2000;n=3;e=limit;s=fifo;r=42;c=1-2,7'
+
+NEW = Request(Reservation(500, 1000), 2)
+MOVE = f'{TEXT};Q=500;P=1000;N=2;E=guarantee;S=rr;R=1;C=4,9'
+
+#: The request whose fields take the most room.
+WIDEST = Request(
+    Reservation(4_194_304, 4_194_304),
+    64,
+    enforcement=extra_specs.Enforcement.GUARANTEE,
+    policy=extra_specs.TaskPolicy.OTHER,
+    priority=99,
+    numa=extra_specs.Numa.SAME,
+)
+
+
+@ddt.ddt
+class RecordTest(base.BaseTestCase):
+    def test_text(self):
+        self.assertEqual(TEXT, record.Record(REQUEST, (1, 2, 7)).encode())
+
+    def test_there_and_back(self):
+        for cpus in ((), (0,), (1, 2, 7)):
+            rec = record.Record(REQUEST, cpus)
+            self.assertEqual(rec, record.Record.decode(rec.encode()))
+
+    def test_nodes(self):
+        """Older versions know no nodes, and refuse a flavor with them."""
+        numa = extra_specs.Numa
+        for value, field in (
+            (numa.PREFER, ''), (numa.SAME, 'm=same;'), (numa.ANY, 'm=any;')
+        ):  # fmt: skip
+            request = dataclasses.replace(REQUEST, numa=value)
+            rec = record.Record(request, (1, 2, 7))
+            text = TEXT.replace('c=', f'{field}c=')
+            self.assertEqual(text, rec.encode())
+            self.assertEqual(rec, record.Record.decode(text))
+
+    def test_cpus_are_sorted(self):
+        rec = record.Record(REQUEST).claimed_on((7, 1, 2))
+        self.assertEqual((1, 2, 7), rec.cpus)
+        self.assertEqual(REQUEST, rec.request)
+
+    def test_claim(self):
+        rec = record.Record.decode(TEXT)
+        self.assertEqual(admission.Claim((1, 2, 7), 700_000), rec.claim)
+        self.assertEqual((rec.claim,), rec.claims)
+
+    def test_fits_the_column(self):
+        request = Request(Reservation(4_194_304, 4_194_304), 512, priority=99)
+        cpus = tuple(range(512, 1024))
+        self.assertLessEqual(
+            len(record.Record(request, cpus).encode()), record.MAX_LENGTH
+        )
+
+    @ddt.data(
+        '',
+        'garbage',
+        TEXT.replace('v=1', 'v=3'),
+        TEXT.replace('v=1', 'v=0'),
+        TEXT.replace('v=1', 'v=-1'),
+        TEXT.replace('v=1', 'v='),
+        TEXT.replace('v=1;', ''),
+        TEXT.replace('q=1400', 'q=x'),
+        TEXT.replace('q=1400', 'q=3000'),
+        TEXT.replace('q=1400', 'q=-1400'),
+        TEXT.replace('q=1400', 'q=+1400'),
+        TEXT.replace('q=1400', 'q=1_400'),
+        TEXT.replace('q=1400', 'q= 1400'),
+        TEXT.replace('q=1400', 'q=\u0661\u0664\u0660\u0660'),
+        TEXT.replace('q=1400', 'q='),
+        TEXT.replace('q=1400', f'q={"1" * 150}'),
+        TEXT.replace('p=2000', 'p=1'),
+        TEXT.replace(';n=3', ''),
+        TEXT.replace('n=3', 'n=x'),
+        TEXT.replace('n=3', 'n=0'),
+        TEXT.replace('e=limit', 'e=strict'),
+        TEXT.replace('e=limit', 'e='),
+        TEXT.replace('s=fifo', 's=fair'),
+        TEXT.replace('r=42', 'r=0'),
+        TEXT.replace('r=42', 'r=\u0664'),
+        TEXT.replace('c=1-2,7', 'c=2-1'),
+        TEXT.replace('c=1-2,7', 'c=x'),
+        TEXT.replace('c=1-2,7', 'c=-1'),
+        TEXT.replace('c=1-2,7', 'c=3~=='),
+        TEXT.replace('c=1-2,7', 'c=1~' + '_' * 100),
+        TEXT.replace(';c=1-2,7', ''),
+        TEXT + '=',
+        TEXT + ';',
+        TEXT + '\n',
+        TEXT + ';c=1',
+        TEXT + ';q=1400',
+        TEXT + ';v=1',
+        TEXT + ';x=1;x=1',
+        TEXT + ';x',
+        TEXT + ';=1',
+        TEXT + ';x=a=b',
+        TEXT + ';x=a b',
+        TEXT + ';x=\u00e4',
+        TEXT + ';\u00e4=1',
+        TEXT + ';Xx=1',
+        TEXT + ';1=1',
+        TEXT + ';X=1',
+        TEXT + ';x=' + 'y' * 255,
+        ';'.join([TEXT] * 50_000),
+        MOVE.replace(';Q=500', ''),
+        MOVE.replace('Q=500', 'Q=5000'),
+        MOVE.replace('S=rr', 'S=RR'),
+        MOVE.replace('C=4,9', 'C=9-4'),
+        MOVE + ';C=4',
+    )
+    def test_bad(self, text):
+        err = self.assertRaises(
+            exception.InvalidRecord, record.Record.decode, text
+        )
+        self.assertLess(len(str(err)), 700)
+
+    def test_every_slip_is_read_or_refused(self):
+        rng = random.Random(1)
+        alphabet = 'vqpnescrQPNESCRx0123456789=;,-~ _\n\u0661'
+        for _ in range(5000):
+            text = list(rng.choice((TEXT, MOVE)))
+            for _ in range(rng.randint(1, 3)):
+                at = rng.randrange(len(text))
+                text[at : at + rng.randint(0, 2)] = rng.choice(alphabet)
+            try:
+                record.Record.decode(''.join(text))
+            except exception.InvalidRecord:
+                continue
+
+
+@ddt.ddt
+class VersionsTest(base.BaseTestCase):
+    """Records of other versions than this one."""
+
+    #: Written by version 1, which knew one slot and no packed CPUs.
+    OLD = (
+        TEXT,
+        'v=1;q=20000;p=100000;n=1;e=limit;s=rr;r=1;c=',
+        'v=1;q=600000;p=1000000;n=1;e=guarantee;s=other;r=99;c=2',
+        'v=1;q=2;p=100;n=4;e=guarantee;s=rr;r=1;c=0,2-3,1023',
+        'v=1;q=4194304;p=4194304;n=512;e=guarantee;s=rr;r=99;c=512-1023',
+    )
+
+    @ddt.data(*OLD)
+    def test_version_1_is_read_and_reads_what_is_written(self, text):
+        rec = record.Record.decode(text)
+        self.assertIsNone(rec.other)
+        self.assertEqual((), rec.unknown)
+        self.assertEqual(text, rec.encode())
+
+    def test_values_of_version_1(self):
+        self.assertEqual(
+            record.Record(REQUEST, (1, 2, 7)), record.Record.decode(TEXT)
+        )
+        rec = record.Record.decode(self.OLD[2])
+        self.assertEqual(
+            Request(
+                Reservation(600_000, 1_000_000),
+                1,
+                policy=extra_specs.TaskPolicy.OTHER,
+                priority=99,
+            ),
+            rec.request,
+        )
+
+    def test_version_1_finds_the_slot_in_force_alone(self):
+        """It ignores keys that it does not know, as this version does."""
+        rec = record.Record.decode(MOVE)
+        self.assertEqual(
+            TEXT,
+            ';'.join(
+                field
+                for field in rec.encode().split(';')
+                if field[0] in 'vqpnesrc'
+            ),
+        )
+
+    def test_one_that_this_version_can_read(self):
+        for version in ('1', '2', '01'):
+            text = TEXT.replace('v=1', f'v={version}')
+            self.assertEqual(REQUEST, record.Record.decode(text).request)
+
+    def test_one_that_needs_a_newer_version(self):
+        err = self.assertRaises(
+            exception.InvalidRecord,
+            record.Record.decode,
+            TEXT.replace('v=1', 'v=3') + ';x=1',
+        )
+        self.assertIn('version 3', str(err))
+        self.assertIn('up to version 2', str(err))
+
+    @ddt.data(
+        TEXT + ';x=1',
+        TEXT + ';y2=;x=a/b,c:d-~_%',
+        MOVE.replace(';Q', ';x=1;Q') + ';X=2;Y=3',
+    )
+    def test_what_is_not_known_is_kept(self, text):
+        rec = record.Record.decode(text)
+        self.assertEqual(REQUEST, rec.request)
+        self.assertEqual((1, 2, 7), rec.cpus)
+        self.assertEqual(text, rec.encode())
+        self.assertEqual(
+            text.replace('c=1-2,7', 'c=3-5'),
+            rec.claimed_on((3, 4, 5)).encode(),
+        )
+
+    def test_what_is_not_known_goes_with_its_slot(self):
+        text = MOVE.replace(';Q', ';x=1;Q') + ';X=2;Y=3'
+        rec = record.Record.decode(text)
+        self.assertEqual((('x', '1'),), rec.unknown)
+        self.assertEqual((('x', '2'), ('y', '3')), rec.other.unknown)
+
+    def test_an_extra_spec_that_is_missing_has_its_default(self):
+        rec = record.Record.decode('v=1;q=1400;p=2000;n=3;c=1-2,7')
+        self.assertEqual(Request(Reservation(1400, 2000), 3), rec.request)
+
+
+class MoveTest(base.BaseTestCase):
+    """A record with an old and a new reservation."""
+
+    def test_text(self):
+        rec = record.Record(
+            REQUEST, (1, 2, 7), other=record.Slot(NEW).claimed_on((9, 4))
+        )
+        self.assertEqual(MOVE, rec.encode())
+        self.assertEqual(rec, record.Record.decode(MOVE))
+
+    def test_not_claimed_yet(self):
+        rec = record.Record(REQUEST, (1, 2, 7), other=record.Slot(NEW))
+        self.assertEqual(MOVE.replace('C=4,9', 'C='), rec.encode())
+        self.assertEqual(rec, record.Record.decode(rec.encode()))
+
+    def test_claims(self):
+        rec = record.Record.decode(MOVE)
+        self.assertEqual(
+            (
+                admission.Claim((1, 2, 7), 700_000),
+                admission.Claim((4, 9), 500_000),
+            ),
+            rec.claims,
+        )
+        self.assertEqual(rec.claims[0], rec.claim)
+        self.assertEqual(
+            sum(claim.total_ppm for claim in rec.claims), rec.held_ppm
+        )
+
+    def test_claimed_on_leaves_the_other_slot_alone(self):
+        rec = record.Record.decode(MOVE)
+        self.assertEqual(rec.other, rec.claimed_on((5, 6, 8)).other)
+
+
+class LengthTest(base.BaseTestCase):
+    """Many scattered CPUs."""
+
+    def assert_fits(self, rec):
+        text = rec.encode()
+        self.assertLessEqual(len(text), record.MAX_LENGTH)
+        self.assertEqual(rec, record.Record.decode(text))
+        return text
+
+    def test_a_list_as_long_as_it_fits(self):
+        cpus = tuple(range(0, 120, 2))
+        self.assertIn('v=1;', self.assert_fits(record.Record(REQUEST, cpus)))
+
+    def test_64_scattered(self):
+        cpus = tuple(range(0, 128, 2))
+        self.assertEqual(
+            'v=2;q=4194304;p=4194304;n=64;e=guarantee;s=other;r=99;m=same;'
+            'c=64~Bfl4gxva--0MQhs7_75ZVA',
+            self.assert_fits(record.Record(WIDEST, cpus)),
+        )
+
+    def test_64_of_1024_in_each_slot(self):
+        rng = random.Random(1)
+        # No set of 64 CPUs below 1024 packs longer than the last one.
+        sets = [tuple(range(960, 1024)), tuple(range(1, 1024, 16))]
+        sets += [tuple(range(897, 1024, 2))]
+        sets += [
+            tuple(sorted(rng.sample(range(1024), 64))) for _ in range(200)
+        ]
+        for cpus in sets:
+            self.assert_fits(
+                record.Record(WIDEST, cpus, other=record.Slot(WIDEST, sets[2]))
+            )
+
+    def test_room_for_fields_of_a_newer_version(self):
+        cpus = tuple(range(897, 1024, 2))
+        unknown = (('x', '12'),)
+        self.assert_fits(
+            record.Record(
+                WIDEST, cpus, unknown, record.Slot(WIDEST, cpus, unknown)
+            )
+        )
+
+    def test_dense_beside_scattered(self):
+        self.assert_fits(
+            record.Record(
+                WIDEST,
+                (*range(512), *range(5000, 5512)),
+                other=record.Slot(WIDEST, tuple(range(0, 128, 2))),
+            )
+        )
+
+    def test_too_long(self):
+        rec = record.Record(REQUEST, tuple(range(0, 2000, 3)))
+        err = self.assertRaises(exception.InvalidRecord, rec.encode)
+        self.assertIn('255', str(err))
+        self.assertIn('too scattered', str(err))
+
+    def test_too_many_to_be_packed(self):
+        cpus = tuple(cpu for cpu in range(1100) if cpu % 20)
+        rec = record.Record(REQUEST, cpus)
+        self.assertRaises(exception.InvalidRecord, rec.encode)
+
+    def test_any_record(self):
+        rng = random.Random(1)
+        for _ in range(300):
+            slots = [self._any_slot(rng) for _ in range(2)]
+            other = rng.choice((None, record.Slot(*slots[1])))
+            self.assert_fits(record.Record(*slots[0], other=other))
+
+    def _any_slot(self, rng):
+        period_us = rng.randint(100, 4_194_304)
+        request = Request(
+            Reservation(rng.randint(2, period_us), period_us),
+            rng.randint(1, 64),
+            enforcement=rng.choice([*extra_specs.Enforcement]),
+            policy=rng.choice([*extra_specs.TaskPolicy]),
+            priority=rng.randint(1, 99),
+        )
+        count = rng.choice((0, request.vcpus))
+        cpus = tuple(sorted(rng.sample(range(1024), count)))
+        unknown = rng.choice(((), (('x', '5'),), (('abc', ''),)))
+        return request, cpus, unknown

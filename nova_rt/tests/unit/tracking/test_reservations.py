@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.tracking.reservations, on a fake host."""
+
+import fixtures
+
+from nova_rt import events, exception
+from nova_rt.host import hcbs_files
+from nova_rt.reservation import record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
+from nova_rt.tests.unit.virt.libvirt import base
+from nova_rt.tracking import reservations
+from nova_rt.tracking.claims import Slots
+
+RECORD = base.RECORD
+
+
+class ClaimsTest(base.TestBase):
+    """The claims of servers on the host's bandwidth."""
+
+    def setUp(self):
+        super().setUp()
+        self.reservations.adopt([], audited=True)
+        self.asked = record.Record(RECORD.request)
+        self.before = self.reservations.free()
+
+    def refusal_of(self, function, *args):
+        return self.assertRaises(
+            exception.InsufficientBandwidth, function, *args
+        )
+
+    def _reads(self):
+        """From now on, each reading of the kernel's supply."""
+        reads = []
+        read = hcbs_files.HCBSReader.read_supply
+
+        def count(reader, partition):
+            reads.append(partition)
+            return read(reader, partition)
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                hcbs_files.HCBSReader, 'read_supply', count
+            )
+        )
+        return reads
+
+    def test_update_of_the_tracker_reads_once(self):
+        """It publishes what is free, and the driver its inventory."""
+        reads = self._reads()
+        self.reservations.free()
+        self.host.capacity()
+        self.assertEqual(1, len(reads))
+
+    def test_claim_reads_once(self):
+        reads = self._reads()
+        self.reservations.claim('a', RECORD)
+        self.assertEqual(1, len(reads))
+
+    def test_cpus_that_do_not_fit_into_a_record(self):
+        """Refused, with the reason; nothing is held."""
+        scattered = tuple(range(0, 1800, 3))
+        asked = record.Record(Request(Reservation(500, 1000), 600))
+        with fixtures.MockPatchObject(
+            self.host, 'place', lambda *args: scattered
+        ):
+            refusal = self.assertRaises(
+                exception.InvalidRecord, self.reservations.claim, 'a', asked
+            )
+        self.assertIn('too scattered for a record', str(refusal))
+        self.assertEqual({}, self.reservations.held.claims())
+        self.assertEqual(
+            [events.Refused('a', events.Action.CLAIM, str(refusal))],
+            self.events,
+        )
+
+    def test_before_the_first_audit(self):
+        """The held bandwidth is unknown then: none is given or given up."""
+        rec = record.Record(Request(Reservation(600, 1000), 1), (1,))
+        self.server('here', rec)
+        fresh = reservations.Reservations(self.host)
+        refused = []
+        fresh.dispatcher.subscribe(refused.append)
+        fresh.adopt(self.servers.values())
+        refusal = self.assertRaises(
+            exception.ClaimsUnknown, fresh.claim, 'a', self.asked
+        )
+        self.assertEqual(
+            [events.Refused('a', events.Action.CLAIM, str(refusal))], refused
+        )
+        self.assertEqual({'here': (rec.claim,)}, fresh.held.claims())
+        fresh.adopt(self.servers.values(), audited=True)
+        fresh.claim('a', self.asked)
+        self.assertEqual({'a', 'here'}, fresh.held.claims().keys())
+
+    def test_claim_and_release(self):
+        rec = self.reservations.claim('a', self.asked)
+        self.assertEqual(self.asked.claimed_on(rec.cpus), rec)
+        self.assertEqual(rec, self.reservations.held.get_record('a'))
+        self.assertEqual({'a': (rec.claim,)}, self.reservations.held.claims())
+        (cpu,) = rec.cpus
+        self.assertEqual(
+            self.before.cpus[cpu] - 600_000, self.reservations.free().cpus[cpu]
+        )
+        self.reservations.release('a')
+        self.reservations.release('a')
+        self.assertIsNone(self.reservations.held.get_record('a'))
+        self.assertEqual(self.before, self.reservations.free())
+        self.assertEqual(
+            [events.Claimed('a', rec), events.Released('a', rec)], self.events
+        )
+
+    def test_refused_with_the_numbers(self):
+        cpus = len(self.before.cpus)
+        for number in range(cpus):
+            self.reservations.claim(f'a{number}', self.asked)
+        self.events.clear()
+        refusal = self.refusal_of(self.reservations.claim, 'b', self.asked)
+        self.assertIsNone(self.reservations.held.get_record('b'))
+        self.assertEqual(
+            [
+                events.Refused(
+                    'b', events.Action.CLAIM, str(refusal), 600_000, 1,
+                    (max(self.before.cpus.values()) - 600_000,),
+                )
+            ],
+            self.events,
+        )  # fmt: skip
+        self.assertIn('Cannot claim: RT bandwidth: asked 600000', (
+            self.log.output
+        ))  # fmt: skip
+
+    def test_two_slots(self):
+        """A resize on this host, confirmed."""
+        old = self.reservations.claim('a', self.asked)
+        new = self.reservations.claim_beside('a', self.asked)
+        self.assertNotEqual(old.cpus, new.cpus)
+        self.assertEqual(old, self.reservations.held.get_record('a'))
+        self.assertEqual(
+            {'a': (old.claim, new.claim)}, self.reservations.held.claims()
+        )
+        self.assertEqual(
+            (old.claim, new.claim),
+            self.reservations.held.add_beside('a', old).claims,
+        )
+        self.assertEqual(
+            (old.claim, new.claim),
+            self.reservations.held.list_records()['a'].claims,
+        )
+        for cpu in (*old.cpus, *new.cpus):
+            self.assertEqual(
+                self.before.cpus[cpu] - 600_000,
+                self.reservations.free().cpus[cpu],
+            )
+        self.reservations.hold('a', new, old)
+        self.assertEqual(new, self.reservations.held.get_record('a'))
+        self.reservations.hold('a', new)
+        self.reservations.release('a')
+        self.assertEqual(self.before, self.reservations.free())
+        self.assertEqual(
+            [
+                events.Claimed('a', old), events.Added('a', new),
+                events.Dropped('a', old), events.Released('a', new),
+            ],
+            self.events,
+        )  # fmt: skip
+
+    def test_two_slots_that_are_the_same(self):
+        rec = RECORD.claimed_on((1,))
+        self.reservations.hold('a', rec)
+        self.reservations.hold('a', rec, rec)
+        self.assertEqual(0, self.reservations.free().cpus[1])
+        self.reservations.hold('a', rec)
+        self.assertEqual(
+            self.before.cpus[1] - 600_000, self.reservations.free().cpus[1]
+        )
+        self.assertEqual(
+            ['Claimed', 'Added', 'Dropped'],
+            [type(event).__name__ for event in self.events],
+        )
+
+    def test_server_that_comes(self):
+        """The record held for it is not what a container must have here."""
+        rec = self.reservations.claim_beside('a', self.asked)
+        self.assertIsNone(self.reservations.held.get_record('a'))
+        self.assertEqual({'a': (rec.claim,)}, self.reservations.held.claims())
+        self.assertEqual({'a': rec}, self.reservations.held.list_records())
+        # Once more, after an attempt of which nothing is left.
+        again = self.reservations.claim_beside('a', self.asked)
+        self.assertEqual(rec, again)
+        self.reservations.hold('a', rec)
+        self.assertEqual([events.Claimed('a', rec)], self.events)
+
+    def test_server_that_comes_after_an_attempt(self):
+        """The CPU of an attempt to move it here is free for it, once."""
+        self.reservations.claim_beside('a', self.asked)
+        for number in range(len(self.before.cpus) - 1):
+            self.reservations.claim(f'b{number}', self.asked)
+        rec = self.reservations.claim('a', self.asked)
+        self.assertEqual((rec.claim,), self.reservations.held.claims()['a'])
+        self.assertEqual(
+            min(self.before.cpus.values()) - 600_000,
+            min(self.reservations.free().cpus.values()),
+        )
+
+    def test_audit_of_moves(self):
+        """Nothing is told of what only went to the other slot."""
+        rec = self.reservations.claim('a', self.asked)
+        self.events.clear()
+        self.reservations.count({'a': Slots(None, rec)})
+        self.reservations.count({'a': Slots(rec, RECORD)})
+        self.assertEqual([], self.events)
+        self.reservations.count({'a': Slots(RECORD)})
+        self.assertEqual([events.Dropped('a', rec)], self.events)
+        self.reservations.count({})
+        self.assertEqual(events.Released('a', RECORD), self.events[-1])
+
+    def test_audit(self):
+        """The servers' records replace what is in memory."""
+        for uuid in 'abc':
+            self.reservations.claim(uuid, self.asked)
+        self.events.clear()
+        self.server('a', RECORD.claimed_on((3,)))
+        self.server('b', 'v=9')
+        self.assertEqual(
+            {'a': (RECORD.claimed_on((3,)).claim,)},
+            self.reservations.held.claims(),
+        )
+        self.assertIn('Holds no bandwidth', self.log.output)
+        for _ in range(2):
+            refusal = self.assertRaises(
+                exception.InvalidRecord, self.reservations.held.get_record, 'b'
+            )
+            self.assertIn('v=9', str(refusal))
+        self.assertEqual(
+            {('Released', 'b'), ('Released', 'c')},
+            {(type(event).__name__, event.uuid) for event in self.events},
+        )
+
+    def test_a_record_that_cannot_be_read_is_said_once(self):
+        """Not with each audit, but anew after it was another, or well."""
+        well = RECORD.claimed_on((3,))
+        said = []
+        for text in ('v=9', 'v=9', 'v=8', 'v=8', well, 'v=8', 'v=9'):
+            self.server('said-once', text)
+            said.append(self.log.output.count('Holds no bandwidth'))
+        self.assertEqual([1, 1, 2, 2, 2, 3, 4], said)
+
+    def test_claim_of_a_server_that_had_a_broken_record(self):
+        self.server('a', 'v=9')
+        rec = self.reservations.claim('a', self.asked)
+        self.assertEqual(rec, self.reservations.held.get_record('a'))
+
+    def test_refuse(self):
+        text = self.reservations.refuse('a', events.Action.MOVE, 'never')
+        self.assertEqual('never', text)
+        error = exception.InvalidReservation('0/0')
+        text = self.reservations.refuse('a', events.Action.REQUEST, error)
+        self.assertEqual('0/0', text)
+        self.assertEqual(
+            [
+                events.Refused('a', events.Action.MOVE, 'never'),
+                events.Refused('a', events.Action.REQUEST, '0/0'),
+            ],
+            self.events,
+        )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.tracking.servers: where records are kept."""
+
+from nova import objects
+from oslo_utils import uuidutils
+from oslotest import base
+
+from nova_rt import exception
+from nova_rt.reservation import record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
+from nova_rt.tracking import servers
+
+objects.register_all()
+
+OLD = record.Record(Request(Reservation(400, 1000), 1), (1,))
+NEW = record.Record(Request(Reservation(700, 1000), 2), (2, 3))
+
+
+def server(rec):
+    """A server on host ``here``; a plain one for None."""
+    metadata = {} if rec is None else {record.KEY: rec.encode()}
+    specs = {} if rec is None else {'rt:reservation': 'of the flavor'}
+    return objects.Instance(
+        system_metadata=metadata,
+        flavor=objects.Flavor(extra_specs=specs),
+        host='here',
+    )
+
+
+class MoveTest(base.BaseTestCase):
+    """Each host finds its slot in each phase, whatever the flavors."""
+
+    KINDS = ((OLD, NEW), (OLD, None), (None, NEW), (OLD, OLD))
+
+    def assert_slots(self, instance, old, new):
+        self.assertEqual(old, servers.read_source(instance))
+        self.assertEqual(new, servers.read_destination(instance))
+
+    def current(self, instance):
+        text = instance.system_metadata.get(record.KEY)
+        return text and record.Record.decode(text)
+
+    def test_confirmed(self):
+        for old, new in self.KINDS:
+            instance = server(old)
+            servers.note_move(instance, new)
+            self.assertFalse(servers.has_switched(instance))
+            self.assertEqual(old, self.current(instance))
+            self.assertEqual(new, servers.read_beside(instance))
+            self.assert_slots(instance, old, new)
+            self.assertTrue(servers.switch(instance))
+            self.assertTrue(servers.has_switched(instance))
+            self.assertEqual(new, self.current(instance))
+            self.assertEqual(old, servers.read_beside(instance))
+            self.assert_slots(instance, old, new)
+            self.assertTrue(servers.forget_move(instance))
+            self.assertEqual(new, self.current(instance))
+            self.assertIsNone(servers.read_beside(instance))
+            self.assertEqual(
+                {record.KEY} if new else set(), set(instance.system_metadata)
+            )
+
+    def test_reverted(self):
+        for old, new in self.KINDS:
+            instance = server(old)
+            before = dict(instance.system_metadata)
+            servers.note_move(instance, new)
+            servers.switch(instance)
+            self.assertTrue(servers.switch_back(instance))
+            self.assertEqual(before, instance.system_metadata)
+            self.assertFalse(servers.switch_back(instance))
+
+    def test_left(self):
+        """On its new host it holds what that has claimed, and not yet runs."""
+        for old, new in self.KINDS:
+            instance = server(old)
+            servers.note_move(instance, new)
+            self.assertFalse(servers.has_left(instance))
+            self.assertEqual(old, servers.read_claimed(instance))
+            instance.host = 'there'
+            self.assertTrue(servers.has_left(instance))
+            self.assertEqual(new, servers.read_claimed(instance))
+            refusal = self.assertRaises(
+                exception.InvalidRecord, servers.read_for, instance, 'there'
+            )
+            self.assertIn('was not finished', str(refusal))
+            servers.switch(instance)
+            self.assertFalse(servers.has_left(instance))
+
+    def test_left_noted_by_an_older_version(self):
+        instance = server(OLD)
+        servers.note_move(instance, NEW)
+        del instance.system_metadata[servers.FROM]
+        instance.host = 'there'
+        self.assertFalse(servers.has_left(instance))
+
+    def test_evacuated(self):
+        instance = server(OLD)
+        servers.note_move(instance, NEW)
+        self.assertEqual(OLD, servers.read_for(instance, 'here'))
+        self.assertEqual(NEW, servers.read_for(instance, 'there'))
+        servers.arrive(instance)
+        instance.host = 'there'
+        self.assertEqual(NEW, servers.read_for(instance, 'there'))
+        self.assertEqual({record.KEY}, set(instance.system_metadata))
+
+    def test_on_a_host_where_it_holds_nothing(self):
+        instance = server(OLD)
+        self.assertRaises(
+            exception.InvalidRecord, servers.read_for, instance, 'there'
+        )
+        servers.note_move(instance, record.Record(NEW.request))
+        refusal = self.assertRaises(
+            exception.InvalidRecord, servers.read_for, instance, 'there'
+        )
+        self.assertIn('no CPUs were claimed', str(refusal))
+
+    def test_what_a_failed_move_left_behind(self):
+        """The next one replaces it."""
+        instance = server(OLD)
+        servers.note_move(instance, NEW)
+        servers.switch(instance)
+        servers.note_move(instance, OLD)
+        self.assertNotIn(servers.OLD, instance.system_metadata)
+        self.assert_slots(instance, NEW, OLD)
+
+    def test_what_a_stock_compute_left_behind(self):
+        """The record of a flavor that the server no longer has."""
+        instance = server(OLD)
+        instance.flavor.extra_specs = {}
+        servers.note_move(instance, NEW)
+        self.assertIsNone(servers.read_source(instance))
+        servers.switch(instance)
+        self.assertIsNone(servers.read_source(instance))
+        self.assertEqual(NEW, self.current(instance))
+
+    def test_plain_server(self):
+        instance = server(None)
+        self.assertFalse(servers.switch(instance))
+        self.assertFalse(servers.arrive(instance))
+        self.assertFalse(servers.forget_move(instance))
+        self.assertIsNone(servers.read_for(instance, 'there'))
+        self.assertEqual({}, instance.system_metadata)
+
+    def test_what_was_never_loaded(self):
+        """Of a server that is gone, it cannot be loaded any more."""
+        instance = objects.Instance(uuid=uuidutils.generate_uuid())
+        self.assertFalse(servers.forget_move(instance))
