@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how long a host needs after a power cut, until all is real-time.
 
-On a lab with two computes: makes servers on the second host, lets it die, starts it
-again, and waits until the kernel holds every reservation. Servers come back by
-themselves with ``resume_guests_state_on_host_boot``; without it they are started by
-their owner, all at once, when nova-compute serves.
+On a lab with two computes: makes servers on the second host, lets it die,
+starts it again, and waits until the kernel holds every reservation. Servers
+come back by themselves with ``resume_guests_state_on_host_boot``; without it
+they are started by their owner, all at once, when nova-compute serves.
 
     python -m lab up --computes 2
     python -m lab exec python -m bench.boot [--servers N] [--output FILE.json]
@@ -15,6 +15,7 @@ import calendar
 import json
 import pathlib
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -29,8 +30,8 @@ from lab.measure import container, machine
 RESERVATION = '4000/1000000'
 FLAVOR = 'bench-boot'
 DEADLINE_S = 1800
-_CONF = second.ETC / 'nova' / 'nova-compute.conf'
-_RESUME = '\n[DEFAULT]\nresume_guests_state_on_host_boot = true\n'
+#: Read by the services of the second host in addition to what "up" writes.
+_CONF = second.ETC / 'nova' / 'nova.conf.d' / 'boot.conf'
 
 
 def main() -> int:
@@ -76,17 +77,19 @@ def _run(options: argparse.Namespace) -> None:
         flavor, {'rt:reservation': RESERVATION, 'rt:enforcement': 'limit'}
     )
     servers: list[Any] = []
-    before = _CONF.read_text()
+    _CONF.parent.mkdir(exist_ok=True)
     try:
         started = time.monotonic()
         servers += _create(connection, flavor, options.servers)
         result['create_s'] = time.monotonic() - started
-        for name, more in (('resumed', _RESUME), ('started', '')):
-            _CONF.write_text(before + more)
-            result[name] = _boot(connection, servers, bool(more))
+        for name, resume in (('resumed', True), ('started', False)):
+            _CONF.write_text(
+                f'[DEFAULT]\nresume_guests_state_on_host_boot = {resume}\n'
+            )
+            result[name] = _boot(connection, servers, resume)
             print(name, json.dumps(result[name]), flush=True)
     finally:
-        _CONF.write_text(before)
+        shutil.rmtree(_CONF.parent)
         for server in servers:
             connection.compute.delete_server(server, ignore_missing=True)
         for server in servers:
