@@ -21,6 +21,7 @@ import sys
 import time
 from typing import Any
 
+import libvirt
 from openstack.connection import Connection
 
 from lab import catalog, console, namespace, paths, preflight, second
@@ -176,8 +177,8 @@ def _is_held(server: Any) -> bool:
     try:
         found = container.Container.of(server.id)
         return found is not None and str(found.held()) == RESERVATION
-    except OSError:
-        # It starts or ends.
+    except (LabError, OSError, libvirt.libvirtError):
+        # It starts or ends, or its host does.
         return False
 
 
