@@ -151,10 +151,7 @@ class HostNotPrepared(HostError):
 class WeakerPromise(HostError):
     """The kernel promises less than a server was sold."""
 
-    modest = (
-        'the reservation is guaranteed, which this host cannot do now: its '
-        'kernel only limits'
-    )
+    modest = 'the reservation is guaranteed, and cannot be guaranteed now'
 
 
 class NoIDRange(HostError):

@@ -52,7 +52,7 @@ class WeakerKernelTest(base.RTServersTestBase):
         self.assertIn(self.server['id'], log)
         seen = self.listen()
         event = self.start('error')
-        self.assertIn('its kernel only limits', event['details'])
+        self.assertIn('cannot be guaranteed now', event['details'])
         self.assertEqual([], self.groups())
         self.assertEqual(set(), self.mounted)
         self.assertEqual(
@@ -69,7 +69,7 @@ class WeakerKernelTest(base.RTServersTestBase):
         self.running = [self.server]
         self.boot_weaker()
         server = self._wait_for_state_change(self.server, 'ERROR')
-        self.assertIn('its kernel only limits', base.fault_of(server))
+        self.assertIn('cannot be guaranteed now', base.fault_of(server))
         self.running = []
         self.reboot_host(self.right)
         self._wait_for_state_change(server, 'ACTIVE')
