@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab's configuration files, written from the templates in lab/etc."""
 
+import os
 import pathlib
 import string
 
@@ -92,6 +93,7 @@ _COMPUTE = """
 [DEFAULT]
 host = {host}
 my_ip = {address}
+resume_guests_state_on_host_boot = {resume}
 [nova_rt]
 cpu_set = {cpus}
 id_pool = {ids}
@@ -219,6 +221,8 @@ def _write_second() -> None:
                 address=address,
                 cpus=cpus,
                 ids=ids,
+                # For bench/boot.py.
+                resume=os.environ.get('NOVA_RT_LAB_RESUME', 'false'),
             )
             put(directory / name, text, 0o640)
 

@@ -102,13 +102,12 @@ class RTResourceTracker(claim_tracker.ClaimTracker):
         """
         super()._update_usage_from_migrations(context, migrations, nodename)
         if self._reservations is not None:
-            returning = slots.list_returning(context, self.host)
             self._reservations.count(
                 slots.find(
                     self.host,
                     self._rt_here,
                     migrations,
-                    {instance.uuid: instance for _, instance in returning},
+                    slots.find_returning(context, self.host),
                     self._reservations.held.get,
                 )
             )

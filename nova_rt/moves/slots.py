@@ -35,7 +35,7 @@ def find(
     :param instances: nova.objects.Instance of each server whose host it is
     :param migrations: nova.objects.Migration to or from the host that are
         not over
-    :param returning: servers of :func:`list_returning`, by UUID
+    :param returning: what :func:`find_returning` has found
     :param held: returns the slots that a server held until now, by its UUID;
         they stay if the notes of its move are lost
     :returns: by UUID of the server
@@ -153,22 +153,22 @@ def _has_left(instance: Any) -> bool:
     )
 
 
-def list_returning(context: Any, host: str) -> list[tuple[Any, Any]]:
-    """List the reverts that are on their way back to a host.
+def find_returning(context: Any, host: str) -> dict[str, Any]:
+    """Find servers that were reverted and are on their way back to a host.
 
     The migration is over for Nova as soon as the destination has dropped its
     claim, while the source still needs what it holds in Placement. Servers
     with that task are few, and the database has an index for it.
 
     :param host: name of the source
-    :returns: nova.objects.Migration and Instance of each
+    :returns: UUID -> nova.objects.Instance
     """
     instances = objects.InstanceList.get_by_filters(
         context,
         {'task_state': task_states.RESIZE_REVERTING, 'deleted': False},
         expected_attrs=['system_metadata', 'flavor', 'migration_context'],
     )
-    found = []
+    found = {}
     for instance in instances:
         if instance.migration_context is None:
             continue
@@ -179,5 +179,5 @@ def list_returning(context: Any, host: str) -> list[tuple[Any, Any]]:
         except nova_exception.MigrationNotFound:
             continue
         if migration.source_compute == host and migration.status == 'reverted':
-            found.append((migration, instance))
+            found[instance.uuid] = instance
     return found

@@ -20,7 +20,6 @@ from nova_rt.cmd import nova_db
 from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.manage.audit import instances
 from nova_rt.manage.audit.picture import Holder, Move, NovaServer
-from nova_rt.moves import slots
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.admission import Capacity
 from nova_rt.tracking import servers
@@ -156,9 +155,6 @@ class Cloud:
             under_way = [move for move in moves if move not in waiting]
             moving = {move.uuid for move in under_way}
             moving |= {move.instance_uuid for move in under_way}
-            # Over for Nova, before the source has taken back what is its own.
-            for move, instance in slots.list_returning(cell, node.host):
-                moving |= {move.uuid, instance.uuid}
             left = {
                 move.uuid: instances.read_move(move)
                 for move in waiting
@@ -211,7 +207,8 @@ class Cloud:
                 return Holder.LOST
         instance = self.find(uuid)
         if instance is None:
-            return Holder.GONE
+            returning = node is not None and self._is_returning(node, uuid)
+            return Holder.BUSY if returning else Holder.GONE
         if instance is PENDING or instances.is_busy(instance):
             return Holder.BUSY
         if instance.host is None:
@@ -224,6 +221,22 @@ class Cloud:
             if node is None
             else self._classify_absent(node, uuid)
         )
+
+    def _is_returning(self, node: Node, uuid: str) -> bool:
+        """Whether a UUID is of a revert whose source has its part to do.
+
+        For Nova the migration is over by then.
+        """
+        with (
+            _errors(),
+            nova_context.target_cell(self.context, node.cell) as cell,
+        ):
+            try:
+                return instances.is_returning(
+                    objects.Migration.get_by_uuid(cell, uuid)
+                )
+            except nova_exception.MigrationNotFound:
+                return False
 
     def _classify_absent(self, node: Node, uuid: str) -> Holder:
         """Find out why a host holds something for a server of another one."""

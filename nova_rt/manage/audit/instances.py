@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nova import exception as nova_exception
-from nova.compute import vm_states
+from nova.compute import task_states, vm_states
 from nova.objects import fields
 from nova.scheduler import utils as scheduler_utils
 import os_resource_classes as orc
@@ -55,6 +55,21 @@ def is_lost(migration: Any) -> bool:
         return True
     moving = instance.migration_context
     return moving is None or moving.migration_id != migration.id
+
+
+def is_returning(migration: Any) -> bool:
+    """Look whether a revert is on its way back to its source.
+
+    :param migration: nova.objects.Migration
+    :returns: whether it is, so that it holds what the source has
+    """
+    try:
+        return (
+            migration.status == 'reverted'
+            and migration.instance.task_state == task_states.RESIZE_REVERTING
+        )
+    except nova_exception.InstanceNotFound:
+        return False
 
 
 def classify_absent(host: str, migrations: Iterable[Any]) -> Holder:

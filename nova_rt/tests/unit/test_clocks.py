@@ -29,7 +29,7 @@ _REPORTING = {
 #: stays longer, or the process in its name alone says that it is in use.
 _AGES = {'privsep/kernel.py'}
 #: Modules about remnants of deleted servers: there is nothing to lose.
-_DELETED = {'compute/remnants.py'}
+_DELETED = {'moves/remnants.py'}
 _APART = ('cmd/', 'db/', 'manage/', 'tests/')
 
 
