@@ -64,7 +64,7 @@ def is_returning(migration: Any) -> bool:
     :returns: whether it is, so that it holds what the source has
     """
     try:
-        return (
+        return bool(
             migration.status == 'reverted'
             and migration.instance.task_state == task_states.RESIZE_REVERTING
         )
