@@ -8,37 +8,20 @@ refusal never names a value that would be refused again.
 from collections.abc import Callable, Sequence
 import dataclasses
 import decimal
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from nova_rt import exception
 from nova_rt.model import inputs, units
 
+if TYPE_CHECKING:
+    from nova_rt.model.response import ResponseTime
+
 # Steps that double, from the fourth digit on: three digits more than enough.
 _TRIES = 16
-# Of many periods, every sixth is tried at first.
-_STRIDE = 6
+# Of many periods, every 24th is tried at first, then those near the best.
+_STRIDES = (24, 6, 1)
 # A rate at which requests come alone.
 _IDLE = 1e-9
-
-
-class _Model(Protocol):
-    """The part of a model of response times that is needed here."""
-
-    def capacity_per_s(self, bandwidth: float) -> float: ...
-
-    def percentile_s(
-        self, rate_per_s: float, bandwidth: float, fraction: float
-    ) -> float: ...
-
-    def fraction(
-        self, rate_per_s: float, bandwidth: float, deadline_s: float
-    ) -> float: ...
-
-    def fastest_per_s(
-        self, bandwidth: float, deadline_s: float, fraction: float
-    ) -> float | None: ...
-
-    def gap_s(self, period_s: float, bandwidth: float) -> float: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +72,10 @@ Accepts = Callable[[Wish], bool]
 
 
 def tell(
-    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+    model: 'ResponseTime',
+    wish: Wish,
+    offers: Sequence[Offer],
+    accepts: Accepts,
 ) -> str:
     """Describe the alternatives if one of three wishes is given up.
 
@@ -173,13 +159,16 @@ def _typed(
     return None
 
 
-def _left_s(model: _Model, wish: Wish, offer: Offer) -> float:
+def _left_s(model: 'ResponseTime', wish: Wish, offer: Offer) -> float:
     """Part of the deadline that P - Q leaves."""
     return wish.deadline_s - model.gap_s(offer.period_s, offer.bandwidth)
 
 
 def _deadline(
-    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+    model: 'ResponseTime',
+    wish: Wish,
+    offers: Sequence[Offer],
+    accepts: Accepts,
 ) -> str | None:
     def cost(offer: Offer) -> float:
         if wish.rate_per_s >= model.capacity_per_s(offer.bandwidth):
@@ -199,7 +188,10 @@ def _deadline(
 
 
 def _rate(
-    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+    model: 'ResponseTime',
+    wish: Wish,
+    offers: Sequence[Offer],
+    accepts: Accepts,
 ) -> str | None:
     def cost(offer: Offer) -> float:
         left_s = _left_s(model, wish, offer)
@@ -215,7 +207,10 @@ def _rate(
 
 
 def _percentile(
-    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+    model: 'ResponseTime',
+    wish: Wish,
+    offers: Sequence[Offer],
+    accepts: Accepts,
 ) -> str | None:
     def cost(offer: Offer) -> float:
         left_s = _left_s(model, wish, offer)
@@ -249,10 +244,13 @@ def least(cost: Callable[[Offer], float], offers: Sequence[Offer]) -> float:
     :param offers: at least one, by period
     :returns: the cost
     """
-    first = {
-        at: cost(offers[at])
-        for at in {*range(0, len(offers), _STRIDE), len(offers) - 1}
-    }
-    best = min(first, key=first.__getitem__)
-    near = range(max(0, best - _STRIDE), min(len(offers), best + _STRIDE + 1))
-    return min(first[at] if at in first else cost(offers[at]) for at in near)
+    found: dict[int, float] = {}
+    low, high = 0, len(offers) - 1
+    for stride in _STRIDES:
+        for at in (*range(low, high, stride), high):
+            if at not in found:
+                found[at] = cost(offers[at])
+        best = min(found, key=found.__getitem__)
+        low = max(0, best - stride)
+        high = min(len(offers) - 1, best + stride)
+    return min(found.values())

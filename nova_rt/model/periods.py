@@ -106,8 +106,8 @@ def tell(rule: Rule, reservation: Reservation, limits: Limits) -> str:
     if rule is Rule.SHORT:
         return (
             f'{period} is the longest with P - Q of at most '
-            f'{100 * SHORT:g} % of the deadline, so that neighbours matter '
-            f'little. A longer one needs less of a CPU: {switching}.'
+            f'{100 * SHORT:g} % of the deadline, which is what neighbours can '
+            f'add. A longer one needs less of a CPU: {switching}.'
         )
     if reservation.period_us == limits.min_period_us:
         return (

@@ -74,8 +74,8 @@ def size(
     mean and percentiles are hardly changed by what runs beside the service.
     Q = ceil(u P + o).
 
-    This is proved for models of one CPU and for chains of them. For several
-    CPUs (:class:`nova_rt.model.many.ManyCPUs`) it is not: there it held in
+    This is proved for models of one CPU. For CPUs that share a queue
+    (:class:`nova_rt.model.many.ManyCPUs`) it is not: there it held in
     simulation.
 
     :param fraction: phi, such as 0.99
@@ -318,4 +318,4 @@ def _bandwidth(
 
     if missing(1.0) > 0:
         return None
-    return roots.boundary(missing, inputs.LEAST, 1.0)
+    return roots.boundary(missing, inputs.LEAST, 1.0, model.tolerance)
