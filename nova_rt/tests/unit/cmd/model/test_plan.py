@@ -3,8 +3,11 @@
 
 import json
 
+import fixtures
+
 from nova_rt import admission
 from nova_rt.flavors.reservation import PPM, Reservation
+from nova_rt.model import trace
 from nova_rt.tests.unit.cmd.model import base
 
 HOSTS = 'hosts: [{cpus: 4}]\n'
@@ -96,6 +99,7 @@ class PlanTest(base.TestCase):
 
     def test_sized_as_by_the_command(self):
         """With the same options under the same names."""
+        self.useFixture(fixtures.MockPatchObject(trace, 'REQUESTS', 31 * 500))
         path = self.write('times.csv', 'a,b\n' + '1,0.5\n1,2\n' * 30)
         needs = 'rate: 257/100ms, deadline: 9ms, percentile: 99'
         for more in (
