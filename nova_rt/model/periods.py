@@ -11,8 +11,7 @@ from nova_rt.model.limits import Limits
 
 # Periods that are tried on either side of the best one.
 _NEAR = 6
-#: Of the deadline: with a gap up to this, neighbours change response times by
-#: less than what is known of the service.
+#: Of the deadline: neighbours may add so much to a response time.
 SHORT = 0.05
 
 Runtime = Callable[[int], float | None]

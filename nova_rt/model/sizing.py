@@ -70,8 +70,8 @@ def size(
     so a percentile that holds for D - (P - Q) on the fluid CPU holds for D on
     the real one. With a shorter period u can be smaller, but the overhead o
     of each period weighs more. The period is the one with the smallest sum
-    u + o/P, or the longest one with P - Q <= 0.05 D if that is shorter: then
-    mean and percentiles are hardly changed by what runs beside the service.
+    u + o/P, or the longest one with P - Q <= 0.05 D if that is shorter:
+    neighbours can add no more than that to a response time.
     Q = ceil(u P + o).
 
     This is proved for models of one CPU. For CPUs that share a queue
