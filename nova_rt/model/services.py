@@ -250,7 +250,9 @@ def _general(service: Service, link_s: float) -> tuple[ResponseTime, str, str]:
 def _traced(service: Service) -> tuple[ResponseTime, str, str]:
     from nova_rt.model import trace
 
-    drawn = trace.draw(service, trace.REQUESTS, 1, one_queue=True)
+    # Even batches are all the same: the CPU is idle before each.
+    count = 2 * service.batch if service.even else trace.REQUESTS
+    drawn = trace.draw(service, count, 1, one_queue=True)
     mean_s = service.service_s
     if service.samples_s:
         mean_s = math.fsum(service.samples_s) / len(service.samples_s)

@@ -91,9 +91,6 @@ def draw(
         count = len(since_s)
         ticks = since_s * (count - 1) / since_s[-1]
     else:
-        if service.even:
-            # Batches are all the same: the CPU is idle before each.
-            count = 2 * service.batch
         batches = -(-count // service.batch)
         # In batches that go to the same CPU, all or every n-th at random.
         part = split if one_queue else 1

@@ -62,6 +62,18 @@ class SimulateTest(base.TestCase):
         self.assertEqual('M/G/1', said['Model'])
         self.agrees(said, 1e-4)
 
+    def test_periodic(self):
+        """All are the same for the model, and within the gap of it."""
+        said = self.ask(
+            'simulate --reservation 1400/2000 --rate 257/100ms --late '
+            '--arrivals periodic --service-time 0.233ms --batch 2 '
+            '--distribution constant --requests 31000'
+        )
+        self.assertEqual(31_000, said['Requests'])
+        self.assertAlmostEqual(2 * 0.233e-3 / 0.7, said['p99']['Model'])
+        self.assertLess(said['p99']['High'], said['p99']['Safe'])
+        self.assertTrue(said['Latest']['Within'])
+
     def test_trace(self):
         rng = numpy.random.default_rng(1)
         instants = numpy.cumsum(rng.exponential(2500, 4000)) + 7e9
