@@ -3,6 +3,7 @@
 
 import dataclasses
 
+import fixtures
 import hypothesis
 from hypothesis import strategies
 import numpy
@@ -37,6 +38,12 @@ MODELS = (
 
 
 class QuestionsTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        # Coarse bounds are bounds as well, and quick.
+        for name, value in (('_EACH', 100), ('_MOST', 1 << 13)):
+            self.useFixture(fixtures.MockPatchObject(general, name, value))
+
     @hypothesis.settings(max_examples=60)
     @hypothesis.given(
         strategies.sampled_from(MODELS),

@@ -7,6 +7,7 @@ import shlex
 import types
 from unittest import mock
 
+import fixtures
 from oslo_config import cfg
 
 from nova_rt import conf as nova_rt_conf
@@ -14,7 +15,7 @@ from nova_rt.cmd import flavors
 from nova_rt.flavors.bounds import Bounds
 from nova_rt.flavors.request import HintRule
 from nova_rt.flavors.reservation import Reservation
-from nova_rt.model import guarantee
+from nova_rt.model import guarantee, trace
 from nova_rt.model.limits import Limits
 from nova_rt.tests.fixtures import manage
 from nova_rt.tests.unit.cmd.model import base
@@ -24,6 +25,10 @@ GOAL = '--deadline 20ms --percentile 99'
 
 
 class AskTest(base.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.MockPatchObject(trace, 'REQUESTS', 31 * 4000))
+
     def test_reservation(self):
         """The example of the manual, with the numbers of the formula."""
         said = self.ask(f'reservation --rate 500/s {SERVICE} {GOAL}')
