@@ -17,7 +17,7 @@ The modules, each above those that it imports:
 - ``supply``: the least that (Q, P) supplies; ``guarantee``: bounds that always
   hold; ``limits``: the range of (Q, P); ``periods``: the choice of P;
   ``sizing``: from a model and a deadline to a reservation; ``questions``:
-  from a reservation back; ``services``: the choice of a model;
+  from a reservation back; ``service`` and ``services``: the choice of a model;
 - ``sample``: measured CPU times; ``planner``: placement of servers;
 - ``schedule``, ``simulation``, ``cbs``, ``edf``, ``confidence``: the
   scheduler, simulated, and confidence intervals; ``judged``: comparison with

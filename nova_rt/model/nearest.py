@@ -8,13 +8,10 @@ refusal never names a value that would be refused again.
 from collections.abc import Callable, Sequence
 import dataclasses
 import decimal
-from typing import TYPE_CHECKING
+from typing import Any
 
 from nova_rt import exception
 from nova_rt.model import inputs, units
-
-if TYPE_CHECKING:
-    from nova_rt.model.response import ResponseTime
 
 # Steps that double, from the fourth digit on: three digits more than enough.
 _TRIES = 16
@@ -69,10 +66,12 @@ class Offer:
 
 
 Accepts = Callable[[Wish], bool]
+# A nova_rt.model.response.ResponseTime, which imports this module.
+_Model = Any
 
 
 def tell(
-    model: 'ResponseTime',
+    model: _Model,
     wish: Wish,
     offers: Sequence[Offer],
     accepts: Accepts,
@@ -159,13 +158,14 @@ def _typed(
     return None
 
 
-def _left_s(model: 'ResponseTime', wish: Wish, offer: Offer) -> float:
+def _left_s(model: _Model, wish: Wish, offer: Offer) -> float:
     """Part of the deadline that P - Q leaves."""
-    return wish.deadline_s - model.gap_s(offer.period_s, offer.bandwidth)
+    gap_s: float = model.gap_s(offer.period_s, offer.bandwidth)
+    return wish.deadline_s - gap_s
 
 
 def _deadline(
-    model: 'ResponseTime',
+    model: _Model,
     wish: Wish,
     offers: Sequence[Offer],
     accepts: Accepts,
@@ -174,12 +174,12 @@ def _deadline(
         if wish.rate_per_s >= model.capacity_per_s(offer.bandwidth):
             return float('inf')
         try:
-            least_s = model.percentile_s(
+            least_s: float = model.percentile_s(
                 wish.rate_per_s, offer.bandwidth, wish.fraction
             )
         except exception.Unreachable:
             return float('inf')
-        return least_s + model.gap_s(offer.period_s, offer.bandwidth)
+        return least_s + float(model.gap_s(offer.period_s, offer.bandwidth))
 
     return deadline(
         least(cost, offers),
@@ -188,7 +188,7 @@ def _deadline(
 
 
 def _rate(
-    model: 'ResponseTime',
+    model: _Model,
     wish: Wish,
     offers: Sequence[Offer],
     accepts: Accepts,
@@ -207,7 +207,7 @@ def _rate(
 
 
 def _percentile(
-    model: 'ResponseTime',
+    model: _Model,
     wish: Wish,
     offers: Sequence[Offer],
     accepts: Accepts,
@@ -218,7 +218,8 @@ def _percentile(
             offer.bandwidth
         ):
             return 1.0
-        return 1 - model.fraction(wish.rate_per_s, offer.bandwidth, left_s)
+        found = model.fraction(wish.rate_per_s, offer.bandwidth, left_s)
+        return 1 - float(found)
 
     late = least(cost, offers)
     if not 0 < late < 1:

@@ -4,7 +4,6 @@
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING
 
 import numpy
 import numpy.typing
@@ -12,9 +11,7 @@ import numpy.typing
 from nova_rt import exception
 from nova_rt.model import confidence
 from nova_rt.model.response import ResponseTime
-
-if TYPE_CHECKING:
-    from nova_rt.model.services import Service
+from nova_rt.model.service import Service
 
 Numbers = numpy.typing.NDArray[numpy.float64]
 
@@ -76,7 +73,7 @@ class Trace:
 
 
 def draw(
-    service: 'Service', count: int, seed: int, one_queue: bool = False
+    service: Service, count: int, seed: int, one_queue: bool = False
 ) -> Trace:
     """Draw what is not recorded.
 
@@ -116,7 +113,7 @@ def draw(
 
 
 def swinging(
-    service: 'Service', rate_per_s: float, swing: float, phase_s: float
+    service: Service, rate_per_s: float, swing: float, phase_s: float
 ) -> Trace:
     """Draw requests whose rate swings.
 
@@ -138,7 +135,7 @@ def swinging(
 
 
 def _works_s(
-    service: 'Service', count: int, rng: numpy.random.Generator
+    service: Service, count: int, rng: numpy.random.Generator
 ) -> Numbers:
     if service.paired:
         return numpy.array(service.samples_s)

@@ -2,7 +2,6 @@
 """Tests of nova_rt.model.trace."""
 
 import dataclasses
-import math
 
 import ddt
 import numpy
@@ -118,7 +117,3 @@ class TraceTest(base.BaseTestCase):
             exception.InvalidQuantity, trace.rate_of, instants
         )
         self.assertIn(text, str(err))
-
-    def test_nothing_late(self):
-        queue = choose(EVEN).model
-        self.assertEqual(-math.inf, queue.log_late(10, 0.5, 1.0))
