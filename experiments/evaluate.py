@@ -20,12 +20,12 @@ import dataclasses
 
 import numpy
 
-from experiments import samples, simulated
+from experiments import samples, several, simulated
 from experiments.description import Point
 from lab.measure import distribution
 from nova_rt.model import (
     confidence,
-    constant,
+    general,
     many,
     single,
     sizing,
@@ -107,7 +107,7 @@ class Result:
     :ivar fluid: the same requests on a fluid CPU, behind the token bucket
     :ivar alone_s: the mean of the same requests by the model for a container
         that is alone: :func:`nova_rt.model.sizing.mean_alone_s`, or for
-        several CPUs :func:`nova_rt.model.many.mean_shared_s`; None where it
+        several CPUs :func:`experiments.several.mean_shared_s`; None where it
         has none
     :ivar mean_half_s: half-width of the 95 % confidence interval of the
         measured mean; 0 for short runs
@@ -216,10 +216,10 @@ def models(
     service_s = point.service_us / 1e6
     bandwidth = point.bandwidth or 1.0
     if point.cpus > 1:
-        several = many.ManyCPUs(point.cpus, service_s, trip_s / 2)
-        return several, several, bandwidth
+        shared = many.ManyCPUs(point.cpus, service_s, trip_s / 2)
+        return shared, shared, bandwidth
     if point.work_is == 'constant':
-        equal = constant.ConstantQueue(service_s, trip_s / 2)
+        equal = general.GeneralQueue([service_s], trip_s / 2)
         return equal, equal, bandwidth
     if not point.link_bit_per_s:
         exact = single.SingleQueue(service_s, trip_s / 2)
@@ -287,7 +287,7 @@ def evaluate(point: Point, run: samples.Run, way: Way) -> Result:
         )[jobs.last]
         alone_s = expected.alone_s
         if point.cpus > 1:
-            alone_s = way.trip_s + many.mean_shared_s(
+            alone_s = way.trip_s + several.mean_shared_s(
                 point.cpus, point.service_us / 1e6, rate, expected.bandwidth
             )
         if alone_s is not None:

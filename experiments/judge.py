@@ -261,8 +261,8 @@ def _several(results: Sequence[Result]) -> Iterator[Verdict]:
         )
         yield Verdict(
             'The mean error of the model for several CPUs that are alone, '
-            f'many.mean_shared_s(), is at most {MEAN_ERROR:.0%}, apart from '
-            'what is chance',
+            f'several.mean_shared_s(), is at most {MEAN_ERROR:.0%}, apart '
+            'from what is chance',
             f'mean {statistics.mean(shared):.2%}, largest {max(shared):.2%}, '
             f'{len(used)} points',
             statistics.mean(shared) <= MEAN_ERROR,

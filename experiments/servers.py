@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openstack.connection import Connection
 
 from lab import catalog, paths
 from lab.console import LabError
-from lab.measure import container
+
+if TYPE_CHECKING:
+    from lab.measure import container
 
 # A program that cannot run has ended by then.
 _STARTED_S = 2
@@ -94,9 +96,17 @@ def address(server: Any) -> str:
     return str(addresses[0]['addr'])
 
 
+def container_of(server: Any) -> 'container.Container | None':
+    """The container of a server; None if it does not run."""
+    # Here, because it needs libvirt, and the guest's experiments do not.
+    from lab.measure import container
+
+    return container.Container.of(server.id)
+
+
 @contextlib.contextmanager
 def inside(
-    found: container.Container,
+    found: 'container.Container',
     words: list[str],
     scheduler: tuple[str, str],
     cpu: int,

@@ -9,9 +9,9 @@ import numpy
 
 from experiments import noises, samples
 from experiments.description import Point
-from nova_rt.model import edf, guarantee, simulation
+from nova_rt.flavors.reservation import MIN_PERIOD_US, Reservation
+from nova_rt.model import cbs, edf, guarantee, simulation
 from nova_rt.model.limits import Limits
-from nova_rt.reservation.reservation import Reservation
 
 #: The token bucket's size: one frame.
 BURST_BYTES = 1514
@@ -43,7 +43,8 @@ def on_fluid_ns(
     """Completion times of the requests on CPUs that are always there."""
     slowed_ns = numpy.ceil(works_ns / bandwidth).astype(numpy.int64)
     if cpus > 1:
-        return simulation.fifo_many_ns(arrivals_ns, slowed_ns, cpus)
+        whole = cbs.DeadlineServer(Reservation(MIN_PERIOD_US, MIN_PERIOD_US))
+        return whole.fifo_many_ns(arrivals_ns, slowed_ns, cpus)
     return simulation.fifo_ns(arrivals_ns, slowed_ns)
 
 

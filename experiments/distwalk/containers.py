@@ -8,12 +8,15 @@ import os
 import pathlib
 import subprocess
 import tempfile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from experiments import guest, samples, servers
 from lab import catalog
 from lab.console import LabError
-from lab.measure import container, network, rtprobe
+from lab.measure import network, rtprobe
+
+if TYPE_CHECKING:
+    from lab.measure import container
 
 _PORT = 7000
 #: Directory of the programs in a container; it becomes their /.
@@ -84,7 +87,7 @@ def _tree(load: guest.Load, root: pathlib.Path) -> pathlib.Path:
     return root
 
 
-def _copy(tree: pathlib.Path, found: container.Container) -> None:
+def _copy(tree: pathlib.Path, found: 'container.Container') -> None:
     """Copy programs into a container, as its root: ours has no user there."""
     entering = [
         'nsenter', '--target', str(found.first_process()), '--all', '--root',
@@ -105,7 +108,7 @@ def _ask(
     server: Any, tree: pathlib.Path, task: guest.Task, ahead: bool
 ) -> samples.Run:
     """Start a load in a container, and its client beside it."""
-    found = container.Container.of(server.id)
+    found = servers.container_of(server)
     if not found:
         raise LabError('the server has no container')
     ip = servers.address(server)

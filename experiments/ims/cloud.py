@@ -8,7 +8,7 @@ import os
 import pathlib
 import socket
 import time
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from openstack.connection import Connection
 
@@ -16,7 +16,9 @@ from experiments import servers
 from experiments.ims import image
 from lab import catalog
 from lab.console import LabError
-from lab.measure import container
+
+if TYPE_CHECKING:
+    from lab.measure import container
 
 _HERE = pathlib.Path(__file__).parent
 _NAME = 'ims'
@@ -92,7 +94,7 @@ class Cloud:
     def server(self, kind: Kind) -> Server:
         """Boot a server and its noise, on the same CPU."""
         noise = self.servers.boot('noise', kind.noise)
-        self._noise = container.Container.of(noise.id)
+        self._noise = servers.container_of(noise)
         assert self._noise is not None
         cpus = self._noise.cpus()
         filler = self.servers.boot('filler', _FILLER) if kind.noise else None
@@ -100,7 +102,7 @@ class Cloud:
         if filler:
             self.servers.delete(filler)
         ip = servers.address(server)
-        found = container.Container.of(server.id)
+        found = servers.container_of(server)
         assert found is not None
         if not kind.noise:
             cpus = found.cpus()[:1]

@@ -12,13 +12,13 @@ The modules, each above those that it imports:
 - ``roots``: the boundary between too little and enough;
 - ``nearest``: the nearest possible request, for a refusal;
 - ``response``: the base of all models of response times;
-- ``single``, ``tandem``, ``constant``, ``measured``, ``many``, ``chain``,
-  ``balanced``: the models;
+- ``single``, ``tandem``, ``general``, ``many``, ``split``, ``trace``: the
+  models;
 - ``supply``: the least that (Q, P) supplies; ``guarantee``: bounds that always
   hold; ``limits``: the range of (Q, P); ``periods``: the choice of P;
   ``sizing``: from a model and a deadline to a reservation; ``questions``:
-  from a reservation back; ``services``: the choice of a model;
-- ``goodness``: measured service times; ``planner``: placement of servers;
+  from a reservation back; ``service`` and ``services``: the choice of a model;
+- ``sample``: measured CPU times; ``planner``: placement of servers;
 - ``schedule``, ``simulation``, ``cbs``, ``edf``, ``confidence``: the
   scheduler, simulated, and confidence intervals; ``judged``: comparison with
   the fluid CPU.

@@ -6,11 +6,10 @@ import random
 
 import numpy
 
-from nova_rt import exception
+from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import inputs
 from nova_rt.model.schedule import Nanoseconds, Position
 from nova_rt.model.supply import NS_PER_US
-from nova_rt.reservation.reservation import Reservation
 
 
 class DeadlineServer:
@@ -39,11 +38,6 @@ class DeadlineServer:
         position: Position = Position.FIRST,
         seed: int = 0,
     ) -> None:
-        if position in (Position.ALTERNATE, Position.WORST):
-            raise exception.InvalidQuantity(
-                'the periods of a CBS begin when work comes: its position '
-                f'is {position} in none of them'
-            )
         self.reservation = reservation
         self.position = position
         self._random = random.Random(seed)  # noqa: S311

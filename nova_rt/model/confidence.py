@@ -29,7 +29,7 @@ FEWEST = _LENGTH * (BATCHES + 1)
 # Values of each batch that must be beyond a percentile to estimate it.
 _BEYOND = 5
 
-Numbers = numpy.typing.NDArray[numpy.float64 | numpy.int64]
+Numbers = numpy.typing.NDArray[numpy.float64 | numpy.int64 | numpy.bool]
 
 
 @dataclasses.dataclass(frozen=True)

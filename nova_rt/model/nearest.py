@@ -8,37 +8,17 @@ refusal never names a value that would be refused again.
 from collections.abc import Callable, Sequence
 import dataclasses
 import decimal
-from typing import Protocol
+from typing import Any
 
 from nova_rt import exception
 from nova_rt.model import inputs, units
 
 # Steps that double, from the fourth digit on: three digits more than enough.
 _TRIES = 16
-# Of many periods, every sixth is tried at first.
-_STRIDE = 6
+# Of many periods, every 24th is tried at first, then those near the best.
+_STRIDES = (24, 6, 1)
 # A rate at which requests come alone.
 _IDLE = 1e-9
-
-
-class _Model(Protocol):
-    """The part of a model of response times that is needed here."""
-
-    def capacity_per_s(self, bandwidth: float) -> float: ...
-
-    def percentile_s(
-        self, rate_per_s: float, bandwidth: float, fraction: float
-    ) -> float: ...
-
-    def fraction(
-        self, rate_per_s: float, bandwidth: float, deadline_s: float
-    ) -> float: ...
-
-    def fastest_per_s(
-        self, bandwidth: float, deadline_s: float, fraction: float
-    ) -> float | None: ...
-
-    def gap_s(self, period_s: float, bandwidth: float) -> float: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,10 +66,15 @@ class Offer:
 
 
 Accepts = Callable[[Wish], bool]
+# A nova_rt.model.response.ResponseTime, which imports this module.
+_Model = Any
 
 
 def tell(
-    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+    model: _Model,
+    wish: Wish,
+    offers: Sequence[Offer],
+    accepts: Accepts,
 ) -> str:
     """Describe the alternatives if one of three wishes is given up.
 
@@ -175,22 +160,26 @@ def _typed(
 
 def _left_s(model: _Model, wish: Wish, offer: Offer) -> float:
     """Part of the deadline that P - Q leaves."""
-    return wish.deadline_s - model.gap_s(offer.period_s, offer.bandwidth)
+    gap_s: float = model.gap_s(offer.period_s, offer.bandwidth)
+    return wish.deadline_s - gap_s
 
 
 def _deadline(
-    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+    model: _Model,
+    wish: Wish,
+    offers: Sequence[Offer],
+    accepts: Accepts,
 ) -> str | None:
     def cost(offer: Offer) -> float:
         if wish.rate_per_s >= model.capacity_per_s(offer.bandwidth):
             return float('inf')
         try:
-            least_s = model.percentile_s(
+            least_s: float = model.percentile_s(
                 wish.rate_per_s, offer.bandwidth, wish.fraction
             )
         except exception.Unreachable:
             return float('inf')
-        return least_s + model.gap_s(offer.period_s, offer.bandwidth)
+        return least_s + float(model.gap_s(offer.period_s, offer.bandwidth))
 
     return deadline(
         least(cost, offers),
@@ -199,7 +188,10 @@ def _deadline(
 
 
 def _rate(
-    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+    model: _Model,
+    wish: Wish,
+    offers: Sequence[Offer],
+    accepts: Accepts,
 ) -> str | None:
     def cost(offer: Offer) -> float:
         left_s = _left_s(model, wish, offer)
@@ -215,7 +207,10 @@ def _rate(
 
 
 def _percentile(
-    model: _Model, wish: Wish, offers: Sequence[Offer], accepts: Accepts
+    model: _Model,
+    wish: Wish,
+    offers: Sequence[Offer],
+    accepts: Accepts,
 ) -> str | None:
     def cost(offer: Offer) -> float:
         left_s = _left_s(model, wish, offer)
@@ -223,7 +218,8 @@ def _percentile(
             offer.bandwidth
         ):
             return 1.0
-        return 1 - model.fraction(wish.rate_per_s, offer.bandwidth, left_s)
+        found = model.fraction(wish.rate_per_s, offer.bandwidth, left_s)
+        return 1 - float(found)
 
     late = least(cost, offers)
     if not 0 < late < 1:
@@ -249,10 +245,13 @@ def least(cost: Callable[[Offer], float], offers: Sequence[Offer]) -> float:
     :param offers: at least one, by period
     :returns: the cost
     """
-    first = {
-        at: cost(offers[at])
-        for at in {*range(0, len(offers), _STRIDE), len(offers) - 1}
-    }
-    best = min(first, key=first.__getitem__)
-    near = range(max(0, best - _STRIDE), min(len(offers), best + _STRIDE + 1))
-    return min(first[at] if at in first else cost(offers[at]) for at in near)
+    found: dict[int, float] = {}
+    low, high = 0, len(offers) - 1
+    for stride in _STRIDES:
+        for at in (*range(low, high, stride), high):
+            if at not in found:
+                found[at] = cost(offers[at])
+        best = min(found, key=found.__getitem__)
+        low = max(0, best - stride)
+        high = min(len(offers) - 1, best + stride)
+    return min(found.values())

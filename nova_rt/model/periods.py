@@ -11,8 +11,7 @@ from nova_rt.reservation.reservation import Reservation
 
 # Periods that are tried on either side of the best one.
 _NEAR = 6
-#: Of the deadline: with a gap up to this, neighbours change response times by
-#: less than what is known of the service.
+#: Of the deadline: neighbours may add so much to a response time.
 SHORT = 0.05
 
 Runtime = Callable[[int], float | None]
@@ -106,8 +105,8 @@ def tell(rule: Rule, reservation: Reservation, limits: Limits) -> str:
     if rule is Rule.SHORT:
         return (
             f'{period} is the longest with P - Q of at most '
-            f'{100 * SHORT:g} % of the deadline, so that neighbours matter '
-            f'little. A longer one needs less of a CPU: {switching}.'
+            f'{100 * SHORT:g} % of the deadline, which is what neighbours can '
+            f'add. A longer one needs less of a CPU: {switching}.'
         )
     if reservation.period_us == limits.min_period_us:
         return (

@@ -288,11 +288,18 @@ def _count(needed: int, each: list[int]) -> int:
 
 
 def hosts_needed(
-    servers: Sequence[PlannedServer], hosts: Sequence[CandidateHost]
+    servers: Sequence[PlannedServer],
+    hosts: Sequence[CandidateHost],
+    fewest: int | None = None,
+    seed: int = 1,
 ) -> int | None:
     """Number of hosts with which all servers fit, the last kind repeated.
 
+    Two orders say how many are enough. Then it searches for plans with one
+    less, as long as it finds them.
+
     :param hosts: at least one
+    :param fewest: a number that is known to be enough
     :returns: the least number that was found; None if some server fits on
         none of them however many there are
     """
@@ -302,20 +309,42 @@ def hosts_needed(
         for server in servers
     ):
         return None
+    packing = (Placement.FIRST_FIT, Placement.BEST_FIT)
+    best: Plan | None = None
     more = max(1, len(servers) // 16)
-    while True:
+    while best is None:
+        there = [*hosts, *[last] * more]
         found = [
-            place(order, [*hosts, *[last] * more], placement)
+            place(order, there, placement)
             for order in (largest_first(servers), _by_total(servers))
-            for placement in (Placement.FIRST_FIT, Placement.BEST_FIT)
+            for placement in packing
         ]
-        counts = [each.hosts_used for each in found if not each.refused]
-        if counts:
-            return min(counts)
-        if more >= len(servers):
+        enough = [each for each in found if not each.refused]
+        best = min(enough, key=lambda each: each.hosts_used, default=None)
+        if best is None and more >= len(servers):
             # Some servers fit on one of the other kinds only, not on these.
-            return None
+            return fewest
         more *= 2
+    number = min(best.hosts_used, fewest or best.hosts_used)
+    least = least_hosts(servers, there)
+    generator = random.Random(seed)  # noqa: S311 - no secret
+    effort = min(_ROUNDS, _EFFORT // max(1, len(servers)))
+    # The roomiest ones: with as many of these, a plan needs no other.
+    roomy = sorted(there, key=lambda each: -each.capacity.total_ppm)
+    while number > least:
+        some = roomy[: number - 1]
+        most = bound_ppm(servers, some)
+        found = [
+            _search(
+                place(largest_first(servers), some, placement), some, effort,
+                generator, (most, -len(some)),
+            )
+            for placement in packing
+        ]  # fmt: skip
+        if all(each.refused for each in found):
+            break
+        number -= 1
+    return number
 
 
 def by_host(plan: Plan) -> Iterator[tuple[int, list[Placed]]]:

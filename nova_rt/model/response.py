@@ -36,7 +36,13 @@ class ResponseTime(abc.ABC):
 
     :ivar latency_s: delta, the one-way latency between client and service;
         every response time holds it twice
+    :ivar tolerance: relative error, to the safe side, of what is found by a
+        search; 0 for the last bits
+    :ivar gaps: how often P - Q is added: 2 for a service that never sleeps
     """
+
+    tolerance = 0.0
+    gaps = 1
 
     def __init__(self, latency_s: float = 0.0) -> None:
         self.latency_s = inputs.not_negative('the latency', latency_s)
@@ -73,6 +79,7 @@ class ResponseTime(abc.ABC):
             lambda t: self._log_late(rate_per_s, bandwidth, t) - log_late,
             0.0,
             high,
+            self.tolerance,
         )
 
     def _max_rate_per_s(
@@ -89,7 +96,7 @@ class ResponseTime(abc.ABC):
         idle = capacity * _IDLE
         if missing(idle) > 0:
             return None
-        return roots.boundary(missing, capacity, idle)
+        return roots.boundary(missing, capacity, idle, self.tolerance)
 
     def _min_bandwidth(
         self, rate_per_s: float, time_s: float, log_late: float
@@ -104,7 +111,7 @@ class ResponseTime(abc.ABC):
         at_most = missing(1.0)
         if at_most > 0:
             return 1.0 if at_most < _ROUNDING else None
-        return roots.boundary(missing, inputs.LEAST, 1.0)
+        return roots.boundary(missing, inputs.LEAST, 1.0, self.tolerance)
 
     # Users of a model call these.
 
@@ -186,11 +193,16 @@ class ResponseTime(abc.ABC):
         = v + q (1/u - 1) <= v + (P - Q).
 
         Proved for one CPU, request by request, and reached. Not proved for
-        several CPUs, where it held in simulation for mean and percentiles.
+        several CPUs that share a queue, where it held in simulation for mean
+        and percentiles.
 
-        :returns: the sum of P - Q for each reservation on the way, seconds
+        A server that polls never wakes up, and its budget burns while there
+        is nothing to do. So it can be over just when work comes: 2 (P - Q)
+        then, as for the periodic resource of Shin and Lee (RTSS 2003).
+
+        :returns: P - Q once or twice, seconds
         """
-        return period_s * (1 - bandwidth)
+        return self.gaps * period_s * (1 - bandwidth)
 
     def max_rate_per_s(
         self, bandwidth: float, deadline_s: float, fraction: float

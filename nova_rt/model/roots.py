@@ -9,7 +9,10 @@ _MAX_STEPS = 500
 
 
 def boundary(
-    missing: Callable[[float], float], bad: float, good: float
+    missing: Callable[[float], float],
+    bad: float,
+    good: float,
+    tolerance: float = 0.0,
 ) -> float:
     """Find the point at which ``missing`` falls to zero, from the good side.
 
@@ -21,6 +24,7 @@ def boundary(
     :param missing: positive where something is missing, else zero or less
     :param bad: a point with something missing; ``missing`` is not called here
     :param good: a point with nothing missing, on either side of ``bad``
+    :param tolerance: relative distance that will do, for steps and not curves
     :returns: a point at which nothing is missing, within the last bits of a
         double of the boundary (which is at least 1e-60 away from zero)
     """
@@ -31,6 +35,8 @@ def boundary(
     for _ in range(_MAX_STEPS):
         point = a + share * (b - a)
         if point in (a, b) or at_a == 0:
+            break
+        if abs(b - a) < tolerance * abs(a):
             break
         value = missing(point)
         if (value > 0) == (at_a > 0):

@@ -3,56 +3,17 @@
 
 from collections.abc import Sequence
 import dataclasses
-import enum
 import math
+from typing import TYPE_CHECKING, Any
 
 from nova_rt import exception
-from nova_rt.model import balanced, constant, inputs, many, single, tandem
+from nova_rt.model import inputs, many, single, split, tandem
 from nova_rt.model.response import ResponseTime
+from nova_rt.model.service import Link as Link
+from nova_rt.model.service import Service as Service
 
-
-class Times(enum.StrEnum):
-    """Distribution of the CPU times of requests."""
-
-    EXPONENTIAL = 'exponential'
-    CONSTANT = 'constant'
-    #: As in a sample.
-    MEASURED = 'measured'
-
-
-@dataclasses.dataclass(frozen=True)
-class Link:
-    """A shaped link in front of a service.
-
-    :ivar bit_per_s: the rate to which it is shaped
-    :ivar size_bit: mean size of a request with its headers
-    :ivar conservative: take the papers' bound, not the exact percentile
-    """
-
-    bit_per_s: float
-    size_bit: float
-    conservative: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Service:
-    """Known properties of a service.
-
-    :ivar times: distribution of its CPU times
-    :ivar service_s: mean CPU time of a request, at full speed; not for
-        :attr:`Times.MEASURED`
-    :ivar samples_s: CPU times that were measured; only for that
-    :ivar latency_s: one way
-    :ivar cpus: vCPUs, each with a worker
-    :ivar link: None where the network does not matter
-    """
-
-    times: Times = Times.EXPONENTIAL
-    service_s: float = 0.0
-    samples_s: Sequence[float] = ()
-    latency_s: float = 0.0
-    cpus: int = 1
-    link: Link | None = None
+if TYPE_CHECKING:
+    from nova_rt.model import general
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,55 +21,28 @@ class Choice:
     """A model, and the certainty of its answers.
 
     :ivar model: the model
+    :ivar service: what it is a model of
     :ivar name: its name in the manual
     :ivar sure: certainty of its answers, a sentence
     :ivar link_s: mean time of a request on the link; 0 without one
-    :ivar samples: number of CPU times that were measured; 0 if none
-    :ivar constant_s: CPU time of all requests; 0 if they vary
+    :ivar queue: the model of one queue, if it has bounds
     """
 
     model: ResponseTime
+    service: Service
     name: str
     sure: str
     link_s: float = 0.0
-    samples: int = 0
-    constant_s: float = 0.0
+    queue: 'general.GeneralQueue | None' = None
 
-    def cautions(
-        self, rate_per_s: float, fraction: float, gap_s: float, mean_s: float
-    ) -> list[str]:
-        """Known weaknesses of the model under these conditions.
-
-        The manual's page on validity has the measurements.
-
-        :param gap_s: most that the period can add to a response time
-        :param mean_s: the mean response time
-        :returns: sentences; none if nothing is known
-        """
-        found = []
-        if gap_s > mean_s / 10:
-            found.append(
-                'The period is long against the response times: the mean can '
-                'be off by more than 5 %, by about the shift.'
-            )
-        # Ten beyond the percentile; 1 - 0.99 is a little less than 0.01.
-        enough = math.ceil(10 / (1 - fraction) - 1e-6)
-        if 0 < self.samples < enough:
-            found.append(
-                f'A sample of {self.samples} CPU times is too small for this '
-                f'percentile: take at least {enough}.'
-            )
-        link_load = rate_per_s * self.link_s
-        if link_load > 0.5:
-            found.append(
-                f'The link is used to {link_load:.0%} of its rate. Above one '
-                'half, response times were measured that the model does not '
-                'predict.'
-            )
-        return found
+    @property
+    def sample(self) -> 'general.GeneralQueue | None':
+        """The model of one queue, if it is that of a sample."""
+        return self.queue if self.service.samples_s else None
 
 
 _POISSON = 'requests that come independently of each other'
+_THERE = 'on a CPU that is always there'
 
 
 def choose(service: Service) -> Choice:
@@ -119,92 +53,137 @@ def choose(service: Service) -> Choice:
         no model covers
     """
     inputs.whole('the number of vCPUs', service.cpus)
+    if service.split:
+        _refuse(service.cpus == 1, '--split is for several --vcpus')
+        _refuse(service.link is not None, _NONE.format('--split with a link'))
+    model, name, sure = _choose(service)
+    each: Any = model if hasattr(model, 'bounds_s') else None
+    if service.split and service.poisson:
+        model = split.Split(model, service.cpus)
+        name = f'{service.cpus} x {name}'
+    if service.polling:
+        model.gaps = 2
+    link_s = 0.0
     if service.link is not None:
-        return _on_a_link(service, service.link)
-    if service.cpus > 1:
-        _only_exponential(service, 'several vCPUs')
-        return Choice(
-            many.ManyCPUs(service.cpus, service.service_s, service.latency_s),
+        link_s = tandem.transmission_s(
+            service.link.size_bit, service.link.bit_per_s
+        )
+    return Choice(model, service, name, sure, link_s, each)
+
+
+_NONE = 'no model covers {}: leave out one of them'
+
+
+def _refuse(wrong: bool, text: str) -> None:
+    if wrong:
+        raise exception.InvalidQuantity(text)
+
+
+def _choose(service: Service) -> tuple[ResponseTime, str, str]:
+    """Model, name and certainty, of one of several queues if it is split."""
+    link, latency_s = service.link, service.latency_s
+    shared = service.cpus > 1 and not service.split
+    plain = service.poisson and service.exponential and service.batch == 1
+    if not plain:
+        kind = 'CPU times that are not exponential, or such arrivals,'
+        _refuse(
+            shared,
+            f'no model covers {kind} with vCPUs that share a queue: give '
+            '--split',
+        )
+    if link is not None:
+        _refuse(service.cpus > 1, _NONE.format('several vCPUs with a link'))
+        _refuse(
+            not service.poisson or service.batch > 1,
+            _NONE.format('such arrivals with a link'),
+        )
+        _refuse(
+            link.conservative and not plain,
+            '--conservative is for exponential CPU times',
+        )
+        link_s = tandem.transmission_s(link.size_bit, link.bit_per_s)
+        if plain:
+            queue: type[tandem.Tandem] = tandem.Tandem
+            name = 'tandem'
+            sure = (
+                f'Exact for {_POISSON}, exponential CPU times and exponential '
+                f'sizes, {_THERE}. Constant sizes wait less.'
+            )
+            if link.conservative:
+                queue, name = tandem.TandemBound, 'tandem, conservative'
+                sure = (
+                    f'For {_POISSON}, exponential CPU times and exponential '
+                    'sizes, the mean is exact and the percentiles are never '
+                    f'too short, {_THERE}.'
+                )
+            return queue(service.service_s, link_s, latency_s), name, sure
+        return _general(service, link_s)
+    if not service.poisson:
+        return _traced(service)
+    if shared:
+        return (
+            many.ManyCPUs(service.cpus, service.service_s, latency_s),
             f'M/M/{service.cpus}',
             f'Exact for {_POISSON} and exponential CPU times, on CPUs that '
             'are always there, with a worker on each.',
         )
-    if service.times is Times.CONSTANT:
-        return Choice(
-            constant.ConstantQueue(service.service_s, service.latency_s),
-            'M/D/1',
-            f'Exact for {_POISSON} and CPU times that are all the same, on a '
-            'CPU that is always there.',
-            constant_s=service.service_s,
+    if plain:
+        return (
+            single.SingleQueue(service.service_s, latency_s),
+            'M/M/1',
+            f'Exact for {_POISSON} and exponential CPU times, {_THERE}.',
         )
-    if service.times is Times.MEASURED:
-        # Here, because only this one needs numpy.
-        from nova_rt.model import measured
+    return _general(service, 0.0)
 
-        return Choice(
-            measured.MeasuredQueue(service.samples_s, service.latency_s),
-            'M/G/1',
-            f'For {_POISSON}, the mean is exact and the percentiles are '
-            'never too short, on a CPU that is always there and if the '
-            f'sample of {len(service.samples_s)} CPU times has the longest.',
-            samples=len(service.samples_s),
-        )
-    return Choice(
-        single.SingleQueue(service.service_s, service.latency_s),
-        'M/M/1',
-        f'Exact for {_POISSON} and exponential CPU times, on a CPU that is '
-        'always there.',
+
+def _general(service: Service, link_s: float) -> tuple[ResponseTime, str, str]:
+    # Here, because only these need numpy.
+    from nova_rt.model import general
+
+    times: Sequence[float] | float = service.service_s
+    what, kind = 'exponential CPU times', 'M'
+    if service.constant:
+        times = [service.service_s]
+        what, kind = 'CPU times that are all the same', 'D'
+    elif service.samples_s:
+        times = service.samples_s
+        what, kind = f'the {len(times)} CPU times of the sample', 'G'
+    model = general.GeneralQueue(
+        times, service.latency_s, service.batch, link_s
     )
+    come, name = _POISSON, f'M/{kind}/1'
+    if service.batch > 1:
+        come = f'batches of {service.batch} that come at random'
+        name = f'M^{service.batch}/{kind}/1'
+    if link_s:
+        come += ', exponential sizes'
+        name += ' behind a link'
+    return model, name, (
+        f'For {come} and {what}, the mean is exact and the percentiles are '
+        f'never too short, {_THERE}.'
+    )  # fmt: skip
 
 
-def choose_split(service: Service) -> Choice:
-    """The model of a service each of whose vCPUs has a queue of its own.
+def _traced(service: Service) -> tuple[ResponseTime, str, str]:
+    from nova_rt.model import trace
 
-    Each request goes to one of them, chosen at random.
-
-    :returns: the model, and its certainty
-    :raises InvalidQuantity: for invalid quantities, and for combinations that
-        no model covers
-    """
-    if service.link is not None:
-        return choose(service)
-    each = choose(dataclasses.replace(service, cpus=1))
-    member = balanced.Member(each.model, service.cpus)
-    return dataclasses.replace(
-        each,
-        model=balanced.Balanced([member]),
-        name=f'{service.cpus} x {each.name}',
-    )
-
-
-def _only_exponential(service: Service, what: str) -> None:
-    if service.times is not Times.EXPONENTIAL:
-        raise exception.InvalidQuantity(
-            f'no model covers {service.times} CPU times with {what}: take '
-            'exponential ones'
+    # Even batches are all the same: the CPU is idle before each.
+    count = 2 * service.batch if service.even else trace.REQUESTS
+    drawn = trace.draw(service, count, 1, one_queue=True)
+    mean_s = service.service_s
+    if service.samples_s:
+        mean_s = math.fsum(service.samples_s) / len(service.samples_s)
+    name = 'recorded' if service.instants_s else 'periodic'
+    sure = f'Exact for these {len(drawn.works_s)} requests, {_THERE}.'
+    if drawn.random:
+        sure = (
+            f'From {len(drawn.works_s)} simulated requests, {_THERE}: with '
+            '99.9 % confidence, no more are late.'
         )
-
-
-def _on_a_link(service: Service, link: Link) -> Choice:
-    _only_exponential(service, 'a link')
-    if service.cpus > 1:
-        raise exception.InvalidQuantity(
-            'no model covers several vCPUs with a link: leave out one of them'
-        )
-    link_s = tandem.transmission_s(link.size_bit, link.bit_per_s)
-    if link.conservative:
-        return Choice(
-            tandem.TandemBound(service.service_s, link_s, service.latency_s),
-            'tandem, conservative',
-            f'For {_POISSON}, exponential CPU times and exponential sizes, '
-            'the mean is exact and the percentiles are never too short, on a '
-            'CPU that is always there.',
-            link_s,
-        )
-    return Choice(
-        tandem.Tandem(service.service_s, link_s, service.latency_s),
-        'tandem',
-        f'Exact for {_POISSON}, exponential CPU times and exponential sizes, '
-        'on a CPU that is always there. Constant sizes wait less.',
-        link_s,
+    elif service.periodic:
+        sure = f'Exact for requests that come evenly, {_THERE}.'
+    return (
+        trace.TraceQueue(drawn, mean_s, service.cpus, service.latency_s),
+        name,
+        sure,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests, and queues of them on a schedule: simulated, not computed.
+"""Requests, and queues of them: simulated, not computed.
 
 Times are whole nanoseconds, so that a simulated response time can be compared
 with a guaranteed bound without a rounding error. Each function that
@@ -7,18 +7,14 @@ draws numbers takes a generator, ``numpy.random.default_rng(seed)``: the same
 seed gives the same requests.
 """
 
-from collections.abc import Sequence
-import heapq
-
 import numpy
+import numpy.typing
 
 from nova_rt import exception
 from nova_rt.model import inputs
-from nova_rt.model.schedule import Nanoseconds, Position, Schedule
+from nova_rt.model.schedule import Nanoseconds
 from nova_rt.model.supply import NS_PER_S
 
-# A whole CPU, or a link: what comes is served at once.
-WHOLE = Schedule(1, 1)
 # After this a sum of nanoseconds could overflow.
 _END_S = 4e9
 
@@ -41,27 +37,17 @@ def exponential_ns(
     return numpy.maximum(times, 1).astype(numpy.int64)
 
 
-def constant_ns(time_s: float, count: int) -> Nanoseconds:
-    """The same time for each request, rounded up.
+def whole_ns(times_s: numpy.typing.NDArray[numpy.float64]) -> Nanoseconds:
+    """Seconds in whole nanoseconds, rounded up.
 
-    :returns: times of at least 1 ns, as many as asked for
-    :raises InvalidQuantity: for invalid quantities
+    :returns: as many
+    :raises InvalidQuantity: for more than 4e9 s
     """
-    inputs.positive('the time', time_s)
-    inputs.whole('the number of requests', count)
-    time_ns = int(numpy.ceil(time_s * NS_PER_S))
-    return numpy.full(count, time_ns, dtype=numpy.int64)
-
-
-def drawn_ns(
-    samples_s: Sequence[float], count: int, rng: numpy.random.Generator
-) -> Nanoseconds:
-    """Times drawn from a sample, rounded up.
-
-    :returns: times of at least 1 ns, as many as asked for
-    """
-    times = numpy.ceil(numpy.asarray(samples_s, dtype=float) * NS_PER_S)
-    return rng.choice(numpy.maximum(times, 1).astype(numpy.int64), count)
+    if times_s.max() > _END_S:
+        raise exception.InvalidQuantity(
+            f'the times are more than {_END_S:g} s'
+        )
+    return numpy.ceil(times_s * NS_PER_S).astype(numpy.int64)
 
 
 def poisson_ns(
@@ -75,49 +61,20 @@ def poisson_ns(
     return numpy.cumsum(exponential_ns(1 / rate_per_s, count, rng))
 
 
-def shaped_ns(
-    arrivals_ns: Nanoseconds, burst: int, interval_ns: int
-) -> Nanoseconds:
-    """Times at which requests leave a token bucket, as early as they may.
-
-    :param arrivals_ns: times that do not fall
-    :param burst: tokens that the bucket holds; it is full at first
-    :param interval_ns: time in which a token comes back
-    :returns: times, as many as arrivals, that keep to
-        :class:`nova_rt.model.guarantee.Arrivals`
-    """
-    inputs.whole('the burst', burst)
-    inputs.whole('the interval in ns', interval_ns)
-    count = len(arrivals_ns)
-    found = arrivals_ns.copy()
-    if count > burst:
-        # Request k needs the token that came back after request k - burst.
-        tokens = numpy.arange(count, dtype=numpy.int64) * interval_ns
-        latest = numpy.maximum.accumulate(arrivals_ns - tokens)[:-burst]
-        earliest = latest + tokens[burst:] - (burst - 1) * interval_ns
-        found[burst:] = numpy.maximum(found[burst:], earliest)
-    return found
-
-
-def fifo_ns(
-    arrivals_ns: Nanoseconds,
-    works_ns: Nanoseconds,
-    schedule: Schedule = WHOLE,
-) -> Nanoseconds:
+def fifo_ns(arrivals_ns: Nanoseconds, works_ns: Nanoseconds) -> Nanoseconds:
     """Completion times of the requests of a queue, first come, first served.
 
-    Lindley's recursion in the time of the work (see :class:`Schedule`):
-    done_k = max(S(arrival_k), done_(k-1)) + C_k, with the maximum taken for
-    all requests at once: done_k = T_k + max over j <= k of
-    (S(arrival_j) - T_(j-1)), T the running sum of C.
+    Lindley's recursion: done_k = max(arrival_k, done_(k-1)) + C_k, with the
+    maximum taken for all requests at once: done_k = T_k + max over j <= k of
+    (arrival_j - T_(j-1)), T the running sum of C.
 
     :param arrivals_ns: times that do not fall
-    :param works_ns: C, CPU times of at least 1
+    :param works_ns: C, of at least 1: times of a link, or of a whole CPU
     :returns: times, as many as requests
     """
     total = numpy.cumsum(works_ns)
-    ready = schedule.supplied_ns(arrivals_ns) - (total - works_ns)
-    return schedule.done_ns(total + numpy.maximum.accumulate(ready))
+    ready: Nanoseconds = arrivals_ns - (total - works_ns)
+    return total + numpy.maximum.accumulate(ready)
 
 
 def through_link_ns(
@@ -137,44 +94,3 @@ def through_link_ns(
     """
     sent_ns = fifo_ns(arrivals_ns, times_ns)
     return numpy.maximum(arrivals_ns, sent_ns - ahead_ns)
-
-
-def fifo_many_ns(
-    arrivals_ns: Nanoseconds,
-    works_ns: Nanoseconds,
-    cpus: int,
-    schedule: Schedule = WHOLE,
-) -> Nanoseconds:
-    """Completion times of the requests if several CPUs share one queue.
-
-    A request goes to the CPU that is free first and stays there. All CPUs
-    have the same schedule.
-
-    :param cpus: number of them
-    :param schedule: schedule of each CPU; its position is first or last
-    :returns: times, as many as requests
-    :raises InvalidQuantity: for another position
-    """
-    inputs.whole('the number of CPUs', cpus)
-    runtime, period = schedule.runtime_ns, schedule.period_ns
-    try:
-        offset = {Position.FIRST: 0, Position.LAST: period - runtime}[
-            schedule.position
-        ]
-    except KeyError as err:
-        raise exception.InvalidQuantity(
-            f'several CPUs have no budgets at position {schedule.position}'
-        ) from err
-    free = [0] * cpus
-    done = []
-    for arrival, work in zip(
-        arrivals_ns.tolist(), works_ns.tolist(), strict=True
-    ):
-        # The same as Schedule.supplied_ns() and done_ns(), for one request.
-        periods, into = divmod(max(free[0], arrival), period)
-        before = periods * runtime + min(max(into - offset, 0), runtime)
-        periods, into = divmod(before + work - 1, runtime)
-        end = periods * period + offset + into + 1
-        heapq.heapreplace(free, end)
-        done.append(end)
-    return numpy.array(done, dtype=numpy.int64)

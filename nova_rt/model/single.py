@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One CPU, exponential service times, a network that does not matter."""
 
-import math
-
 from nova_rt.model import inputs
 from nova_rt.model.response import ResponseTime
 
@@ -54,18 +52,3 @@ class SingleQueue(ResponseTime):
         self, rate_per_s: float, time_s: float, log_late: float
     ) -> float | None:
         return (rate_per_s - log_late / time_s) * self.service_s
-
-
-def rate_of_clients_per_s(rates_per_s: list[float]) -> float:
-    """The rate of several clients together.
-
-    Poisson processes that are independent of each other add up to one, of
-    the sum of their rates (superposition).
-
-    :returns: requests/s
-    :raises InvalidQuantity: for an invalid rate
-    """
-    return math.fsum(
-        inputs.positive(f'the rate of client {number}', rate_per_s)
-        for number, rate_per_s in enumerate(rates_per_s, 1)
-    )

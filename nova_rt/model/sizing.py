@@ -70,12 +70,12 @@ def size(
     so a percentile that holds for D - (P - Q) on the fluid CPU holds for D on
     the real one. With a shorter period u can be smaller, but the overhead o
     of each period weighs more. The period is the one with the smallest sum
-    u + o/P, or the longest one with P - Q <= 0.05 D if that is shorter: then
-    mean and percentiles are hardly changed by what runs beside the service.
+    u + o/P, or the longest one with P - Q <= 0.05 D if that is shorter:
+    neighbours can add no more than that to a response time.
     Q = ceil(u P + o).
 
-    This is proved for models of one CPU and for chains of them. For several
-    CPUs (:class:`nova_rt.model.many.ManyCPUs`) it is not: there it held in
+    This is proved for models of one CPU. For CPUs that share a queue
+    (:class:`nova_rt.model.many.ManyCPUs`) it is not: there it held in
     simulation.
 
     :param fraction: phi, such as 0.99
@@ -318,4 +318,4 @@ def _bandwidth(
 
     if missing(1.0) > 0:
         return None
-    return roots.boundary(missing, inputs.LEAST, 1.0)
+    return roots.boundary(missing, inputs.LEAST, 1.0, model.tolerance)

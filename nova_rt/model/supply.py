@@ -15,21 +15,6 @@ NS_PER_US = 1000
 NS_PER_S = 1_000_000_000
 
 
-def activity_us(cost_us: int, reservation: Reservation) -> int:
-    """Completion time of one activity that starts with a full budget.
-
-    ceil(C/Q) P: the CBS gives Q in each period. Source: EDGE 2019, section
-    III-B. Valid for an activity that is alone in its container and becomes
-    ready when the last one is long done: the server then begins a period.
-
-    :param cost_us: C, its CPU time
-    :returns: microseconds from its start, at most
-    :raises InvalidQuantity: unless the cost is a positive int
-    """
-    inputs.whole('the CPU time in us', cost_us)
-    return -(-cost_us // reservation.runtime_us) * reservation.period_us
-
-
 def gap_us(reservation: Reservation) -> int:
     """The largest lateness of a response against a fluid CPU.
 

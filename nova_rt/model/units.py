@@ -9,10 +9,15 @@ import re
 from nova_rt import exception
 
 _SPELLING = re.compile(
-    r'([0-9]{1,18}(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,3})?)\s?([a-zA-Z/%]*)',
+    r'([0-9]{1,18}(?:\.[0-9]{1,40})?(?:e[+-]?[0-9]{1,3})?)\s?'
+    '([a-zA-Z/%\u00b5\u03bc]*)',
     re.ASCII,
 )
-_DURATIONS = {'ns': 1e-9, 'us': 1e-6, 'ms': 1e-3, 's': 1.0, 'min': 60.0}
+_DURATIONS = {
+    'ns': 1e-9, 'us': 1e-6, 'ms': 1e-3, 's': 1.0, 'min': 60.0,
+    # The sign for micro, and the Greek letter.
+    '\u00b5s': 1e-6, '\u03bcs': 1e-6,
+}  # fmt: skip
 _RATES = {
     f'/{unit}': 1 / seconds
     for unit, seconds in (*_DURATIONS.items(), ('h', 3600.0))
@@ -63,7 +68,7 @@ def _parse(
 
 _EXAMPLES = {
     'duration': '10ms, 200us or 1.5s',
-    'rate': '500/s or 30/min',
+    'rate': '500/s, 30/min or 257/100ms',
     'size': '1KiB, 2048B or 8kbit',
     'link rate': '64Mbit or 1Gbit/s',
     'percentile': '99 or 99.9',
@@ -89,11 +94,14 @@ def delay_s(text: str) -> float:
 
 
 def rate_per_s(text: str) -> float:
-    """Read a rate, such as ``500/s``: /ns to /h.
+    """Read a rate, such as ``500/s`` or ``257/100ms``: /ns to /h.
 
     :returns: 1/s
     :raises InvalidQuantity: if it is invalid; the message is one line
     """
+    number, _, time = text.partition('/')
+    if time[:1].isdecimal():
+        return _parse('rate', f'{number}/s', _RATES) / duration_s(time)
     return _parse('rate', text, _RATES)
 
 

@@ -12,7 +12,8 @@ import numpy
 from experiments import description, evaluate, judge, report, samples
 from experiments import simulated as requests
 from experiments.description import Point
-from nova_rt.model import judged, simulation
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.model import cbs, judged, simulation
 from nova_rt.model.schedule import Position
 from tools.tests.test_experiments import GOOD, KEYS
 
@@ -43,7 +44,7 @@ def simulated(
     rng = numpy.random.default_rng(1)
     arrivals = simulation.poisson_ns(point.rate_per_s, count, rng)
     if point.work_is == 'constant':
-        works = simulation.constant_ns(point.service_us / 1e6, count)
+        works = numpy.full(count, round(point.service_us * 1000))
     else:
         works = simulation.exponential_ns(point.service_us / 1e6, count, rng)
     sizes = numpy.full(count, point.size_bytes, dtype=numpy.int64)
@@ -54,7 +55,8 @@ def simulated(
     )
     if point.cpus > 1:
         slowed = numpy.ceil(works / point.bandwidth).astype(numpy.int64)
-        done = simulation.fifo_many_ns(came, slowed, point.cpus)
+        whole = cbs.DeadlineServer(Reservation(1000, 1000))
+        done = whole.fifo_many_ns(came, slowed, point.cpus)
     elif point.bandwidth:
         place = judged.Place(
             late=position is Position.LAST,

@@ -3,6 +3,8 @@
 
 import math
 import pathlib
+import subprocess
+import sys
 import tempfile
 from unittest import mock
 
@@ -38,6 +40,23 @@ def log(*slow, cases=_CASES, lost=0, turns=virtual.TURNS, factor=10.0):
                 )
             lines.append('sipp: Successful call')
     return '\n'.join(lines) + '\nDONE failures 0\n'
+
+
+class HelpTest(base.BaseTestCase):
+    def test_without_libvirt(self):
+        """The guest's experiments need none, nor does --help."""
+        for module in ('experiments.ims', 'experiments.distwalk'):
+            code = (
+                'import runpy, sys; sys.modules["libvirt"] = None; '
+                'sys.argv[1:] = ["--help"]; '
+                f'runpy.run_module("{module}", run_name="__main__")'
+            )
+            found = subprocess.run(
+                [sys.executable, '-c', code], cwd=paths.CHECKOUT,
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            self.assertEqual(0, found.returncode, found.stderr)
+            self.assertIn('usage: ', found.stdout)
 
 
 class ParseTest(base.BaseTestCase):

@@ -147,6 +147,10 @@ class ChapterTest(unittest.TestCase):
             ),
             ('1022/1800', example('20ms', '--vcpus 4 --rate 2000/s')),
             (
+                '963/1300',
+                example('20ms', '--vcpus 4 --rate 2000/s --split'),
+            ),
+            (
                 '6006/10000',
                 run(
                     'reservation --rate 300/s --deadline 20ms --latency '
@@ -161,7 +165,7 @@ class ChapterTest(unittest.TestCase):
         """Those that the text names."""
         known = ''.join(
             run(f'{command} --help')
-            for command in ('reservation', 'plan', 'simulate')
+            for command in ('reservation', 'plan', 'simulate', 'fit')
         )
         for page in PAGES:
             for option in set(re.findall(r'``(--[a-z-]+)', page.read_text())):

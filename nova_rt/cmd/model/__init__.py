@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of ``nova-rt-model``.
 
-They answer at once: no module imports Nova, and numpy, YAML, matplotlib and
-highspy are imported by those who need them, when they need them.
+They answer at once: no module imports Nova, and numpy, YAML and matplotlib
+are imported by those who need them, when they need them.
 """

@@ -2,15 +2,27 @@
 """``reservation|rate|deadline|latency``: each from the others."""
 
 import argparse
+import dataclasses
 from typing import Any
 
 from nova_rt import exception
-from nova_rt.cmd.model import answers, columns, links, options, question
+from nova_rt.cmd.model import (
+    answers,
+    columns,
+    existing,
+    links,
+    options,
+    question,
+)
+from nova_rt.flavors.reservation import Reservation as Pair
 from nova_rt.model import guarantee, questions, services, sizing
 from nova_rt.model.limits import Limits
 
+# Numbers of vCPUs that are compared.
+_SEVERAL = (1, 2, 3, 4, 6, 8)
 
-class _Ask(question.Question):
+
+class Ask(question.Question):
     """A command about one service."""
 
     ON_DEMAND = frozenset({'Flavor set'})
@@ -74,7 +86,22 @@ def _always(
     return {'Never above': columns.Duration(longest_s)}
 
 
-class Reservation(_Ask):
+def add_needs(parser: argparse.ArgumentParser) -> None:
+    """Offer what a service needs, and what bounds a reservation for it."""
+    options.add_always(parser)
+    options.add_choice(parser)
+    parser.add_argument(
+        '--flavors', metavar='FILE',
+        help='Choose among the flavors of a file as well, which openstack '
+        'flavor list --long -f json prints; - for the standard input.',
+    )  # fmt: skip
+    parser.add_argument(
+        '--compare-vcpus', action='store_true',
+        help='Size for other numbers of vCPUs as well.',
+    )  # fmt: skip
+
+
+class Reservation(Ask):
     """Compute the reservation that a service needs.
 
     With --percentile, so many of its requests meet the deadline. With --burst
@@ -91,8 +118,7 @@ class Reservation(_Ask):
         options.add_rate(parser)
         options.add_deadline(parser)
         options.add_percentile(parser, required=False)
-        options.add_always(parser)
-        options.add_choice(parser)
+        add_needs(parser)
         return parser
 
     def answer(self, given: argparse.Namespace) -> question.Answer:
@@ -100,45 +126,71 @@ class Reservation(_Ask):
 
         :returns: properties and their values
         """
-        limits = options.limits(given)
-        arrivals = options.arrivals(given)
         if given.percentile is None:
-            return self._for_all(given, arrivals, limits)
+            return self._for_all(given, options.limits(given))
+        said = self.size(given)
+        return tuple(said), tuple(said.values())
+
+    def size(self, given: argparse.Namespace) -> dict[str, Any]:
+        """Choose runtime and period for a percentile.
+
+        :returns: properties and their values
+        """
+        limits = options.limits(given)
+        flavors = []
+        if given.flavors is not None:
+            flavors = existing.read(given.flavors)
         choice = services.choose(options.service(given))
+        rate = options.rate_per_s(given, choice.service)
+        arrivals = options.arrivals(given, choice.service, rate)
         found = sizing.size(
-            choice.model, given.rate, given.deadline, given.percentile,
-            limits, given.period,
+            choice.model, rate, given.deadline, given.percentile, limits,
+            given.period,
         )  # fmt: skip
         point = answers.Point(
-            choice, given.rate, found.reservation, given.vcpus, limits,
+            choice, rate, found.reservation, given.vcpus, limits,
             given.percentile, given.deadline, found.rule,
         )  # fmt: skip
-        promised = questions.fraction(
-            choice.model, found.reservation, given.rate, given.deadline,
-            limits,
-        )  # fmt: skip
-        said = {'In time': columns.Percent(promised)}
-        return self.tell(
+        said: dict[str, Any] = {'In time': columns.Percent(_share(point))}
+        if flavors:
+            said['Existing flavor'] = existing.choose(
+                flavors, given.vcpus, given.percentile,
+                lambda pair: _share(dataclasses.replace(
+                    point, reservation=pair)),
+                lambda pair: questions.max_rate_per_s(
+                    choice.model, pair, given.deadline, given.percentile,
+                    limits),
+                rate,
+            )  # fmt: skip
+        if given.compare_vcpus:
+            said['Other vCPUs'] = _compare(given, choice.service, rate, limits)
+        names, shown = self.tell(
             point, given, None, said | _always(given, arrivals, point)
         )
+        return dict(zip(names, shown, strict=True))
 
     def _for_all(
-        self,
-        given: argparse.Namespace,
-        arrivals: guarantee.Arrivals | None,
-        limits: Limits,
+        self, given: argparse.Namespace, limits: Limits
     ) -> question.Answer:
-        if arrivals is None:
+        if given.burst is None or given.longest is None:
             raise exception.InvalidQuantity(
                 'give --percentile, or --burst and --longest if no request '
                 'may be late'
             )
-        for name in ('service_time', 'measured', 'distribution', 'plot'):
-            if getattr(given, name) is not None:
+        for name in ('service_time', 'measured', 'distribution', 'plot',
+                     'flavors', 'compare_vcpus'):  # fmt: skip
+            if getattr(given, name) not in (None, False):
                 raise exception.InvalidQuantity(
                     f'--{name.replace("_", "-")} is for --percentile: if no '
                     'request may be late, only the longest counts'
                 )
+        service = services.Service(
+            cpus=given.vcpus, polling=given.polling, link=given.link
+        )
+        rate = options.rate_per_s(given, service)
+        arrivals = options.arrivals(given, service, rate)
+        if arrivals is None:
+            raise exception.InvalidQuantity('there is no such bound')
         found = sizing.size_for_all(
             arrivals, given.deadline, given.latency, limits, given.period
         )
@@ -161,7 +213,47 @@ class Reservation(_Ask):
         return tuple(said), tuple(said.values())
 
 
-class _About(_Ask):
+def _share(point: answers.Point) -> float:
+    """The share of requests that is promised to be in time."""
+    try:
+        return questions.fraction(
+            point.choice.model, point.reservation, point.rate_per_s,
+            point.deadline_s or 0.0, point.limits,
+        )  # fmt: skip
+    except (exception.Unstable, exception.InvalidQuantity):
+        # Or nothing is left after the overhead.
+        return 0.0
+
+
+def _compare(
+    given: argparse.Namespace, service: services.Service, rate: float,
+    limits: Limits,
+) -> columns.Told:  # fmt: skip
+    """Reservations of other numbers of vCPUs, with what they cost."""
+    found: dict[str, str | None] = {}
+    lines = []
+    for cpus in _SEVERAL:
+        split = service.split and cpus > 1
+        try:
+            pair: Pair = sizing.size(
+                services.choose(
+                    dataclasses.replace(service, cpus=cpus, split=split)
+                ).model,
+                rate, given.deadline, given.percentile, limits, given.period,
+            ).reservation  # fmt: skip
+        except exception.Unanswerable as err:
+            found[str(cpus)] = None
+            text = str(err).partition(';')[0]
+            lines.append(f'{cpus}: {text[:48]}' + '...' * (len(text) > 48))
+            continue
+        found[str(cpus)] = str(pair)
+        lines.append(
+            f'{cpus} x {pair}: {cpus * pair.ppm / 1e6:.3f} CPUs in all'
+        )
+    return columns.Told(found, *lines)
+
+
+class _About(Ask):
     """A command about a reservation that is given."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -194,6 +286,9 @@ class Rate(_About):
         :returns: properties and their values
         """
         choice = services.choose(options.service(given))
+        if choice.service.instants_s:
+            # It checks the file. The answer is for its requests, faster.
+            options.rate_per_s(argparse.Namespace(rate=None), choice.service)
         limits = options.limits(given)
         found = questions.max_rate_per_s(
             choice.model, given.reservation, given.deadline,
@@ -225,15 +320,16 @@ class Deadline(_About):
 
         :returns: properties and their values
         """
-        arrivals = options.arrivals(given)
         choice = services.choose(options.service(given))
+        rate = options.rate_per_s(given, choice.service)
+        arrivals = options.arrivals(given, choice.service, rate)
         limits = options.limits(given)
         found = questions.min_deadline_s(
-            choice.model, given.reservation, given.rate, given.percentile,
+            choice.model, given.reservation, rate, given.percentile,
             limits,
         )  # fmt: skip
         point = answers.Point(
-            choice, given.rate, given.reservation, given.vcpus, limits,
+            choice, rate, given.reservation, given.vcpus, limits,
             given.percentile, found,
         )  # fmt: skip
         return self.tell(
@@ -262,17 +358,18 @@ class Latency(_About):
 
         :returns: properties and their values
         """
-        arrivals = options.arrivals(given)
         choice = services.choose(options.service(given))
+        rate = options.rate_per_s(given, choice.service)
+        arrivals = options.arrivals(given, choice.service, rate)
         limits = options.limits(given)
         point = answers.Point(
-            choice, given.rate, given.reservation, given.vcpus, limits,
+            choice, rate, given.reservation, given.vcpus, limits,
             given.percentile, given.deadline,
         )  # fmt: skip
         said: dict[str, Any] = {}
         if given.deadline is not None:
             promised = questions.fraction(
-                choice.model, given.reservation, given.rate, given.deadline,
+                choice.model, given.reservation, rate, given.deadline,
                 limits,
             )  # fmt: skip
             said['In time'] = columns.Percent(promised)

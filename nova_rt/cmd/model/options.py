@@ -16,8 +16,15 @@ from nova_rt.reservation.reservation import Reservation
 USUAL_PPM = 950_000
 
 _VCPUS = spec_values.Number(1, cpulist.MAX_PACKED)
-_BURST = spec_values.Number(1, 100_000)
+#: Requests that can come at the same instant.
+MOST_AT_ONCE = 100_000
+_BURST = spec_values.Number(1, MOST_AT_ONCE)
 _USUAL = Limits()
+
+#: Values of --arrivals that are no files.
+POISSON, PERIODIC = 'poisson', 'periodic'
+
+_NEITHER = (None, None)
 
 _T = TypeVar('_T')
 
@@ -60,14 +67,13 @@ def number(name: str, values: spec_values.Number) -> Callable[[str], int]:
     return reader(lambda text: values.parse(name, text))
 
 
-def add_rate(
-    parser: argparse._ActionsContainer, required: bool = True
-) -> None:
+def add_rate(parser: argparse._ActionsContainer) -> None:
     """Offer ``--rate``."""
     parser.add_argument(
-        '--rate', required=required, type=reader(units.rate_per_s),
+        '--rate', type=reader(units.rate_per_s),
         metavar='RATE',
-        help='Requests of all clients together, such as 500/s.',
+        help='Requests of all clients together, such as 500/s or 257/100ms. '
+        'With a file of arrivals it is theirs by default.',
     )  # fmt: skip
 
 
@@ -104,29 +110,8 @@ def add_reservation(parser: argparse.ArgumentParser) -> None:
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
-    """Offer what describes a service."""
+    """Offer what describes a service, and how its requests come."""
     group = parser.add_argument_group('service')
-    add_times(group)
-    group.add_argument(
-        '--vcpus', default=1, type=number('--vcpus', _VCPUS), metavar='N',
-        help='Number of vCPUs, with a worker on each. Default: 1.',
-    )  # fmt: skip
-    group.add_argument(
-        '--link', type=reader(units.link_bit_per_s), metavar='RATE',
-        help='Rate to which the link is shaped, such as 64Mbit.',
-    )  # fmt: skip
-    group.add_argument(
-        '--request-size', type=reader(units.size_bit), metavar='SIZE',
-        help='Mean size of a request with all its headers, such as 1KiB.',
-    )  # fmt: skip
-    group.add_argument(
-        '--conservative', action='store_true',
-        help="For a link: the papers' bound, not the exact percentile.",
-    )  # fmt: skip
-
-
-def add_times(group: argparse._ActionsContainer) -> None:
-    """Offer CPU times and the latency."""
     group.add_argument(
         '--service-time', type=reader(units.duration_s), metavar='TIME',
         help='Mean CPU time of a request at full speed, such as 1ms.',
@@ -140,20 +125,66 @@ def add_times(group: argparse._ActionsContainer) -> None:
         help='Take the CPU times from a file instead; see the command fit.',
     )  # fmt: skip
     samples.add_options(group)
-    add_latency(group, 0.0)
+    add_requests(parser, group)
 
 
-def add_latency(
-    group: argparse._ActionsContainer, default: float | None = None
+def add_requests(
+    parser: argparse.ArgumentParser, group: argparse._ActionsContainer
 ) -> None:
-    """Offer ``--latency``.
-
-    :param default: seconds; None where it matters whether it was given
-    """
+    """Offer the rest of :func:`add_service`, without CPU times."""
     group.add_argument(
-        '--latency', default=default, type=reader(units.delay_s),
+        '--latency', default=0.0, type=reader(units.delay_s),
         metavar='TIME',
         help='Of the network, one way, such as 0.1ms. Default: none.',
+    )  # fmt: skip
+    group.add_argument(
+        '--vcpus', default=1, type=number('--vcpus', _VCPUS), metavar='N',
+        help='Number of vCPUs, with a worker on each. Default: 1.',
+    )  # fmt: skip
+    group.add_argument(
+        '--split', action='store_true',
+        help='Each vCPU has a queue of its own (RSS, SO_REUSEPORT, pinned '
+        'threads), and each request or batch goes to one of them at random. '
+        'Default: one queue for all.',
+    )  # fmt: skip
+    group.add_argument(
+        '--polling', action='store_true',
+        help='The workers never sleep, as with DPDK: a request can wait for '
+        '2 (P - Q).',
+    )  # fmt: skip
+    group.add_argument(
+        '--wake-up', default=0.0, type=reader(units.delay_s), metavar='TIME',
+        help='What it takes of the CPU to wake up for a request, such as '
+        '2us; added to each CPU time. Default: none.',
+    )  # fmt: skip
+    group.add_argument(
+        '--link', type=reader(units.link_bit_per_s), metavar='RATE',
+        help='Rate to which the link is shaped, such as 64Mbit.',
+    )  # fmt: skip
+    group.add_argument(
+        '--request-size', type=reader(units.size_bit), metavar='SIZE',
+        help='Mean size of a request with all its headers, such as 1KiB.',
+    )  # fmt: skip
+    group.add_argument(
+        '--conservative', action='store_true',
+        help="For a link: the papers' bound, not the exact percentile.",
+    )  # fmt: skip
+    group = parser.add_argument_group('arrivals')
+    group.add_argument(
+        '--arrivals', metavar='poisson|periodic|CSV', default=POISSON,
+        help='How requests come: at random, evenly, or at the instants of a '
+        'file. Those keep their CPU times if --measured has as many. '
+        'Default: poisson.',
+    )  # fmt: skip
+    samples.add_options(group, 'arrivals')
+    group.add_argument(
+        '--jitter', default=0.0, type=reader(units.delay_s), metavar='TIME',
+        help='Of periodic requests, the most that one is late, at random. '
+        'Default: none.',
+    )  # fmt: skip
+    group.add_argument(
+        '--batch', default=1, type=number('--batch', _BURST), metavar='N',
+        help='So many requests come together. Default: 1.',
     )  # fmt: skip
 
 
@@ -231,45 +262,91 @@ def service(given: argparse.Namespace) -> services.Service:
     :raises InvalidQuantity: if they contradict each other, or some are
         missing
     """
-    if (given.service_time is None) == (given.measured is None):
-        raise exception.InvalidQuantity(
+    recorded = given.arrivals not in {POISSON, PERIODIC}
+    measured = given.measured is not None
+    for wrong, text in (
+        (
+            (given.service_time is None) != measured,
             'give either --service-time or --measured: the CPU time of a '
-            'request, or a file of many'
-        )
-    if given.measured is not None and given.distribution:
-        raise exception.InvalidQuantity(
-            '--distribution is not for --measured: the file has it'
-        )
-    if given.measured is None and (
-        given.csv_column is not None or given.csv_unit is not None
+            'request, or a file of many',
+        ),
+        (
+            measured and given.distribution,
+            '--distribution is not for --measured: the file has it',
+        ),
+        (
+            not measured and (given.csv_column, given.csv_unit) != _NEITHER,
+            '--csv-column and --csv-unit are for --measured',
+        ),
+        (
+            not recorded
+            and (given.arrivals_column, given.arrivals_unit) != _NEITHER,
+            '--arrivals-column and --arrivals-unit are for a file',
+        ),
+        (
+            given.jitter and given.arrivals != PERIODIC,
+            '--jitter is for --arrivals periodic',
+        ),
+        (given.batch > 1 and recorded, '--batch is not for a file'),
+        (
+            (given.link is None) != (given.request_size is None),
+            '--link and --request-size go together',
+        ),
+        (
+            given.conservative and given.link is None,
+            '--conservative is for --link',
+        ),
     ):
-        raise exception.InvalidQuantity(
-            '--csv-column and --csv-unit are for --measured'
-        )
-    if (given.link is None) != (given.request_size is None):
-        raise exception.InvalidQuantity(
-            '--link and --request-size go together'
-        )
-    if given.conservative and given.link is None:
-        raise exception.InvalidQuantity('--conservative is for --link')
+        if wrong:
+            raise exception.InvalidQuantity(text)
     link = None
     if given.link is not None:
         link = services.Link(
             given.link, given.request_size, given.conservative
         )
-    if given.measured is not None:
-        return services.Service(
-            times=services.Times.MEASURED,
-            samples_s=samples.read(
-                given.measured, given.csv_column, given.csv_unit
-            ),
-            latency_s=given.latency, cpus=given.vcpus, link=link,
+    times_s: list[float] = []
+    if measured:
+        times_s = samples.read(
+            given.measured, given.csv_column, given.csv_unit
+        )
+    instants_s: list[float] = []
+    if recorded:
+        instants_s = samples.read(
+            given.arrivals, given.arrivals_column, given.arrivals_unit,
+            'arrivals',
         )  # fmt: skip
+        if measured and len(times_s) != len(instants_s):
+            raise exception.InvalidQuantity(
+                f'there are {len(instants_s)} instants and {len(times_s)} CPU '
+                'times: each request has one of both'
+            )
     return services.Service(
-        times=services.Times(given.distribution or 'exponential'),
-        service_s=given.service_time,
-        latency_s=given.latency, cpus=given.vcpus, link=link,
+        (given.service_time or 0.0) + given.wake_up,
+        given.distribution == 'constant',
+        [time_s + given.wake_up for time_s in times_s],
+        given.latency, given.vcpus, given.split, given.polling, link,
+        given.arrivals == PERIODIC, given.jitter, given.batch, instants_s,
     )  # fmt: skip
+
+
+def rate_per_s(given: argparse.Namespace, service: services.Service) -> float:
+    """The rate that is given, or that of a file.
+
+    :returns: requests/s
+    :raises InvalidQuantity: without both
+    """
+    found: float | None = given.rate
+    if service.instants_s:
+        # Here, because only this needs numpy. It checks the file, too.
+        from nova_rt.model import trace
+
+        of_file = trace.rate_of(list(service.instants_s))
+        return of_file if found is None else found
+    if found is None:
+        raise exception.InvalidQuantity(
+            'give --rate, or a file with --arrivals'
+        )
+    return found
 
 
 def limits(
@@ -289,19 +366,27 @@ def limits(
     )
 
 
-def arrivals(given: argparse.Namespace) -> guarantee.Arrivals | None:
+def arrivals(
+    given: argparse.Namespace, service: services.Service, rate_per_s: float
+) -> guarantee.Arrivals | None:
     """Put the options of :func:`add_always` together.
 
-    :returns: None without them
+    Periodic requests that are all the same need none.
+
+    :returns: None where there is no such bound
     :raises InvalidQuantity: if one is missing, or the service has more than
         one CPU
     """
     if (given.burst is None) != (given.longest is None):
         raise exception.InvalidQuantity('--burst and --longest go together')
+    known = service.cpus == 1 and service.link is None and not service.polling
     if given.burst is None:
+        if known and service.periodic and service.constant:
+            return service.worst(rate_per_s, service.service_s)
         return None
-    if given.vcpus > 1 or given.link is not None:
+    if not known:
         raise exception.InvalidQuantity(
-            'a bound that no request exceeds is for one vCPU without a link'
+            'a bound that no request exceeds is for one vCPU without a link, '
+            'and for servers that sleep'
         )
-    return guarantee.Arrivals.of(given.burst, given.rate, given.longest)
+    return guarantee.Arrivals.of(given.burst, rate_per_s, given.longest)

@@ -2,21 +2,16 @@
 """``plan``: where the servers of several services go."""
 
 import argparse
-import math
 from typing import TYPE_CHECKING, Any
 
-from nova_rt import exception
+from nova_rt import cpulist
+from nova_rt.admission import Placement
 from nova_rt.cmd.model import columns, options, question
-from nova_rt.model import exact, planner, units
-from nova_rt.reservation import cpulist
-from nova_rt.reservation.admission import Placement
-from nova_rt.reservation.reservation import PPM
+from nova_rt.flavors.reservation import PPM
+from nova_rt.model import planner
 
 if TYPE_CHECKING:
     from nova_rt.cmd.model import planfile
-
-_PACKING = (Placement.FIRST_FIT, Placement.BEST_FIT)
-_LIMIT_S, _LONGEST_S = 10.0, 3600.0
 
 
 class Plan(question.Question):
@@ -43,16 +38,6 @@ class Plan(question.Question):
             help='Servers are created in the order of the file. Default: in '
             'the best order that was found.',
         )  # fmt: skip
-        parser.add_argument(
-            '--exact', action='store_true',
-            help='For small plans: compare with the most that any plan can '
-            'reserve. Needs highspy.',
-        )  # fmt: skip
-        parser.add_argument(
-            '--time-limit', type=options.reader(_read_limit), metavar='TIME',
-            help='After which --exact gives up, such as 1min. Default: '
-            f'{_LIMIT_S:g}s.',
-        )  # fmt: skip
         options.add_periods(parser)
         options.add_overhead(parser)
         return parser
@@ -65,11 +50,6 @@ class Plan(question.Question):
         # Here, because only this command needs YAML.
         from nova_rt.cmd.model import planfile
 
-        if given.exact:
-            # Before the time is spent: it may not be there.
-            exact.load()
-        elif given.time_limit is not None:
-            raise exception.InvalidQuantity('--time-limit is for --exact')
         planned = planfile.read(given.file, options.limits(given))
         hosts, servers = planned.hosts, planned.servers
         placements = tuple(Placement)
@@ -80,10 +60,6 @@ class Plan(question.Question):
         if best.refused:
             self.exit_code = 1
         said = _sum_up(best, planned)
-        if given.exact:
-            said['Optimum'] = _compare(
-                best, planned, given.time_limit or _LIMIT_S
-            )
         said |= _hosts(plans, planned)
         said['Placement'] = str(best.placement)
         said['Compared'] = columns.Told(
@@ -137,71 +113,26 @@ def _sum_up(best: planner.Plan, planned: 'planfile.Planned') -> dict[str, Any]:
     }
 
 
-def _read_limit(text: str) -> float:
-    """Read how long a solver may take."""
-    found = units.duration_s(text)
-    if found > _LONGEST_S:
-        raise exception.InvalidQuantity(
-            f'it must be at most {_LONGEST_S / 60:g}min'
-        )
-    return found
-
-
-def _compare(
-    best: planner.Plan, planned: 'planfile.Planned', limit_s: float
-) -> columns.Told:
-    """The most that any plan can reserve, or between what it is."""
-    found = exact.solve(planned.servers, planned.hosts, limit_s)
-    least, most = best.admitted_ppm, found.bound_ppm
-    if most < least:
-        # Its floats were wrong; this bound has none.
-        most = planner.bound_ppm(planned.servers, planned.hosts)
-    least = max(least, found.admitted_ppm)
-    part = best.admitted_ppm / most if most else 1.0
-    # Down: it is no more than that.
-    shown = f'{math.floor(1000 * part) / 1000:.3f} of it'
-    lines = [f'{most / PPM:.3f} CPUs; the plan has {shown}']
-    if least < most:
-        lines = [
-            f'not found in {units.tell_duration(limit_s)}: '
-            f'{least / PPM:.3f} to {most / PPM:.3f} CPUs;',
-            f'the plan has at least {shown}',
-        ]
-    return columns.Told(
-        {
-            'Bandwidth': least / PPM,
-            'At most': most / PPM,
-            'Found': least == most,
-            'Plan': part,
-        },
-        *lines,
-    )
-
-
 def _hosts(
     plans: list[planner.Plan], planned: 'planfile.Planned'
 ) -> dict[str, Any]:
     """Write how many hosts are used, would do, and are needed by any plan."""
     servers, hosts = planned.servers, planned.hosts
     used = plans[0].hosts_used
-    counts = [
-        each.hosts_used
-        for each in plans
-        if each.placement in _PACKING and not each.refused
-    ]
-    found = min(counts, default=None)
-    if found is None:
-        found = planner.hosts_needed(servers, hosts)
-    said: dict[str, Any] = {
+    fewest = min(
+        (each.hosts_used for each in plans if not each.refused), default=None
+    )
+    found = planner.hosts_needed(servers, hosts, fewest)
+    return {
         'Hosts': columns.Told(used, f'{used} of {len(hosts)}'),
         'Hosts needed': columns.Told(
             found,
             'no number of them is enough' if found is None else str(found),
         ),
+        'At least': None
+        if found is None
+        else planner.least_hosts(servers, [*hosts, *hosts[-1:] * found]),
     }
-    if not plans[0].refused:
-        said['At least'] = planner.least_hosts(servers, hosts)
-    return said
 
 
 def _tell(server: planner.PlannedServer) -> dict[str, Any]:

@@ -4,17 +4,17 @@
 Whoever wrote it: what is wrong is told with its place.
 """
 
+import argparse
 from collections.abc import Callable
 import dataclasses
 from typing import Any
 
-from nova_rt import exception
-from nova_rt.cmd.model import options, values, yamlfile
+from nova_rt import cpulist, exception
+from nova_rt.admission import Capacity
+from nova_rt.cmd.model import options, samples, values, yamlfile
+from nova_rt.flavors.reservation import PPM, Reservation
 from nova_rt.model import planner, services, sizing, units
 from nova_rt.model.limits import Limits
-from nova_rt.reservation import cpulist
-from nova_rt.reservation.admission import Capacity
-from nova_rt.reservation.reservation import PPM, Reservation
 
 _MAX_HOSTS = 5_000
 _MAX_SERVERS = 20_000
@@ -82,26 +82,26 @@ def _read_hosts(given: list[Any]) -> list[planner.CandidateHost]:
 
 _NEEDS: dict[str, Callable[[Any], Any]] = {
     'rate': values.text(units.rate_per_s),
-    'service-time': values.text(units.duration_s),
     'deadline': values.text(units.duration_s),
     'percentile': values.text(units.percentile),
 }
 _MORE: dict[str, Callable[[Any], Any]] = {
-    'distribution': values.text(lambda text: _distribution(text)),
+    'service-time': values.text(units.duration_s),
+    'distribution': values.one_of('exponential', 'constant'),
+    'measured': values.text(str),
+    'csv-column': values.text(str),
+    'csv-unit': values.one_of(*samples.UNITS),
     'latency': values.text(units.delay_s),
+    'split': values.flag,
+    'polling': values.flag,
+    'wake-up': values.text(units.delay_s),
     'link': values.text(units.link_bit_per_s),
     'request-size': values.text(units.size_bit),
+    'arrivals': values.one_of(options.POISSON, options.PERIODIC),
+    'jitter': values.text(units.delay_s),
+    'batch': values.whole(options.MOST_AT_ONCE),
     'period': values.text(options.whole_us),
 }
-
-
-def _distribution(text: str) -> services.Times:
-    known = (services.Times.EXPONENTIAL, services.Times.CONSTANT)
-    if text not in known:
-        raise exception.InvalidQuantity(
-            f'it is {values.show(text)}: it must be one of {", ".join(known)}'
-        )
-    return services.Times(text)
 
 
 def _read_services(
@@ -141,26 +141,18 @@ def _reserve(fields: values.Fields, vcpus: int, limits: Limits) -> Reservation:
         )
         return found
     needs = {key: fields.take(key, read) for key, read in _NEEDS.items()}
-    more: dict[str, Any] = {
-        key: fields.take(key, read) if key in fields else None
-        for key, read in _MORE.items()
-    }
-    if (more['link'] is None) != (more['request-size'] is None):
-        raise exception.InvalidQuantity(
-            f'{fields.place}: link and request-size go together'
-        )
-    link = None
-    if more['link'] is not None:
-        link = services.Link(more['link'], more['request-size'])
-    service = services.Service(
-        more['distribution'] or services.Times.EXPONENTIAL,
-        needs['service-time'], latency_s=more['latency'] or 0.0, cpus=vcpus,
-        link=link,
-    )  # fmt: skip
+    parser = argparse.ArgumentParser()
+    options.add_service(parser)
+    # What is not there is as without the option of that name.
+    asked = parser.parse_args([])
+    asked.vcpus, asked.period = vcpus, None
+    for key, read in _MORE.items():
+        if key in fields:
+            setattr(asked, key.replace('-', '_'), fields.take(key, read))
     try:
         return sizing.size(
-            services.choose(service).model, needs['rate'], needs['deadline'],
-            needs['percentile'], limits, more['period'],
+            services.choose(options.service(asked)).model, needs['rate'],
+            needs['deadline'], needs['percentile'], limits, asked.period,
         ).reservation  # fmt: skip
     except exception.Unanswerable as err:
         raise exception.InvalidQuantity(f'{fields.place}: {err}') from err

@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Iterator
 import csv
+import itertools
 import re
 from typing import TextIO
 
@@ -19,32 +20,39 @@ UNITS = {'ns': 1e-9, 'us': 1e-6, 'ms': 1e-3, 's': 1.0}
 _NUMBER = re.compile(
     r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?', re.ASCII
 )
-# What programs print for what is none.
-_NO_NUMBERS = {'nan', 'inf', 'infinity'}
+# What counts as a value in the first line, with what programs print for none.
+_VALUE = re.compile(
+    r'[+-]?(nan|inf|infinity|\.?[0-9][0-9.,eE+-]*\s?([nu\u00b5\u03bcm]?s|min)?)'
+    r'\W*',
+    re.ASCII | re.IGNORECASE,
+)
 
 
-def add_options(parser: argparse._ActionsContainer) -> None:
-    """Offer ``--csv-column`` and ``--csv-unit``."""
+def add_options(parser: argparse._ActionsContainer, name: str = 'csv') -> None:
+    """Offer ``--csv-column`` and ``--csv-unit``, or those of another file."""
     parser.add_argument(
-        '--csv-column', metavar='NAME',
-        help='Of a CSV file, name of the column or its number from 1 on. '
+        f'--{name}-column', metavar='NAME',
+        help='Of this file, name of the column or its number from 1 on. '
         'Needed if there are several.',
     )  # fmt: skip
     parser.add_argument(
-        '--csv-unit', choices=tuple(UNITS),
-        help='Of numbers without one in a CSV file.',
+        f'--{name}-unit', choices=tuple(UNITS),
+        help='Of numbers without one in this file.',
     )  # fmt: skip
 
 
 def read(
-    path: str, column: str | None, unit: str | None, zero: bool = False
+    path: str, column: str | None, unit: str | None, name: str = 'csv'
 ) -> list[float]:
     """Read the times in one column.
+
+    Fields are separated by commas, semicolons or tabs, as in the first line.
+    A decimal comma is refused.
 
     :param path: a CSV file, with or without a line of names
     :param column: name or number; None if there is only one
     :param unit: of plain numbers
-    :param zero: a time may be zero, as an instant may
+    :param name: of the options; an instant, of ``arrivals``, may be zero
     :returns: seconds, in the order of the file
     :raises InvalidQuantity: if it cannot be read; says which line
     """
@@ -53,7 +61,7 @@ def read(
         with open(
             values.check_path(path), encoding='utf-8-sig', newline=''
         ) as file:
-            return _read(file, column, unit, zero)
+            return _read(file, column, unit, name)
     except OSError as err:
         raise exception.InvalidQuantity(
             f'{values.show_path(path)} cannot be read: {err.strerror}'
@@ -76,52 +84,80 @@ def _lines(file: TextIO) -> Iterator[str]:
         yield line
 
 
-def _read(
-    file: TextIO, column: str | None, unit: str | None, zero: bool
-) -> list[float]:
-    rows = csv.reader(_lines(file), strict=True)
-    times_s: list[float] = []
-    index = None
+def _rows(file: TextIO) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not empty, each with the number of its line."""
+    lines = _lines(file)
+    before: list[str] = []
+    separator = ','
+    for line in lines:
+        before.append(line)
+        if found := re.fullmatch('sep=(.)', line.strip()):
+            separator, before[-1] = found[1], '\n'
+        elif line.strip():
+            known = [each for each in ';\t' if each in line]
+            separator = known[0] if known else separator
+            break
+    rows = csv.reader(
+        itertools.chain(before, lines), strict=True, delimiter=separator
+    )
     for row in rows:
-        if not any(map(str.strip, row)):
-            continue
+        if any(map(str.strip, row)):
+            yield rows.line_num, row
+
+
+def _read(
+    file: TextIO, column: str | None, unit: str | None, name: str
+) -> list[float]:
+    times_s: list[float] = []
+    index, width = None, 0
+    # A row such as 1,5 may be one number.
+    comma = False
+    for line, row in _rows(file):
         if index is None:
             named = not any(map(_is_time, row))
-            index = _choose(row, column, named)
+            index, width = _choose(row, column, named, name), len(row)
+            comma = not named and width == 2
             if named:
                 continue
-        if index >= len(row):
+        if len(row) != width:
             raise exception.InvalidQuantity(
-                f'line {rows.line_num} has only {len(row)} columns'
+                f'line {line} has {len(row)} columns, and the first one has '
+                f'{width}: write decimal points, not commas'
             )
         if len(times_s) == MAX_TIMES:
             raise exception.InvalidQuantity(
                 f'there are more than {MAX_TIMES} times: take a part of them'
             )
-        text = row[index].strip()
-        times_s.append(_time_s(rows.line_num, text, unit, zero))
+        comma = comma and all(each.strip().isdecimal() for each in row)
+        times_s.append(_time_s(line, row[index].strip(), unit, name))
     if not times_s:
         raise exception.InvalidQuantity('there are no service times')
+    if comma:
+        raise exception.InvalidQuantity(
+            'all lines have two whole numbers, which may be one with a '
+            'decimal comma: write a decimal point, or a line of names for '
+            'two columns'
+        )
     return times_s
 
 
 def _is_time(text: str) -> bool:
     """Whether it is a value, if maybe a bad one, and no name."""
-    text = text.strip()
-    if text.lower().lstrip('+-') in _NO_NUMBERS:
-        return True
-    return bool(re.match(r'[+-]?\.?[0-9]', text, re.ASCII))
+    return bool(_VALUE.fullmatch(text.strip()))
 
 
-def _choose(row: list[str], column: str | None, named: bool) -> int:
+def _choose(
+    row: list[str], column: str | None, named: bool, option: str
+) -> int:
     """Index of the column."""
     names = [name.strip() for name in row]
+    there = f': {", ".join(names)[:200]}' if named else ''
     if column is None:
         if len(row) == 1:
             return 0
         raise exception.InvalidQuantity(
-            f'there are {len(row)} columns: choose one with --csv-column'
-            + (f': {", ".join(names)[:200]}' if named else '')
+            f'there are {len(row)} columns: choose one with --{option}-column'
+            f'{there}'
         )
     if named and names.count(column) == 1:
         return names.index(column)
@@ -130,10 +166,12 @@ def _choose(row: list[str], column: str | None, named: bool) -> int:
             return int(column) - 1
     raise exception.InvalidQuantity(
         f'there is no column {column[:40]!r}, or more than one of that name'
+        f'{there}'
     )
 
 
-def _time_s(line: int, text: str, unit: str | None, zero: bool) -> float:
+def _time_s(line: int, text: str, unit: str | None, name: str) -> float:
+    zero = name != 'csv'
     check = inputs.not_negative if zero else inputs.positive
     parse = units.delay_s if zero else units.duration_s
     shown = repr(text if len(text) <= 40 else text[:40] + '...')
@@ -144,12 +182,12 @@ def _time_s(line: int, text: str, unit: str | None, zero: bool) -> float:
             raise exception.InvalidQuantity(f'line {line}: {err}') from err
     if unit is None:
         raise exception.InvalidQuantity(
-            f'line {line}: {shown} has no unit: give one with --csv-unit'
+            f'line {line}: {shown} has no unit: give one with --{name}-unit'
         )
     time_s = float(text) * UNITS[unit]
     try:
         return check('the time in seconds', time_s)
     except exception.InvalidQuantity as err:
         raise exception.InvalidQuantity(
-            f'line {line}: {shown} is not a service time: {err}'
+            f'line {line}: {shown} is not a time: {err}'
         ) from err

@@ -6,14 +6,20 @@ import dataclasses
 from typing import Any
 
 from nova_rt import exception
-from nova_rt.cmd.model import columns, options, question, requests, samples
+from nova_rt.cmd.model import columns, options, question
+from nova_rt.flavors import spec_values
+from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import services, sizing, units
 from nova_rt.model.limits import Limits
-from nova_rt.reservation import spec_values
-from nova_rt.reservation.reservation import Reservation
 
 _PERCENTILES = (0.5, 0.9, 0.99, 0.999)
-_REQUESTS = spec_values.Number(requests.FEWEST, 10_000_000)
+# Fewer have no confidence interval: that of confidence.py, which loads numpy.
+_FEWEST = 3_100
+_REQUESTS = spec_values.Number(_FEWEST, 10_000_000)
+# The least size of a token bucket, in bits: one frame.
+_FRAME_BIT = 8 * 1514
+# As long as any run.
+_MOST_NS = 4e18
 _SEED = spec_values.Number(0, 10**9)
 # Neighbours take ten times as long to simulate.
 _ALONE, _BESIDE = 1_000_000, 100_000
@@ -30,7 +36,6 @@ class _Asked:
     service: services.Service
     choice: services.Choice
     rate_per_s: float
-    instants_s: list[float] | None
     expected: sizing.Sizing
     proved: bool
     ahead_s: float
@@ -42,18 +47,16 @@ class _Asked:
         :raises Unanswerable: if it is not stable
         """
         service = options.service(given)
-        instants_s = requests.read(given)
-        rate_per_s = given.rate or requests.rate_per_s(instants_s or [])
-        choose = services.choose_split if given.split else services.choose
-        choice = choose(service)
+        rate_per_s = options.rate_per_s(given, service)
+        choice = services.choose(service)
         expected = sizing.expect(
             choice.model, rate_per_s, 0.99, given.reservation,
             Limits(overhead_us=0),
         )  # fmt: skip
-        bucket_bit = given.bucket or requests.FRAME_BIT
+        bucket_bit = given.bucket or _FRAME_BIT
         return cls(
-            service, choice, rate_per_s, instants_s, expected,
-            proved=given.split or service.cpus == 1,
+            service, choice, rate_per_s, expected,
+            proved=service.split or service.cpus == 1,
             ahead_s=bucket_bit / given.link if given.link else 0.0,
         )  # fmt: skip
 
@@ -73,29 +76,12 @@ class Simulate(question.Question):
         """
         parser = super().get_parser(prog_name)
         options.add_reservation(parser)
-        parser.add_argument(
-            '--rate', type=options.reader(units.rate_per_s), metavar='RATE',
-            help='Of requests that come at random, such as 500/s.',
-        )  # fmt: skip
-        parser.add_argument(
-            '--arrivals', metavar='CSV',
-            help='Take the instants at which they come from a file instead, '
-            'with one in each line.',
-        )  # fmt: skip
-        parser.add_argument(
-            '--arrivals-unit', choices=samples.UNITS,
-            help='Of instants without one.',
-        )  # fmt: skip
+        options.add_rate(parser)
         options.add_service(parser)
-        parser.add_argument(
-            '--split', action='store_true',
-            help='Let each vCPU have a queue of its own, and each request go '
-            'to one of them at random. Default: one queue for all.',
-        )  # fmt: skip
         parser.add_argument(
             '--bucket', type=options.reader(units.size_bit), metavar='SIZE',
             help='Token bucket of the link, which drops nothing. Default: '
-            f'one frame, {requests.FRAME_BIT // 8}B.',
+            f'one frame, {_FRAME_BIT // 8}B.',
         )  # fmt: skip
         parser.add_argument(
             '--late', action='store_true',
@@ -143,16 +129,24 @@ class Simulate(question.Question):
         return tuple(said), tuple(said.values())
 
     def _run(self, given: argparse.Namespace, asked: _Asked) -> dict[str, Any]:
-        # Here, because only this command needs numpy.
-        from nova_rt.model import confidence, judged
+        # Here, because only these commands need numpy.
+        import numpy
+
+        from nova_rt.model import confidence, judged, simulation, trace
 
         count = given.requests or (_BESIDE if given.beside else _ALONE)
-        drawn = requests.draw(
-            asked.service, asked.instants_s or (asked.rate_per_s, count),
-            given.seed, asked.ahead_s, given.split,
-        )  # fmt: skip
+        drawn = trace.draw(asked.service, count, given.seed)
+        sent_ns = simulation.whole_ns(drawn.instants_s(asked.rate_per_s))
+        works_ns = numpy.maximum(simulation.whole_ns(drawn.works_s), 1)
+        there_ns = sent_ns
+        if asked.choice.link_s:
+            times_ns = simulation.exponential_ns(
+                asked.choice.link_s, len(sent_ns),
+                numpy.random.default_rng(given.seed + 1),
+            )  # fmt: skip
+            ahead_ns = int(min(asked.ahead_s * 1e9, _MOST_NS))
+            there_ns = simulation.through_link_ns(sent_ns, times_ns, ahead_ns)
         place = judged.Place(given.late, tuple(given.beside or ()))
-        there_ns, works_ns = drawn.there_ns, drawn.works_ns
         latest_ns = None
         if drawn.chosen is not None:
             done_ns, latest_ns = judged.run_split(
@@ -168,7 +162,7 @@ class Simulate(question.Question):
                     given.reservation, there_ns.tolist(), works_ns.tolist(),
                     done_ns.tolist(),
                 )  # fmt: skip
-        times_s = (done_ns - drawn.sent_ns) / 1e9
+        times_s = (done_ns - sent_ns) / 1e9
         times_s += 2 * asked.service.latency_s
         expected, model = asked.expected, asked.choice.model
         gap_s = expected.gap_s if asked.proved else None
@@ -222,25 +216,18 @@ def _check(given: argparse.Namespace) -> None:
     """
     for wrong, text in (
         (
-            (given.rate is None) == (given.arrivals is None),
-            'give either --rate or --arrivals',
+            given.requests
+            and given.arrivals not in {options.POISSON, options.PERIODIC},
+            '--requests is not for a file: it has them all',
         ),
         (
-            given.arrivals_unit and given.arrivals is None,
-            '--arrivals-unit is for --arrivals',
-        ),
-        (
-            given.requests and given.arrivals is not None,
-            '--requests is not for --arrivals: the file has them all',
+            given.polling,
+            '--polling is not simulated: the deadline server here sleeps',
         ),
         (
             given.late and given.beside,
             'give either --late or --beside: the place of a budget, or the '
             'neighbours that decide it',
-        ),
-        (
-            given.split and given.vcpus == 1,
-            '--split is for several --vcpus',
         ),
         (
             given.beside and given.vcpus > 1 and not given.split,

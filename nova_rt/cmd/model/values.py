@@ -120,6 +120,28 @@ def text(read: Callable[[str], Any]) -> Callable[[Any], Any]:
     return checked
 
 
+def one_of(*known: str) -> Callable[[Any], str]:
+    """One of several words."""
+
+    def checked(value: Any) -> str:
+        if value not in known:
+            raise exception.InvalidQuantity(
+                f'it is {show(value)}: it must be one of {", ".join(known)}'
+            )
+        return str(value)
+
+    return checked
+
+
+def flag(value: Any) -> bool:
+    """Read true or false."""
+    if not isinstance(value, bool):
+        raise exception.InvalidQuantity(
+            f'it is {show(value)}: it must be true or false'
+        )
+    return value
+
+
 def whole(most: int) -> Callable[[Any], int]:
     """A whole number, from 1."""
 

@@ -9,10 +9,10 @@ from oslotest import base
 from testtools import content
 
 from nova_rt import exception
-from nova_rt.model import cbs, guarantee, simulation, supply
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.model import cbs, guarantee, supply
 from nova_rt.model.guarantee import Arrivals
 from nova_rt.model.schedule import Position
-from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import runs
 
 _ABOUT = hypothesis.settings(max_examples=60)
@@ -81,7 +81,7 @@ class DelayTest(base.BaseTestCase):
         reservation, arrivals = requests(case)
         count = 3000
         come = numpy.zeros(count, numpy.int64)
-        come = simulation.shaped_ns(come, arrivals.burst, arrivals.interval_ns)
+        come = runs.shaped_ns(come, arrivals.burst, arrivals.interval_ns)
         works = numpy.full(count, arrivals.cost_ns, numpy.int64)
         server = cbs.DeadlineServer(reservation, Position.LAST)
         times = server.fifo_ns(come, works) - come
@@ -115,9 +115,7 @@ class DelayTest(base.BaseTestCase):
         full = numpy.full(count, arrivals.cost_ns, numpy.int64)
         highest = {}
         for name, come in (('poisson', poisson), ('bursts', bursts)):
-            shaped = simulation.shaped_ns(
-                come, arrivals.burst, arrivals.interval_ns
-            )
+            shaped = runs.shaped_ns(come, arrivals.burst, arrivals.interval_ns)
             for cost in (works, full):
                 for position in ('first', 'last', 'random'):
                     server = cbs.DeadlineServer(

@@ -5,8 +5,8 @@ import numpy
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.model import cbs, edf, judged, simulation
-from nova_rt.reservation.reservation import Reservation
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.model import cbs, edf, judged
 from nova_rt.tests.unit.model import runs, test_theorem
 
 OURS = Reservation(1400, 2000)
@@ -89,8 +89,8 @@ class JudgedTest(base.BaseTestCase):
 
     def test_neighbours_of_each_cpu_take_their_time(self):
         """Work that one CPU can do takes too long on a thousand of them."""
-        come = simulation.constant_ns(5, 1000).cumsum()
-        works = simulation.constant_ns(1e-3, 1000)
+        come = runs.constant_ns(5, 1000).cumsum()
+        works = runs.constant_ns(1e-3, 1000)
         beside = judged.Place(neighbours=(Reservation(100, 1000),))
         chosen = numpy.arange(1000)
         self.assertRaises(
@@ -99,8 +99,8 @@ class JudgedTest(base.BaseTestCase):
         )  # fmt: skip
 
     def test_too_long(self):
-        come = simulation.constant_ns(1e6, 3)
-        works = simulation.constant_ns(1e-3, 3)
+        come = runs.constant_ns(1e6, 3)
+        works = runs.constant_ns(1e-3, 3)
         beside = judged.Place(neighbours=(Reservation(100, 1000),))
         self.assertRaises(
             exception.InvalidQuantity, judged.run, OURS, beside, come, works

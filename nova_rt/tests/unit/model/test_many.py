@@ -9,9 +9,12 @@ import numpy
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.model import many, simulation, single
-from nova_rt.model.schedule import Position, Schedule
+from nova_rt.flavors.reservation import Reservation
+from nova_rt.model import cbs, many, simulation, single
+from nova_rt.model.schedule import Position
 from nova_rt.tests.unit.model import runs
+
+WHOLE = cbs.DeadlineServer(Reservation(100, 100))
 
 
 def erlang_c(cpus, load):
@@ -37,53 +40,6 @@ class ManyCPUsTest(base.BaseTestCase):
             self.assertRaises(
                 exception.InvalidQuantity, many.waiting_probability, cpus, load
             )
-
-    @ddt.data((1, 0.7, 0.5), (1, 0.05, 0.99), (4, 1.0, 0.8), (7, 1.0, 0.1))
-    @ddt.unpack
-    def test_shared_budgets_at_their_limits(self, cpus, bandwidth, load):
-        """One CPU, and whole ones, have nothing to share."""
-        rate = load * cpus * bandwidth / 1e-3
-        wanted = many.ManyCPUs(cpus, 1e-3).mean_s(rate, bandwidth)
-        found = many.mean_shared_s(cpus, 1e-3, rate, bandwidth)
-        self.assertLess(abs(found / wanted - 1), 1e-12)
-
-    @ddt.data((2, 0.7, 0.5), (4, 0.7, 0.8), (4, 0.1, 0.9), (64, 0.37, 0.95))
-    @ddt.unpack
-    def test_shared_budgets(self, cpus, bandwidth, load):
-        """The sum of the birth-death process, without a closed form."""
-        speed = cpus * bandwidth
-        offered = load * speed
-        weights = [1.0]
-        for requests in range(1, 3000):
-            weights.append(weights[-1] * offered / min(requests, speed))
-        mean = math.fsum(k * w for k, w in enumerate(weights)) / math.fsum(
-            weights
-        )
-        rate = offered / 1e-3
-        found = many.mean_shared_s(cpus, 1e-3, rate, bandwidth)
-        self.assertLess(abs(found / (mean / rate) - 1), 1e-9)
-        self.assertLess(
-            found, many.ManyCPUs(cpus, 1e-3).mean_s(rate, bandwidth)
-        )
-
-    def test_shared_budgets_of_very_many_cpus(self):
-        """Nobody waits, so each request has a CPU for itself."""
-        found = many.mean_shared_s(10_000, 1e-3, 3e6, 0.5)
-        self.assertLess(abs(found / 1e-3 - 1), 1e-9)
-
-    def test_shared_budgets_of_what_is_no_quantity(self):
-        for words in (
-            (0, 1e-3, 100, 0.5),
-            (2, 0, 100, 0.5),
-            (2, 1e-3, math.nan, 0.5),
-            (2, 1e-3, 100, 1.5),
-        ):
-            self.assertRaises(
-                exception.InvalidQuantity, many.mean_shared_s, *words
-            )
-        self.assertRaises(
-            exception.Unstable, many.mean_shared_s, 2, 1e-3, 1000, 0.5
-        )
 
     def test_one_cpu_is_the_single_queue(self):
         one, queue = many.ManyCPUs(1, 1e-3, 1e-4), single.SingleQueue(
@@ -111,9 +67,7 @@ class ManyCPUsTest(base.BaseTestCase):
         arrivals = simulation.poisson_ns(rate, runs.COUNT, rng)
         works = simulation.exponential_ns(1e-3, runs.COUNT, rng)
         times = (
-            simulation.fifo_many_ns(
-                arrivals, works, cpus, runs.fluid(bandwidth)
-            )
+            WHOLE.fifo_many_ns(arrivals, runs.slowed(works, bandwidth), cpus)
             - arrivals
         )
         runs.check(self, many.ManyCPUs(cpus, 1e-3), rate, bandwidth, times)
@@ -124,9 +78,9 @@ class ManyCPUsTest(base.BaseTestCase):
         rng = runs.rng(3)
         arrivals = simulation.poisson_ns(2100, 100_000, rng)
         works = simulation.exponential_ns(1e-3, 100_000, rng)
-        late = Schedule(700_000, 1_000_000, Position.LAST)
-        fine = simulation.fifo_many_ns(arrivals, works, 4, runs.fluid(0.7))
-        done = simulation.fifo_many_ns(arrivals, works, 4, late)
+        late = cbs.DeadlineServer(Reservation(700, 1000), Position.LAST)
+        fine = WHOLE.fifo_many_ns(arrivals, runs.slowed(works, 0.7), 4)
+        done = late.fifo_many_ns(arrivals, works, 4)
         gap_s = model.gap_s(1e-3, 0.7)
         self.assertLess(abs(gap_s - 300e-6), 1e-12)
         self.assertLess(abs(float((done - fine).mean()) / 1e9), gap_s)

@@ -106,7 +106,6 @@ class SingleQueueTest(base.BaseTestCase):
             lambda: queue.min_bandwidth(bad, 0.01, 0.9),
             lambda: queue.min_bandwidth(100, bad, 0.9),
             lambda: queue.min_bandwidth(100, 0.01, bad),
-            lambda: single.rate_of_clients_per_s([100, bad]),
         ):
             err = self.assertRaises(exception.InvalidQuantity, call)
             self.assertNotIn('\n', str(err))
@@ -121,6 +120,3 @@ class SingleQueueTest(base.BaseTestCase):
         self.assertRaises(
             exception.InvalidQuantity, single.SingleQueue, 1e-3, -1e-9
         )
-
-    def test_clients(self):
-        self.assertEqual(600, single.rate_of_clients_per_s([100, 200, 300]))

@@ -7,6 +7,7 @@ import ddt
 from oslotest import base
 
 from nova_rt import exception
+from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import (
     cbs,
     confidence,
@@ -15,13 +16,10 @@ from nova_rt.model import (
     sizing,
     supply,
 )
-from nova_rt.model.chain import Chain, Stage
 from nova_rt.model.limits import Limits
 from nova_rt.model.many import ManyCPUs
-from nova_rt.model.schedule import Position, Schedule
+from nova_rt.model.schedule import Position
 from nova_rt.model.single import SingleQueue
-from nova_rt.model.tandem import Tandem, TandemBound
-from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import runs
 from nova_rt.tests.unit.model.test_inverses import MODELS
 
@@ -104,17 +102,6 @@ class SizeTest(base.BaseTestCase):
         self.assertEqual(sorted(set(periods)), periods)
         self.assertEqual(100, periods[0])
 
-    def test_the_links_of_a_chain_have_no_gap(self):
-        chain = Chain([Stage(1e-3), Stage(8e-4, 0)], 1e-4)
-        tandem = Tandem(1e-3, 8e-4, 1e-4)
-        bound = TandemBound(1e-3, 8e-4, 1e-4)
-        one, two, three = (
-            sizing.size(model, 400, 0.05, 0.99).reservation.ppm
-            for model in (chain, tandem, bound)
-        )
-        self.assertEqual(one, two)
-        self.assertLess(two, three)
-
     def test_given_period(self):
         found = sizing.size(SingleQueue(1e-3), 500, 0.02, 0.99, period_us=2000)
         self.assertEqual(2000, found.reservation.period_us)
@@ -187,7 +174,9 @@ class ExpectTest(base.BaseTestCase):
         rng = runs.rng(15)
         arrivals = simulation.poisson_ns(rate, count, rng)
         works = simulation.exponential_ns(queue.service_s, count, rng)
-        fluid = simulation.fifo_ns(arrivals, works, Schedule(runtime, period))
+        fluid = simulation.fifo_ns(
+            arrivals, runs.slowed(works, runtime / period)
+        )
         for position, sign in (
             (Position.FIRST, -1), (Position.RANDOM, 0), (Position.LAST, 1)
         ):  # fmt: skip
@@ -215,7 +204,9 @@ class ExpectTest(base.BaseTestCase):
         works = simulation.exponential_ns(queue.service_s, count, rng)
         done = cbs.DeadlineServer(reservation).fifo_ns(arrivals, works)
         # In nanoseconds: periods so short that it is all but fluid.
-        fluid = simulation.fifo_ns(arrivals, works, Schedule(runtime, period))
+        fluid = simulation.fifo_ns(
+            arrivals, runs.slowed(works, runtime / period)
+        )
         fluid_s = float((fluid - arrivals).mean()) / 1e9
         chance_s = fluid_s - found.mean_s
         measured_s = float((done - arrivals).mean()) / 1e9 - chance_s

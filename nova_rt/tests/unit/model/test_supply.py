@@ -44,19 +44,10 @@ class SupplyTest(base.BaseTestCase):
         self.assertLess(599_999, max(late))
         self.assertLess(max(late), 600_000)
 
-    @ddt.data((1, 2000), (1400, 2000), (1401, 4000), (2800, 4000))
-    @ddt.unpack
-    def test_activity(self, cost_us, wanted_us):
-        self.assertEqual(
-            wanted_us, supply.activity_us(cost_us, Reservation(1400, 2000))
-        )
-
     def test_refused(self):
         reservation = Reservation(1400, 2000)
         for bad in (-1, 0.5, True, '1'):
-            for call in (
-                supply.activity_us, supply.supplied_ns, supply.time_for_ns
-            ):  # fmt: skip
+            for call in (supply.supplied_ns, supply.time_for_ns):
                 self.assertRaises(
                     exception.InvalidQuantity, call, bad, reservation
                 )

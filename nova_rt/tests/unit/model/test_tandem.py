@@ -29,7 +29,7 @@ def times_of(rate, service_s, on_link_s, bandwidth, count=runs.COUNT):
         arrivals, simulation.exponential_ns(on_link_s, count, rng)
     )
     works = simulation.exponential_ns(service_s, count, rng)
-    return simulation.fifo_ns(sent, works, runs.fluid(bandwidth)) - arrivals
+    return simulation.fifo_ns(sent, runs.slowed(works, bandwidth)) - arrivals
 
 
 @ddt.ddt

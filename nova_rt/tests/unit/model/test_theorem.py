@@ -41,7 +41,7 @@ def works_ns(kind, reservation, count, rng):
     if kind == 'exponential':
         return simulation.exponential_ns(mean_s, count, rng)
     if kind == 'constant':
-        return simulation.constant_ns(mean_s, count)
+        return runs.constant_ns(mean_s, count)
     if kind == 'two kinds':
         long = numpy.where(rng.random(count) < 0.05, 15 * mean_s, mean_s / 4)
         return numpy.ceil(long * 1e9).astype(numpy.int64)
@@ -223,21 +223,3 @@ class TheoremTest(base.BaseTestCase):
     )
     def test_another_rule_breaks_it(self, rule):
         self.assertTrue(self.late_somewhere(rule))
-
-    def test_chain(self):
-        """Each reservation on the way adds its own P - Q, and no more."""
-        rng = runs.rng(3)
-        first, second = Reservation(1400, 2000), Reservation(5000, 10_000)
-        arrivals, works = requests(first, 0.6, 'exponential', 5000, rng)
-        others = works_ns('exponential', second, 5000, rng) // 10 + 1
-        gap_ns = 1000 * (supply.gap_us(first) + supply.gap_us(second))
-        on_fluid = done = arrivals
-        for reservation, work in ((first, works), (second, others)):
-            done = cbs.DeadlineServer(reservation, Position.LAST).fifo_ns(
-                done, work
-            )
-            # Rounded up by less than 1 ns each.
-            slowed = work * reservation.period_us // reservation.runtime_us
-            on_fluid = simulation.fifo_ns(on_fluid, slowed)
-        self.assertLessEqual(int((done - on_fluid).max()), gap_ns + 10_000)
-        self.assertLess(0.5 * gap_ns, int((done - on_fluid).max()))

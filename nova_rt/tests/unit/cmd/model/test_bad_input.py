@@ -171,7 +171,7 @@ class BadInputTest(base.TestCase):
                     f'--{option}',
                     line(command, **{option.replace('-', '_'): None}),
                 )
-        self.assert_refused('--rate', 'reservation')
+        self.assert_refused('--deadline', 'reservation')
         for command in ('fit', 'plan'):
             self.assert_refused('required', command)
 
@@ -185,9 +185,20 @@ class BadInputTest(base.TestCase):
             ('is for --link', '--conservative'),
             ('are for --measured', '--csv-unit ms'),
             ('are for --measured', '--csv-column 1'),
-            ('no model covers constant', '--distribution constant --vcpus 2'),
-            ('no model covers constant', '--distribution constant --link 1Gbit'
+            ('share a queue: give --split', '--distribution constant '
+             '--vcpus 2'),
+            ('share a queue: give --split', '--batch 2 --vcpus 2'),
+            ('share a queue: give --split', '--arrivals periodic --vcpus 2'),
+            ('no model covers such', '--batch 2 --link 1Gbit'
              ' --request-size 1KiB'),
+            ('no model covers --split', '--vcpus 2 --split --link 1Gbit'
+             ' --request-size 1KiB'),
+            ('is for several --vcpus', '--split'),
+            ('is for --arrivals periodic', '--jitter 1ms'),
+            ('is not for a file', '--arrivals x.csv --batch 2'),
+            ('are for a file', '--arrivals-unit ms'),
+            ('cannot be read', '--arrivals nowhere.csv'),
+            ('for servers that sleep', '--polling --burst 3 --longest 2ms'),
             ('no model covers several', '--vcpus 2 --link 1Gbit'
              ' --request-size 1KiB'),
             ('is for one vCPU', '--vcpus 2 --burst 3 --longest 2ms'),
@@ -212,11 +223,11 @@ class BadInputTest(base.TestCase):
 
     def test_measured_is_the_distribution(self):
         path = self.write('x.csv', '1ms\n' * 30)
-        for more in ('--distribution constant', '--vcpus 2'):
-            self.assert_refused(
-                'measured', f'{line(service_time=None)} {more} --measured',
-                path,
-            )  # fmt: skip
+        self.assert_refused(
+            'is not for --measured',
+            f'{line(service_time=None)} --distribution constant --measured',
+            path,
+        )
 
     def test_commands(self):
         result = self.run_it('nonsense')

@@ -16,6 +16,7 @@ BAD = (
 )  # fmt: skip
 #: Of some options, all the same.
 GOOD = {
+    'batch': {'150'},
     'burst': {'150'},
     'arrivals-unit': {'ms'},
     'csv-unit': {'ms'},
@@ -44,7 +45,8 @@ class EveryOptionTest(base.TestCase):
         """A command that is right but for the option."""
         times = self.write('times.csv', '1ms\n' * 30)
         if command == 'fit':
-            return f'fit {times}'
+            more = '--rate 5/s --deadline 1s --percentile 90'
+            return f'fit {times}' + f' {more}' * (option is not None)
         if command == 'plan':
             text = 'hosts: [{cpus: 1}]\nservices: [{reservation: 2/1000}]\n'
             return f'plan {self.write("plan.yaml", text)}'

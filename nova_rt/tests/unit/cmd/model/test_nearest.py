@@ -3,10 +3,11 @@
 
 import re
 
+import fixtures
 import hypothesis
 from hypothesis import strategies
 
-from nova_rt.model import units
+from nova_rt.model import general, units
 from nova_rt.tests.unit.cmd.model import base
 
 _NAMED = re.compile(
@@ -62,6 +63,12 @@ _LIMITS = strategies.fixed_dictionaries(
 
 
 class NearestTest(base.TestCase):
+    def setUp(self):
+        super().setUp()
+        # Coarse bounds are bounds as well, and quick.
+        for name, value in (('_EACH', 100), ('_MOST', 1 << 13)):
+            self.useFixture(fixtures.MockPatchObject(general, name, value))
+
     def words(self, command, options):
         return [
             command,

@@ -3,8 +3,11 @@
 
 import json
 
-from nova_rt.reservation import admission
-from nova_rt.reservation.reservation import PPM, Reservation
+import fixtures
+
+from nova_rt import admission
+from nova_rt.flavors.reservation import PPM, Reservation
+from nova_rt.model import trace
 from nova_rt.tests.unit.cmd.model import base
 
 HOSTS = 'hosts: [{cpus: 4}]\n'
@@ -90,9 +93,30 @@ class PlanTest(base.TestCase):
         self.assertEqual(4, said['Servers'])
         self.assertEqual(2, len(said['Without a place']))
         self.assertEqual(2, said['Hosts needed'])
-        self.assertNotIn('At least', said)
+        self.assertEqual(2, said['At least'])
         said = self.plan(file('vcpus: 5, reservation: 2/1000'), code=1)
         self.assertIsNone(said['Hosts needed'])
+
+    def test_sized_as_by_the_command(self):
+        """With the same options under the same names."""
+        self.useFixture(fixtures.MockPatchObject(trace, 'REQUESTS', 31 * 500))
+        path = self.write('times.csv', 'a,b\n' + '1,0.5\n1,2\n' * 30)
+        needs = 'rate: 257/100ms, deadline: 9ms, percentile: 99'
+        for more in (
+            'service-time: 0.2ms, arrivals: periodic, jitter: 1ms, batch: 2',
+            'service-time: 0.2ms, vcpus: 2, split: true, polling: true',
+            'service-time: 0.2ms, wake-up: 3us, distribution: constant',
+            f'vcpus: 8, split: true, measured: {path}, csv-column: b, '
+            'csv-unit: ms',
+        ):
+            said = self.plan(HOSTS.replace('4', '8') + services(
+                f'{needs}, {more}'))  # fmt: skip
+            words = f'{needs}, {more}'.replace(': true', '')
+            options = ' --'.join(words.replace(':', '').split(', '))
+            found = self.ask(f'reservation --{options} --max-bandwidth 95')
+            self.assertEqual(
+                found['Reservation'], said['Places'][0]['Reservation']
+            )
 
     def test_order_of_the_file(self):
         """A small one that comes first keeps the large ones out."""
@@ -173,7 +197,10 @@ class PlanTest(base.TestCase):
             ('service 1 (a), percentile', file(needs.replace('99', '100'))),
             ('service 1 (a), percentile', file(needs.replace('99', '.nan'))),
             ('go together', file(f'{needs}, link: 5Mbit')),
-            ('no model', file(f'{needs}, vcpus: 2, distribution: constant')),
+            ('give --split', file(f'{needs}, vcpus: 2, batch: 2')),
+            ('true or false', file(f'{needs}, split: 1')),
+            ('one of poisson, periodic', file(f'{needs}, arrivals: x.csv')),
+            ('either', file(f'{needs}, measured: x.csv')),
             ('one of exponential, constant',
              file(f'{needs}, distribution: measured')),
             ('whole number of micro', file(f'{needs}, period: 1.5us')),

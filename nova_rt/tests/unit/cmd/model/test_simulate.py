@@ -60,9 +60,19 @@ class SimulateTest(base.TestCase):
             '--measured', path,
         )  # fmt: skip
         self.assertEqual('M/G/1', said['Model'])
-        # Its percentile is a bound, and the mean is exact.
-        self.assertLess(said['p99']['High'], 1.02 * said['p99']['Model'])
-        self.assertLess(said['Mean']['Low'], said['Mean']['Model'])
+        self.agrees(said, 1e-4)
+
+    def test_periodic(self):
+        """All are the same for the model, and within the gap of it."""
+        said = self.ask(
+            'simulate --reservation 1400/2000 --rate 257/100ms --late '
+            '--arrivals periodic --service-time 0.233ms --batch 2 '
+            '--distribution constant --requests 31000'
+        )
+        self.assertEqual(31_000, said['Requests'])
+        self.assertAlmostEqual(2 * 0.233e-3 / 0.7, said['p99']['Model'])
+        self.assertLess(said['p99']['High'], said['p99']['Safe'])
+        self.assertTrue(said['Latest']['Within'])
 
     def test_trace(self):
         rng = numpy.random.default_rng(1)
@@ -93,10 +103,10 @@ class SimulateTest(base.TestCase):
 
     def test_refused(self):
         for text, more in (
-            ('either --rate or --arrivals', ''),
-            ('either --rate or --arrivals', '--rate 1/s --arrivals x'),
-            ('is for --arrivals', '--rate 1/s --arrivals-unit s'),
-            ('is not for --arrivals', '--arrivals x --requests 5000'),
+            ('give --rate', ''),
+            ('are for a file', '--rate 1/s --arrivals-unit s'),
+            ('is not for a file', '--arrivals x --requests 5000'),
+            ('sleeps', '--rate 1/s --polling'),
             ('either --late or --beside', '--rate 1/s --late --beside 9/900'),
             ('admitted up to 1', '--rate 400/s --beside 601/2000'),
             ('admitted up to 1', '--rate 1/s --beside 300/1000 '
@@ -111,11 +121,9 @@ class SimulateTest(base.TestCase):
             ('give --split', '--rate 1/s --vcpus 2 --beside 9/900'),
             ('admitted up to 1', '--rate 1/s --vcpus 2 --split '
              '--beside 601/2000'),
-            ('no model covers constant', '--rate 1/s --vcpus 2 '
+            ('give --split', '--rate 1/s --vcpus 2 '
              '--distribution constant'),
-            ('no model covers several', '--rate 1/s --vcpus 2 --split '
-             '--link 1Mbit --request-size 1KiB'),
-            ('no model covers constant', '--rate 1/s --distribution constant '
+            ('no model covers --split', '--rate 1/s --vcpus 2 --split '
              '--link 1Mbit --request-size 1KiB'),
             ('go together', '--rate 1/s --link 1Mbit'),
             ('is for --link', '--rate 1/s --bucket 1B'),
