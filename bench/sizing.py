@@ -24,11 +24,11 @@ import numpy
 import numpy.typing
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import cbs, general, services, simulation, sizing, trace
 from nova_rt.model.limits import Limits
 from nova_rt.model.schedule import Position
 from nova_rt.model.services import Service
+from nova_rt.reservation.reservation import Reservation
 
 Array = numpy.typing.NDArray[Any]
 

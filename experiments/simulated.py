@@ -9,9 +9,9 @@ import numpy
 
 from experiments import noises, samples
 from experiments.description import Point
-from nova_rt.flavors.reservation import MIN_PERIOD_US, Reservation
 from nova_rt.model import cbs, edf, guarantee, simulation
 from nova_rt.model.limits import Limits
+from nova_rt.reservation.reservation import MIN_PERIOD_US, Reservation
 
 #: The token bucket's size: one frame.
 BURST_BYTES = 1514

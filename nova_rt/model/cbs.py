@@ -6,10 +6,10 @@ import random
 
 import numpy
 
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import inputs
 from nova_rt.model.schedule import Nanoseconds, Position
 from nova_rt.model.supply import NS_PER_US
+from nova_rt.reservation.reservation import Reservation
 
 
 class DeadlineServer:

@@ -12,9 +12,9 @@ import numpy
 from experiments import description, evaluate, judge, report, samples
 from experiments import simulated as requests
 from experiments.description import Point
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import cbs, judged, simulation
 from nova_rt.model.schedule import Position
+from nova_rt.reservation.reservation import Reservation
 from tools.tests.test_experiments import GOOD, KEYS
 
 WAY = evaluate.Way(10e-6, 10e-6, 0)

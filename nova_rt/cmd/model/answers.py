@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from nova_rt import exception
 from nova_rt.cmd.model import columns, options
-from nova_rt.flavors.bounds import Bounds
-from nova_rt.flavors.extra_specs import RESERVATION, SPECS
-from nova_rt.flavors.request import HintRule
-from nova_rt.flavors.reservation import (
-    MAX_PERIOD_US,
-    MIN_PERIOD_US,
-    Reservation,
-)
 from nova_rt.manage import flavor
 from nova_rt.model import periods, services, sizing, units
 from nova_rt.model.limits import Limits
 from nova_rt.model.response import ResponseTime
+from nova_rt.reservation.bounds import Bounds
+from nova_rt.reservation.extra_specs import RESERVATION, SPECS
+from nova_rt.reservation.request import HintRule
+from nova_rt.reservation.reservation import (
+    MAX_PERIOD_US,
+    MIN_PERIOD_US,
+    Reservation,
+)
 
 if TYPE_CHECKING:
     from nova_rt.model import general

@@ -14,9 +14,9 @@ from nova_rt.cmd.model import (
     options,
     question,
 )
-from nova_rt.flavors.reservation import Reservation as Pair
 from nova_rt.model import guarantee, questions, services, sizing
 from nova_rt.model.limits import Limits
+from nova_rt.reservation.reservation import Reservation as Pair
 
 # Numbers of vCPUs that are compared.
 _SEVERAL = (1, 2, 3, 4, 6, 8)

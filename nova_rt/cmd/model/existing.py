@@ -10,8 +10,8 @@ from typing import Any
 
 from nova_rt import exception
 from nova_rt.cmd.model import columns, values
-from nova_rt.flavors.extra_specs import RESERVATION
-from nova_rt.flavors.reservation import Reservation
+from nova_rt.reservation.extra_specs import RESERVATION
+from nova_rt.reservation.reservation import Reservation
 
 _MAX_BYTES = 4 << 20
 # As openstack prints properties if they are no mapping.

@@ -4,11 +4,11 @@
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from nova_rt import cpulist
-from nova_rt.admission import Placement
 from nova_rt.cmd.model import columns, options, question
-from nova_rt.flavors.reservation import PPM
 from nova_rt.model import planner
+from nova_rt.reservation import cpulist
+from nova_rt.reservation.admission import Placement
+from nova_rt.reservation.reservation import PPM
 
 if TYPE_CHECKING:
     from nova_rt.cmd.model import planfile

@@ -9,12 +9,13 @@ from collections.abc import Callable
 import dataclasses
 from typing import Any
 
-from nova_rt import cpulist, exception
-from nova_rt.admission import Capacity
+from nova_rt import exception
 from nova_rt.cmd.model import options, samples, values, yamlfile
-from nova_rt.flavors.reservation import PPM, Reservation
 from nova_rt.model import planner, services, sizing, units
 from nova_rt.model.limits import Limits
+from nova_rt.reservation import cpulist
+from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.reservation import PPM, Reservation
 
 _MAX_HOSTS = 5_000
 _MAX_SERVERS = 20_000

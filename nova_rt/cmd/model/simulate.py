@@ -7,10 +7,10 @@ from typing import Any
 
 from nova_rt import exception
 from nova_rt.cmd.model import columns, options, question
-from nova_rt.flavors import spec_values
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import services, sizing, units
 from nova_rt.model.limits import Limits
+from nova_rt.reservation import spec_values
+from nova_rt.reservation.reservation import Reservation
 
 _PERCENTILES = (0.5, 0.9, 0.99, 0.999)
 # Fewer have no confidence interval: that of confidence.py, which loads numpy.

@@ -9,10 +9,10 @@ from oslotest import base
 from testtools import content
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import cbs, guarantee, supply
 from nova_rt.model.guarantee import Arrivals
 from nova_rt.model.schedule import Position
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import runs
 
 _ABOUT = hypothesis.settings(max_examples=60)

@@ -5,8 +5,8 @@ import numpy
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import cbs, edf, judged
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import runs, test_theorem
 
 OURS = Reservation(1400, 2000)

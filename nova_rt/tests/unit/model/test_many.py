@@ -9,9 +9,9 @@ import numpy
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import cbs, many, simulation, single
 from nova_rt.model.schedule import Position
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import runs
 
 WHOLE = cbs.DeadlineServer(Reservation(100, 100))

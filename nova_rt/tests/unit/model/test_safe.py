@@ -19,12 +19,12 @@ import numpy
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import cbs, general, simulation, sizing
 from nova_rt.model.limits import Limits
 from nova_rt.model.schedule import Position
 from nova_rt.model.single import SingleQueue
 from nova_rt.model.tandem import Tandem, TandemBound
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import runs
 from nova_rt.tests.unit.model.test_theorem import PLACES, REQUESTS
 

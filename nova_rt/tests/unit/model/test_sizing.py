@@ -7,7 +7,6 @@ import ddt
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import (
     cbs,
     confidence,
@@ -20,6 +19,7 @@ from nova_rt.model.limits import Limits
 from nova_rt.model.many import ManyCPUs
 from nova_rt.model.schedule import Position
 from nova_rt.model.single import SingleQueue
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import runs
 from nova_rt.tests.unit.model.test_inverses import MODELS
 

@@ -12,11 +12,11 @@ from oslo_config import cfg
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import flavors
-from nova_rt.flavors.bounds import Bounds
-from nova_rt.flavors.request import HintRule
-from nova_rt.flavors.reservation import Reservation
 from nova_rt.model import guarantee, trace
 from nova_rt.model.limits import Limits
+from nova_rt.reservation.bounds import Bounds
+from nova_rt.reservation.request import HintRule
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import manage
 from nova_rt.tests.unit.cmd.model import base
 

@@ -5,9 +5,9 @@ import json
 
 import fixtures
 
-from nova_rt import admission
-from nova_rt.flavors.reservation import PPM, Reservation
 from nova_rt.model import trace
+from nova_rt.reservation import admission
+from nova_rt.reservation.reservation import PPM, Reservation
 from nova_rt.tests.unit.cmd.model import base
 
 HOSTS = 'hosts: [{cpus: 4}]\n'
