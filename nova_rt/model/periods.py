@@ -9,8 +9,6 @@ from nova_rt.model import supply, units
 from nova_rt.model.limits import Limits
 from nova_rt.reservation.reservation import Reservation
 
-# Periods that are tried on either side of the best one.
-_NEAR = 6
 #: Of the deadline: neighbours may add so much to a response time.
 SHORT = 0.05
 
@@ -62,10 +60,10 @@ def best(
         return None if found is None else (found, Rule.GIVEN)
     periods = limits.periods_us()
     chosen = choose(cost, periods)
+    if runtime_us(chosen) is None:
+        return None
     # Rounded up, the chosen one may be too much, and a little worse one not.
-    at = periods.index(chosen)
-    near = periods[max(0, at - _NEAR) : at + _NEAR + 1]
-    near.sort(key=lambda period: abs(period - chosen))
+    near = sorted(periods, key=lambda period: abs(period - chosen))
     found = next(filter(None, map(fit, near)), None)
     if found is None:
         return None

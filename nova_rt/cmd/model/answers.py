@@ -134,9 +134,12 @@ def _period(point: Point, found: sizing.Sizing, fraction: float) -> str:
     if rule is periods.Rule.GIVEN or not shortest:
         return why
     free = dataclasses.replace(limits, min_period_us=MIN_PERIOD_US)
-    other = sizing.size(
-        point.choice.model, point.rate_per_s, deadline_s, fraction, free
-    ).reservation
+    try:
+        other = sizing.size(
+            point.choice.model, point.rate_per_s, deadline_s, fraction, free
+        ).reservation
+    except exception.Unreachable:
+        return why
     if other.ppm < (1 - _LONG) * point.reservation.ppm:
         why += (
             f' With --min-period {MIN_PERIOD_US}us, {other} would do: '

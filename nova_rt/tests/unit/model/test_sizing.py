@@ -52,6 +52,12 @@ class SizeTest(base.BaseTestCase):
         # Nor is it too much.
         self.assertLess(0.7 * deadline, highest / 1e9 + 2e-4)
 
+    def test_rounded_up_the_shortest_periods_are_too_much(self):
+        """Two microseconds are more than 1 % of all but longer ones."""
+        limits = Limits(overhead_us=0, min_period_us=100, max_bandwidth=0.01)
+        found = sizing.size(SingleQueue(1e-3), 1, 0.05, 0.01, limits)
+        self.assertEqual(Reservation(2, 200), found.reservation)
+
     @ddt.data(*MODELS)
     def test_every_model(self, name):
         model = MODELS[name]
