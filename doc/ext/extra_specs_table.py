@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx directive ``rt-extra-specs``: the table of extra specs.
 
-Made from ``nova_rt.reservation.extra_specs.SPECS`` whenever the manual is built.
+Made from ``nova_rt.reservation.extra_specs.SPECS`` when the manual is built.
 """
 
 from collections.abc import Iterator

@@ -223,7 +223,7 @@ class MovesTest(TwoComputesTestBase):
         )
 
     def test_audit_while_the_source_is_held_up(self):
-        """What the runbook of an interrupted resize makes operators type."""
+        """As the runbook of an interrupted resize says."""
         self._resize()
         self.assertEqual(FIRST, self.host_of(self.server))
         source = services.table()['nova-compute-2'].running()

@@ -21,14 +21,14 @@ import time
 import lxc
 
 from nova_rt import exception
-from nova_rt.reservation.admission import Scope
-from nova_rt.reservation.extra_specs import Enforcement, TaskPolicy
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
-from nova_rt.reservation.record import Record
 from nova_rt.host import host
 import nova_rt.privsep
 import nova_rt.privsep.oom
+from nova_rt.reservation.admission import Scope
+from nova_rt.reservation.extra_specs import Enforcement, TaskPolicy
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 
 ROOT = pathlib.Path('/sys/fs/cgroup')
 SLICE = ROOT / 'machine.slice'
