@@ -38,9 +38,7 @@ class CountersTest(base.BaseTestCase):
     def _end(counter):
         """Before its directory goes."""
         counter.stop()
-        for thread in threading.enumerate():
-            if thread.name == 'nova_rt-counters':
-                thread.join(60)
+        counter._thread.join(60)
 
     def wait(self, kind, number):
         """Until the file says so; it is whole whenever it is there."""
@@ -134,11 +132,11 @@ class CountersTest(base.BaseTestCase):
 
     def test_a_disk_that_hangs_does_not_hold_up_the_end(self):
         go = threading.Event()
-        self.addCleanup(go.set)
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.compute.counters._LAST_S', 0.1)
         )
         counter = self.start()
+        self.addCleanup(go.set)
         self.wait('stopped', 0)
         self.useFixture(
             fixtures.MonkeyPatch(
