@@ -308,6 +308,9 @@ class MoveManager(manager.ComputeManager):
         in its next move, whose flavors and notes Nova would overwrite with
         what it has read before.
         """
+        if not servers.is_rt_moved(instance):
+            super()._delete_stashed_flavor_info(instance)
+            return
         instance.refresh()
         if instance.task_state in task_states.resizing_states:
             return

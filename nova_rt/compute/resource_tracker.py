@@ -137,7 +137,7 @@ class RTResourceTracker(claim_tracker.ClaimTracker):
         if node_type == 'destination' and instance.host == self.host:
             return
         super().delete_allocation_for_evacuated_instance(
-            context, instance, node, node_type
+            context, instance, node, node_type=node_type
         )
 
     def _rt_publish(self, rt: Reservations, compute_node: Any) -> None:
