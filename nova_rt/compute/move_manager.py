@@ -308,7 +308,7 @@ class MoveManager(manager.ComputeManager):
         in its next move, whose flavors and notes Nova would overwrite with
         what it has read before.
         """
-        if not servers.is_rt_moved(instance):
+        if record.KEY not in instance.system_metadata:
             super()._delete_stashed_flavor_info(instance)
             return
         instance.refresh()
