@@ -227,13 +227,13 @@ class LabTestCase(unittest.TestCase):
     def assert_claimed(self, server, rec):
         """Placement and the host's tracker hold what the record says."""
         self.assertEqual(
-            rec.claim.total_ppm, self.allocations(server)[RESOURCE_CLASS]
+            rec.total_ppm, self.allocations(server)[RESOURCE_CLASS]
         )
         wanted = {
             host: stats.capacity for host, stats in self.before.hosts.items()
         }
         host = self.host_of(server)
-        wanted[host] = wanted[host].free([rec.claim])
+        wanted[host] = wanted[host].free([rec])
         found = {host: each.capacity for host, each in self.stats().items()}
         self.assertEqual(wanted, found)
 

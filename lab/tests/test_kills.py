@@ -232,7 +232,7 @@ class KillTest(EndingTestBase):
             rec = self.assert_held(server)
             held = self.allocations(server)[base.RESOURCE_CLASS]
             # The service has ended the move when it started.
-            self.assertEqual(rec.claim.total_ppm, held)
+            self.assertEqual(rec.total_ppm, held)
             self.delete(server)
 
         self.each(RESIZE, live)

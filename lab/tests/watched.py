@@ -209,7 +209,7 @@ class WatchedTestCase(base.LabTestCase):
     def assert_same(self, server):
         """Kernel, record and Placement have the same for a server."""
         self.assertEqual(
-            self.assert_held(server).claim.total_ppm,
+            self.assert_held(server).total_ppm,
             self.allocations(server)[base.RESOURCE_CLASS],
         )
 

@@ -124,7 +124,7 @@ class ClaimTracker(resource_tracker.ResourceTracker):
             super()._set_instance_host_and_node(instance, node)
             return
         held = self._rt_require()
-        rec = self._rt_claim(held.claim, instance.uuid, rec)
+        rec = self._rt_claim(instance.uuid, rec)
         try:
             servers.write_record(instance, rec)
             super()._set_instance_host_and_node(instance, node)
@@ -181,7 +181,8 @@ class ClaimTracker(resource_tracker.ResourceTracker):
             self._rt_check_admitted(
                 instance.uuid, asked, [here] if here else []
             )
-            rec = self._rt_claim_move(instance.uuid, asked, evacuated)
+            # An evacuated server is started before Nova says that it is here.
+            rec = self._rt_claim(instance.uuid, asked, beside=not evacuated)
         try:
             servers.note_move(instance, rec)
             return claim()
@@ -214,26 +215,15 @@ class ClaimTracker(resource_tracker.ResourceTracker):
         read = servers.read_record if evacuated else servers.read_new
         return ClaimTracker._rt_read(instance, read)
 
-    def _rt_claim_move(
-        self, uuid: str, asked: record.Record, evacuated: bool
-    ) -> record.Record:
-        held = self._rt_require()
-        # An evacuated server is started before Nova says that it is here.
-        claim = held.claim if evacuated else held.claim_beside
-        return self._rt_claim(claim, uuid, asked)
-
-    @staticmethod
     def _rt_claim(
-        claim: Callable[[str, record.Record], record.Record],
-        uuid: str,
-        asked: record.Record,
+        self, uuid: str, asked: record.Record, beside: bool = False
     ) -> record.Record:
-        """Claim CPUs, by a method of the reservations.
+        """Claim CPUs; see :meth:`.Reservations.claim`.
 
         :raises ComputeResourcesUnavailable: with our numbers
         """
         try:
-            return claim(uuid, asked)
+            return self._rt_require().claim(uuid, asked, beside)
         except (
             exception.ClaimsUnknown,
             exception.HostNotPrepared,

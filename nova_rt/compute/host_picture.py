@@ -68,9 +68,7 @@ class HostPicture:
         records = self._source.held.list_records()
         capacity = self._source.capacity()
         capability = self._source.capability
-        reserved = admission.sum_by_cpu(
-            claim for rec in records.values() for claim in rec.claims
-        )
+        reserved = admission.sum_by_cpu(self._source.held.list_claims())
         whole = None
         if capacity.host_ppm is not None:
             whole = HostCPU(capacity.host_ppm, sum(reserved.values()))

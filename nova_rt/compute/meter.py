@@ -39,6 +39,10 @@ LOG = logging.getLogger(__name__)
 class Records(Protocol):
     """The members of :class:`nova_rt.tracking.claims.Held` used here."""
 
+    def claims(self) -> Mapping[str, Sequence[record.Record]]: ...
+
+    def list_claims(self) -> list[record.Record]: ...
+
     def list_records(self) -> Mapping[str, record.Record]: ...
 
 
@@ -109,7 +113,7 @@ class Meter:
             server = self._servers.get(event.uuid)
             if server is not None:
                 self._hold(event.uuid, server)
-            ppm = event.record.held_ppm
+            ppm = event.record.total_ppm
             if isinstance(event, events.Released):
                 self._servers.pop(event.uuid, None)
             elif server is None:
@@ -126,7 +130,7 @@ class Meter:
         with self._reading:
             with self._lock:
                 known = set(self._servers)
-            records = self._records.list_records()
+            records = self._records.claims()
             running = self._list_running()
             if running is None:
                 return
@@ -140,7 +144,7 @@ class Meter:
     def _take(
         self,
         known: set[str],
-        records: Mapping[str, record.Record],
+        records: Mapping[str, Sequence[record.Record]],
         counted: Mapping[str, Counted | None],
     ) -> None:
         """Take a whole reading; with the lock.
@@ -153,7 +157,7 @@ class Meter:
             # While this service was down.
             self._servers.pop(uuid, None)
         for uuid, rec in records.items():
-            ppm = rec.held_ppm
+            ppm = sum(each.total_ppm for each in rec)
             server = self._servers.setdefault(uuid, self._begin(ppm))
             self._hold(uuid, server)
             server.held_ppm = ppm

@@ -82,9 +82,7 @@ def _room(
     """Count how many of ``count`` servers fit; find what refuses the next."""
     for fits in range(count):
         try:
-            free = admission.place_many(
-                free, asked.vcpus, asked.reservation.ppm, 1, asked.numa
-            )
+            free = admission.place_many(free, asked, 1)
         except exception.InsufficientBandwidth as err:
             return fits, err
     return count, None

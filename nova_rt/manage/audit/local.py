@@ -83,9 +83,8 @@ class Local:
         guest = libvirt_guest.Guest(domain)
         carried: Record | str | None
         try:
-            carried = metadata.parse_record(guest)
-            if carried is not None:
-                carried = carried.in_force
+            found = metadata.parse_record(guest)
+            carried = None if found is None else found.record
         except exception.InvalidRecord as err:
             carried = str(err)
         difference = None

@@ -10,7 +10,7 @@ from nova_rt.manage.audit.picture import (
     Source,
 )
 from nova_rt.reservation import cpulist
-from nova_rt.reservation.admission import Capacity, Claim, sum_by_cpu
+from nova_rt.reservation.admission import Capacity, sum_by_cpu
 from nova_rt.reservation.record import Record
 
 _BY_THE_UPDATE = (
@@ -51,9 +51,9 @@ def compare(picture: Picture) -> Iterator[Finding]:
         return
     if Holder.BUSY in picture.holders.values():
         return
-    claims = [rec.claim for _, rec in picture.list_records()]
+    claims = [rec for _, rec in picture.list_records()]
     claims += [
-        move.record.claim
+        move.record
         for move in picture.moves.values()
         if isinstance(move.record, Record)
     ]
@@ -78,7 +78,7 @@ def _compare_cpus(picture: Picture, free: Capacity) -> Iterator[Finding]:
 
 
 def _compare_free(
-    picture: Picture, free: Capacity, claims: list[Claim]
+    picture: Picture, free: Capacity, claims: list[Record]
 ) -> Iterator[Finding]:
     if picture.capacity is not None:
         expected = picture.capacity.free(claims)

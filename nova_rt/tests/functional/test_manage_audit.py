@@ -22,6 +22,7 @@ from nova_rt.formats.reports import (
 )
 from nova_rt.manage.audit import local, repairs
 from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation.domain_record import DomainRecord
 from nova_rt.tests.fixtures import manage
 from nova_rt.tests.functional import base
 from nova_rt.virt.libvirt import metadata
@@ -496,7 +497,7 @@ class ContainerTest(AuditTestBase):
     def test_copy_differs(self):
         text = self.record_of(self.server).encode().replace('q=600', 'q=300')
         metadata.write_record(
-            self.guest(self.server), record.Record.decode(text)
+            self.guest(self.server), DomainRecord(record.Record.decode(text))
         )
         self.assert_found('domain', self.server['id'], 'q=300', 'q=600')
         self.assert_leaves_alone()

@@ -54,9 +54,7 @@ class FailureTest(moves.MovesTestBase):
         self.assertEqual(self.source, self.host_of(server))
         self.assertEqual(self.before, self.record_of(server))
         self.assertEqual({}, self.moving_keys(server))
-        self.assertEqual(
-            (self.before.claim, None), self.slots(server, self.source)
-        )
+        self.assertEqual((self.before, None), self.slots(server, self.source))
         self.assertEqual((None, None), self.slots(server, self.target))
         self.assertEqual(400_000, self.allocated(server))
         self.assert_stable(server)
@@ -109,14 +107,14 @@ class FailureTest(moves.MovesTestBase):
     def test_another_host_is_tried(self):
         self.start_compute('compute3')
         refused = []
-        name = 'nova_rt.tracking.reservations.Reservations.claim_beside'
-        original = Reservations.claim_beside
+        name = 'nova_rt.tracking.reservations.Reservations.claim'
+        original = Reservations.claim
 
-        def claim(held, uuid, rec):
+        def claim(held, uuid, rec, beside=False):
             if not refused:
                 refused.append(held)
                 raise exception.InsufficientBandwidth(600_000, 1, (), 'full')
-            return original(held, uuid, rec)
+            return original(held, uuid, rec, beside)
 
         self.patch(name, claim)
         server = self.resize(self.server, self.larger)
@@ -128,8 +126,8 @@ class FailureTest(moves.MovesTestBase):
         self.assertEqual((None, None), self.slots(server, other))
         self.assertEqual(0, self.used(other))
         self.assertEqual(
-            (None, self.before.claim),
-            (self.slots(server, host)[1], self.before.claim),
+            (None, self.before),
+            (self.slots(server, host)[1], self.before),
         )
         self.audit_host(self.source)
         self.assert_sums((host, other, self.source))
@@ -150,9 +148,7 @@ class FailureTest(moves.MovesTestBase):
         server = self.fail_move(
             self.server, self.larger, 'resize', 'compute_prep_resize', 'ERROR'
         )
-        self.assertEqual(
-            (self.before.claim, None), self.slots(server, self.source)
-        )
+        self.assertEqual((self.before, None), self.slots(server, self.source))
         # Nova does not track it until the next audit, others come meanwhile.
         self.create(self.rt_flavor('300/1000'))
         self.assertIn(server['id'], self.claims(self.source))
@@ -179,7 +175,7 @@ class FailureTest(moves.MovesTestBase):
         self.assertEqual(host, self.host_of(server))
         rec = self.record_of(server)
         self.assertEqual('600/1000', str(rec.request.reservation))
-        self.assertEqual((rec.claim, None), self.slots(server, host))
+        self.assertEqual((rec, None), self.slots(server, host))
         self.assertEqual((None, None), self.slots(server, self.other(host)))
         self.assertEqual({}, self.moving_keys(server))
         self.assertEqual(600_000, self.allocated(server))

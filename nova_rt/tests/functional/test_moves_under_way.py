@@ -120,9 +120,11 @@ class PhasesTest(moves.MovesTestBase):
         )
         records = [(each, metadata.parse_record(each)) for each in guests]
         return reading.list_claims(
-            domains.LibvirtServer(guest.uuid, rec, None)
-            for guest, rec in records
-            if rec is not None
+            domains.LibvirtServer(
+                guest.uuid, found.record, None, beside=found.beside
+            )
+            for guest, found in records
+            if found is not None
         )
 
     def assert_exported(self, server, ppm):

@@ -67,7 +67,7 @@ class ShelveTest(ShelveTestBase):
         # As when it is stopped.
         self.assertFalse(self.guest(server).is_active())
         self.assertEqual(before, self.record_of(server))
-        self.assertEqual(before.claim, self.claims()[server['id']])
+        self.assertEqual(before, self.claims()[server['id']])
         self.assertEqual(600_000, self.used())
         self.assertEqual(set(), self.mounted)
         self.unshelve(server)

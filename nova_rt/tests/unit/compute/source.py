@@ -41,6 +41,12 @@ class Source:
     def list_records(self):
         return dict(self.records)
 
+    def list_claims(self):
+        return list(self.records.values())
+
+    def claims(self):
+        return {uuid: (rec,) for uuid, rec in self.records.items()}
+
     def list_running(self):
         return set(self.running)
 

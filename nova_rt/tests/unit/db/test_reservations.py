@@ -54,12 +54,6 @@ class ReservationTest(base.DatabaseTest):
         self.assertEqual([*extra_specs.SPECS], [*self.read()])
         self.assertEqual(request.plain(), self.read())
 
-    def test_both_slots_are_kept(self):
-        twice = TEXT + ';Q=100;P=1000;N=2;E=limit;S=rr;R=1;C=3-4'
-        self.put(Record.decode(twice))
-        self.assertEqual(twice, self.read_text())
-        self.assertEqual('1400/2000', self.read()['reservation'])
-
     def test_extra_spec_that_this_conductor_does_not_know(self):
         known = RECORD.request.plain()
         self.put(Record.decode(TEXT + ';x1=100/1000'))
