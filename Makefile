@@ -41,7 +41,7 @@ clean: ## Take the lab down and remove what these commands made
 
 ##@ Check
 
-check: venv ## Run what has to pass before a change lands; half an hour
+check: venv ## Run what has to pass before a change lands; 20 minutes
 	@$(CHECK)
 
 check-full: venv ## Run every check there is; hours; PART="..." runs some of it
