@@ -29,8 +29,6 @@ class Step:
     :ivar checkout: it runs in the checkout, not beside it
     :ivar without: what is missing if it ends with EX_UNAVAILABLE; the part is
         skipped then
-    :ivar again: how tests are chosen for a second run, with ``{}`` for a
-        regular expression; '' where a failure is final
     """
 
     command: list[str]
@@ -38,21 +36,6 @@ class Step:
     tests: bool = False
     checkout: bool = False
     without: str = ''
-    again: str = ''
-
-    def of(self, regex: str) -> 'Step':
-        """Return the step for some of its tests.
-
-        :param regex: of their names
-        """
-        # With a list, stestr would run the tests of both.
-        command = [
-            word
-            for word in self.command
-            if not word.startswith(('--include-list', '--exclude-list'))
-        ]
-        command.append(self.again.format(regex))
-        return dataclasses.replace(self, command=command, again='')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,9 +67,7 @@ TOX = configparser.ConfigParser(interpolation=None)
 TOX.read(places.ROOT / 'tox.ini')
 
 
-def tox(
-    section: str, arguments: str = '', again: str = '', **environment: str
-) -> list[Step]:
+def tox(section: str, arguments: str = '', **environment: str) -> list[Step]:
     """Return the commands of a section of tox.ini, with its variables.
 
     tox itself would build a Python environment of its own for each, and test
@@ -113,13 +94,7 @@ def tox(
     variables = dict(line.split('=', 1) for line in value('setenv'))
     variables |= environment
     return [
-        Step(
-            command,
-            variables,
-            tests=test,
-            checkout=not test,
-            again=again if test else '',
-        )
+        Step(command, variables, tests=test, checkout=not test)
         for command in map(shlex.split, value('commands'))
         for test in [command[0] == 'stestr']
     ]
@@ -130,10 +105,10 @@ def other(command: str, tests: bool = False, without: str = '') -> Step:
     return Step(command.split(), {}, tests, True, without)
 
 
-def lab(words: str, tests: bool = False, again: str = '') -> Step:
+def lab(words: str, tests: bool = False) -> Step:
     """Return a command of the lab."""
     command = [sys.executable, '-m', 'lab', *words.split()]
-    return Step(command, {}, tests, again=again)
+    return Step(command, {}, tests)
 
 
 def make(target: str, *writes: str) -> Part:
@@ -191,7 +166,7 @@ _NOVA_UNIT = Part(
 _HOST = Part(
     "this machine's kernel",
     60,
-    tox('testenv:host', again='{}'),
+    tox('testenv:host'),
     at_least=30,
 )
 _LAB_DOWN = Part('the lab leaves nothing behind', 60, [lab('down')])
@@ -254,7 +229,7 @@ GATE = {
         350,
         [
             _ONE,
-            lab(f'{_E2E} --exclude-list={LISTS}/e2e.long', True, again='{}'),
+            lab(f'{_E2E} --exclude-list={LISTS}/e2e.long', True),
         ],
         _CLOUD,
         True,
@@ -269,7 +244,6 @@ GATE = {
                 'tempest-plugin --workers=2'
                 f' --include-list={LISTS}/tempest-plugin.gate',
                 True,
-                again='--regex={}',
             ),
         ],
         _CLOUD,
@@ -327,7 +301,7 @@ FULL = {
     'e2e': Part(
         'the whole cloud',
         1200,
-        [_ONE, lab(_E2E, True, again='{}')],
+        [_ONE, lab(_E2E, True)],
         _CLOUD,
         at_least=45,
     ),
@@ -336,7 +310,7 @@ FULL = {
         1200,
         [
             _ONE,
-            lab('tempest-plugin --workers=2', True, again='--regex={}'),
+            lab('tempest-plugin --workers=2', True),
         ],
         _CLOUD,
         at_least=60,
@@ -362,7 +336,7 @@ FULL = {
     'e2e-two': Part(
         'the whole cloud with two computes',
         1800,
-        [_TWO, lab(f'{_E2E} {_WITH_TWO}', True, again='{}')],
+        [_TWO, lab(f'{_E2E} {_WITH_TWO}', True)],
         _CLOUD,
         at_least=10,
     ),
@@ -372,10 +346,7 @@ FULL = {
         [
             _TWO,
             *(
-                lab(
-                    f'tempest-plugin --workers={number}', True,
-                    again='--regex={}',
-                )
+                lab(f'tempest-plugin --workers={number}', True)
                 for number in (1, 2)
             ),
         ],
