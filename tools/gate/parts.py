@@ -289,7 +289,7 @@ FULL = {
         2400,
         tox('testenv:functional-threading', WORKERS),
         _PACKAGE,
-        at_least=450,
+        at_least=350,
     ),
     'functional-eventlet': Part(
         'Nova in one process, eventlet',
@@ -303,7 +303,7 @@ FULL = {
         1200,
         [_ONE, lab(_E2E, True)],
         _CLOUD,
-        at_least=45,
+        at_least=35,
     ),
     'tempest-plugin': Part(
         'real-time servers, by Tempest',
@@ -338,7 +338,7 @@ FULL = {
         1800,
         [_TWO, lab(f'{_E2E} {_WITH_TWO}', True)],
         _CLOUD,
-        at_least=10,
+        at_least=5,
     ),
     'tempest-plugin-two': Part(
         'moves of real-time servers, by Tempest',
