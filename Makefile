@@ -41,7 +41,7 @@ clean: ## Take the lab down and remove what these commands made
 
 ##@ Check
 
-check: venv ## Run what has to pass before a change lands; half an hour
+check: venv ## Run what has to pass before a change lands; 20 minutes
 	@$(CHECK)
 
 check-full: venv ## Run every check there is; hours; PART="..." runs some of it
@@ -123,12 +123,9 @@ lab: interface venv ## Bring the lab up and leave it running
 lab-down: ## Take the lab down, with nothing left behind
 	@$(PY) -m lab down
 
-figures: demo ## Run the demo, and draw it and a dashboard for the front page
+figures: demo ## Run the demo, and draw it for the front page
 	install -m 644 $(NOVA_RT_LAB)/results/demo/response-times.png \
 		doc/source/figures/
-	$(PY) -m tools.dashboard_story $(NOVA_RT_LAB)/results/dashboards
-	install -m 644 $(NOVA_RT_LAB)/results/dashboards/host.png \
-		doc/source/figures/dashboard-host.png
 
 operations: venv ## Do all of Nova's operations on the lab, for the manual's table
 	@$(PY) -m lab up --computes 2

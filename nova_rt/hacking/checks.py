@@ -58,7 +58,6 @@ _EVERY_KERNEL = {
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')
 _INTEGERS_ONLY = {('reservation',)}
-_EVENTLET = {'eventlet', 'greenlet'}
 # Openings of a docstring that has no head.
 _HEADLESS = {'What', 'Who', 'Whose', 'How', 'Where', 'Which', 'When', 'Why'}
 
@@ -133,8 +132,6 @@ class Checker:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for name in self._imported(node):
                 yield from self._direction(name)
-                if name.split('.')[0] in _EVENTLET:
-                    yield 'NRT103 nova-compute has native threads: no eventlet'
             yield from self._privsep(node)
         if self._ours and self._layer not in {'hacking', 'tests'}:
             yield from self._kinds(node)
@@ -275,27 +272,6 @@ class Checker:
         elif isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name) and node.func.id == 'float':
                 yield f'{text}no float()'
-
-
-class Licence:
-    """Finds Python files that do not say their licence."""
-
-    name = 'nova_rt_licence'
-    version = '1'
-
-    def __init__(self, tree: ast.AST, lines: list[str]) -> None:
-        self._lines = lines
-
-    def run(self) -> Iterator[_Finding]:
-        """One finding at most, on the first line."""
-        head = self._lines[1:] if self._shebang() else self._lines
-        wanted = '# SPDX-License-Identifier: Apache-2.0\n'
-        if head and head[0] != wanted:
-            text = f'NRT106 the file does not start with {wanted.rstrip()}'
-            yield 1, 0, text, type(self)
-
-    def _shebang(self) -> bool:
-        return bool(self._lines) and self._lines[0].startswith('#!')
 
 
 class Prose:

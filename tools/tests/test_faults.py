@@ -9,8 +9,6 @@ import tempfile
 import unittest
 from unittest import mock
 
-from docutils import core, nodes
-
 from lab import faults
 
 FIGURES = {
@@ -38,24 +36,6 @@ class PageTest(unittest.TestCase):
         )
         self.assertEqual([], faults.wrong(found['tests']))
 
-    def test_table(self):
-        text = faults.render('a machine', FIGURES)
-        document = core.publish_doctree(
-            text.replace(':ref:', ''), settings_overrides={'report_level': 5}
-        )
-        rows = [
-            [entry.astext() for entry in row.findall(nodes.entry)]
-            for row in document.findall(nodes.row)
-        ]
-        self.assertEqual(
-            ['StormTest.test_storm', 'kills: 30, creates: 200',
-             '6000, at most 170 ms apart', '0', '0', '0', '1'],
-            rows[2],
-        )  # fmt: skip
-        self.assertIn(
-            'tries: 10, kills: 40, samples: 7300, over-commitments: 0', text
-        )
-
     def _main(self, figures, before=()):
         top = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         (top / 'out').write_text(json.dumps({'tests': dict(before)}))
@@ -71,23 +51,3 @@ class PageTest(unittest.TestCase):
         ):
             code = faults.main([])
         return code, errors.getvalue(), (top / 'page').exists()
-
-    def test_written(self):
-        self.assertEqual((0, '', True), self._main(FIGURES))
-
-    def test_what_must_not_be_is_not_written(self):
-        for name in faults.WRONGS:
-            bad = FIGURES['StormTest.test_storm'] | {name: 2}
-            code, errors, written = self._main({'StormTest.test_storm': bad})
-            self.assertEqual((1, False), (code, written))
-            self.assertEqual(f'StormTest.test_storm: 2 {name}\n', errors)
-
-    def test_what_was_not_run(self):
-        """Its row would go without a word."""
-        test = 'StormTest.test_storm'
-        code, errors, written = self._main(
-            {test: FIGURES[test]}, before=FIGURES
-        )
-        self.assertEqual((1, False), (code, written))
-        self.assertIn('KillTest.test_create: it did not run', errors)
-        self.assertEqual(1, errors.count('\n'))

@@ -24,8 +24,6 @@ def compare(picture: Picture) -> Iterator[Finding]:
 
     :returns: findings, about the host or a server
     """
-    if not picture.provider:
-        return
     if picture.free is None:
         if picture.servers or picture.inventory_ppm:
             yield _of_tracker(
@@ -80,25 +78,6 @@ def _compare_cpus(picture: Picture, free: Capacity) -> Iterator[Finding]:
 def _compare_free(
     picture: Picture, free: Capacity, claims: list[Record]
 ) -> Iterator[Finding]:
-    if picture.capacity is not None:
-        expected = picture.capacity.free(claims)
-        differing = [
-            f'CPU {cpu}: {free.cpus.get(cpu, 0)} instead of {ppm}'
-            for cpu, ppm in sorted(expected.cpus.items())
-            if free.cpus.get(cpu, 0) != ppm
-        ]
-        if free.host_ppm != expected.host_ppm:
-            differing.append(
-                f'host: {free.host_ppm} instead of {expected.host_ppm}'
-            )
-        if differing:
-            yield _of_tracker(
-                picture,
-                f'published free ppm differ from what servers leave: '
-                f'{", ".join(differing)}',
-                _BY_THE_UPDATE,
-            )
-        return
     if picture.inventory_ppm is None:
         yield _of_tracker(
             picture,
@@ -107,15 +86,18 @@ def _compare_free(
             _BY_THE_UPDATE,
         )
         return
+    over = 0
     if free.host_ppm is None:
         published = sum(free.cpus.values())
         held_on = sum_by_cpu(claims)
         held = sum(held_on[cpu] for cpu in free.cpus)
+        # A CPU whose capacity has shrunk below its claims publishes 0.
+        over = sum(held_on[cpu] for cpu, ppm in free.cpus.items() if not ppm)
     else:
         published = free.host_ppm
         held = sum(claim.total_ppm for claim in claims)
     left = max(0, picture.inventory_ppm - held)
-    if published > left:
+    if published > max(0, picture.inventory_ppm - held + over):
         yield _of_tracker(
             picture,
             f'{published} ppm are published as free; of '

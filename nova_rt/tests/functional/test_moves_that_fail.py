@@ -89,21 +89,6 @@ class FailureTest(moves.MovesTestBase):
         self.assert_stays(server)
         self.assert_runs(server, '400/1000')
 
-    def test_destination_named_has_no_room(self):
-        self.fill(self.target, '700/1000')
-        self.api.post_server_action(
-            self.server['id'], {'migrate': {'host': self.target}}
-        )
-        self._wait_for_instance_action_event(
-            self.server, 'migrate', 'compute_prep_resize', 'error'
-        )
-        server = self._wait_for_server_parameter(
-            self.server, {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'}
-        )
-        self.assertIn('asked 400000 ppm', self.reason(server))
-        self.assert_stays(server)
-        self.assert_runs(server, '400/1000')
-
     def test_another_host_is_tried(self):
         self.start_compute('compute3')
         refused = []
@@ -194,29 +179,6 @@ class FailureTest(moves.MovesTestBase):
         self.assert_runs(server, '600/1000')
         self.assert_stable(server)
 
-    def test_start_on_the_same_host(self):
-        self.stay(self.source)
-        self.refuse_writes(hostname=self.source)
-        server = self.fail_move(
-            self.server, self.larger, 'resize', 'compute_finish_resize',
-            'ERROR',
-        )  # fmt: skip
-        self.assert_stranded(server, self.source)
-
-    def test_start_of_a_plain_server(self):
-        """The other way round: it was real-time, and holds nothing now."""
-        self.break_step(
-            'nova.virt.libvirt.driver.LibvirtDriver.finish_migration'
-        )
-        server = self.fail_move(
-            self.server, self.plain_flavor(), 'resize',
-            'compute_finish_resize', 'ERROR',
-        )  # fmt: skip
-        self.audit()
-        self.assertEqual(dict.fromkeys(moves.HOSTS, NONE), self.ppm(server))
-        self.assertEqual(0, self.allocated(server))
-        self.assert_stable(server)
-
     def fail_revert(self, server, event):
         self.api.post_server_action(server['id'], {'revertResize': None})
         self._wait_for_instance_action_event(
@@ -247,31 +209,3 @@ class FailureTest(moves.MovesTestBase):
         )
         rec = self.record_of(server)
         self.assertEqual('600/1000', str(rec.request.reservation))
-
-    def test_deleted_before_it_is_confirmed(self):
-        for same in (True, False):
-            server = self.create(self.rt_flavor('300/1000'))
-            self.enable(self.other(self.host_of(server)), not same)
-            self.flags(allow_resize_to_same_host=same)
-            server = self.resize(server, self.rt_flavor('200/1000'))
-            with self.as_source(server):
-                self._delete_server(server)
-            for host in moves.HOSTS:
-                self.assertEqual((None, None), self.slots(server, host))
-                self.enable(host)
-        self.assert_sums()
-
-    def test_deleted_before_an_audit(self):
-        """In each state that Nova does not track until then."""
-        for how in ('confirm', 'revert'):
-            for same in (True, False):
-                server = self.create(self.rt_flavor('300/1000'))
-                self.enable(self.other(self.host_of(server)), not same)
-                self.flags(allow_resize_to_same_host=same)
-                server = self.resize(server, self.rt_flavor('200/1000'))
-                self.end(server, how)
-                self._delete_server(server)
-                for host in moves.HOSTS:
-                    self.assertEqual((None, None), self.slots(server, host))
-                    self.enable(host)
-        self.assert_sums()
