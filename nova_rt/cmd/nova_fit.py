@@ -115,28 +115,18 @@ TRACKER = Extension(
     ('nova.compute.resource_tracker', 'ResourceTracker'),
     frozenset(
         {
+            '_drop_move_claim',
+            '_move_claim',
+            '_set_instance_host_and_node',
             '_update',
             '_update_usage_from_instance',
             '_update_usage_from_instances',
             '_update_usage_from_migrations',
             'delete_allocation_for_evacuated_instance',
-            'instance_claim',
-            'update_usage',
-        }
-    ),
-    called={'disabled': 'self nodename'},
-)
-CLAIMS = Extension(
-    ('nova_rt.compute.claim_tracker', 'ClaimTracker'),
-    ('nova.compute.resource_tracker', 'ResourceTracker'),
-    frozenset(
-        {
-            '_drop_move_claim',
-            '_move_claim',
-            '_set_instance_host_and_node',
             'delete_allocation_for_shelve_offloaded_instance',
             'finish_evacuation',
             'instance_claim',
+            'update_usage',
         }
     ),
     called={'disabled': 'self nodename'},
@@ -217,7 +207,7 @@ NAMESPACES = Extension(
     },
 )
 EXTENSIONS = (
-    SCHEDULER, MANAGER, MOVES, TRACKER, CLAIMS, DRIVER, CONTAINERS, NAMESPACES,
+    SCHEDULER, MANAGER, MOVES, TRACKER, DRIVER, CONTAINERS, NAMESPACES,
 )  # fmt: skip
 
 #: Names of Nova that we use beside those: module -> names in it.

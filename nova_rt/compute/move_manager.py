@@ -12,9 +12,8 @@ from nova import exception as nova_exception
 from nova.compute import manager, task_states
 from nova.objects import fields
 from oslo_log import log as logging
-from oslo_utils import excutils
 
-from nova_rt import conf, events, exception, faults
+from nova_rt import conf, events, exception, faults, revert
 from nova_rt.lxc import user_namespaces
 from nova_rt.moves import destinations, endings, interrupted
 from nova_rt.reservation import bounds, record, request
@@ -66,19 +65,17 @@ class MoveManager(manager.ComputeManager):
             hints = self._get_scheduler_hints(filter_properties, request_spec)
             self._rt_note_move(instance, flavor, hints)
         try:
-            return super()._prep_resize(
-                context, image, instance, flavor, filter_properties, node,
-                migration, request_spec, clean_shutdown,
-            )  # fmt: skip
+            with revert.on_error() as steps:
+                # The claim forgets it in its own copy of the server.
+                steps.add(servers.forget_move, instance)
+                return super()._prep_resize(
+                    context, image, instance, flavor, filter_properties, node,
+                    migration, request_spec, clean_shutdown,
+                )  # fmt: skip
         except nova_exception.ComputeResourcesUnavailable as err:
-            servers.forget_move(instance)
             if not is_rt or (filter_properties or {}).get('retry'):
                 raise
             raise nova_exception.InstanceFaultRollback(err) from err
-        except Exception:
-            # The claim has done so in its own copy of the server.
-            servers.forget_move(instance)
-            raise
 
     def _rt_check_arrived(self, instance: Any) -> None:
         """Refuse to move on what has not arrived.
@@ -178,7 +175,8 @@ class MoveManager(manager.ComputeManager):
 
         Forget the move if it cannot leave.
         """
-        try:
+        with revert.on_error() as steps:
+            steps.add(self._rt_forget_here, instance)
             with (
                 self._error_out_instance_on_exception(
                     context, instance, instance_state=instance.vm_state
@@ -195,12 +193,11 @@ class MoveManager(manager.ComputeManager):
                 context, instance, image, migration, flavor, clean_shutdown,
                 request_spec,
             )  # fmt: skip
-        except Exception:
-            with excutils.save_and_reraise_exception():
-                if instance.host == self.host and (
-                    servers.forget_move(instance)
-                ):
-                    instance.save()
+
+    def _rt_forget_here(self, instance: Any) -> None:
+        """Forget a move that could not leave this host."""
+        if instance.host == self.host and servers.forget_move(instance):
+            instance.save()
 
     def _prep_snapshot_based_resize_at_source(
         self, ctxt: Any, instance: Any, migration: Any, snapshot_id: Any = None
@@ -240,15 +237,13 @@ class MoveManager(manager.ComputeManager):
         """
         if not evacuate:
             interrupted.end_arrival(self, context, instance)
-        try:
+        with revert.on_error() as steps:
+            if evacuate:
+                steps.add(servers.forget_move, instance)
             return super()._do_rebuild_instance_with_claim(
                 context, instance, orig_image_ref, image_meta, injected_files,
                 new_pass, orig_sys_metadata, bdms, evacuate, *args, **kwargs,
             )  # fmt: skip
-        except Exception:
-            if evacuate:
-                servers.forget_move(instance)
-            raise
 
     def _finish_resize(
         self, context: Any, instance: Any, migration: Any, disk_info: Any,
@@ -262,17 +257,17 @@ class MoveManager(manager.ComputeManager):
         """
         self.rt.rt_restore_note(instance)
         moved = servers.switch(instance)
-        try:
+        with revert.on_error() as steps:
+            if moved:
+                steps.add(servers.forget_move, instance)
+                if migration.is_resize:
+                    steps.add(
+                        self._set_instance_info, instance, instance.new_flavor
+                    )
             return super()._finish_resize(
                 context, instance, migration, disk_info, image_meta, bdms,
                 request_spec,
             )  # fmt: skip
-        except Exception:
-            with excutils.save_and_reraise_exception():
-                if moved:
-                    if migration.is_resize:
-                        self._set_instance_info(instance, instance.new_flavor)
-                    servers.forget_move(instance)
 
     def _send_finish_resize_notifications(
         self, context: Any, instance: Any, bdms: Any, network_info: Any,

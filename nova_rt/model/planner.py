@@ -40,7 +40,7 @@ class PlannedServer:
 
     @functools.cached_property
     def request(self) -> Request:
-        """What admission is asked for."""
+        """The same, as admission asks for it."""
         return Request(self.reservation, self.vcpus)
 
     @property

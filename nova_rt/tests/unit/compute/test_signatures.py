@@ -26,7 +26,6 @@ from oslotest import base
 import nova_rt
 from nova_rt.cmd import nova_fit
 from nova_rt.compute import (
-    claim_tracker,
     manager,
     move_manager,
     resource_tracker,
@@ -80,11 +79,6 @@ class ExtensionsTest(base.BaseTestCase):
                 nova_fit.MOVES,
                 move_manager.MoveManager,
                 nova_manager.ComputeManager,
-            ),
-            (
-                nova_fit.CLAIMS,
-                claim_tracker.ClaimTracker,
-                nova_tracker.ResourceTracker,
             ),
             (
                 nova_fit.TRACKER,

@@ -158,8 +158,8 @@ class AnotherKindTest(base.BaseTestCase):
     def check_helper(self):
         """The one for control groups has nothing to do."""
 
-    def _call(self, name, *args):
-        self.calls.append(name)
+    def _call(self, function, *args):
+        self.calls.append(function)
 
     def tearDown(self):
         self.assertEqual([], self.calls)
