@@ -52,36 +52,14 @@ MANAGER = Extension(
     frozenset(
         {
             '_build_and_run_instance',
+            '_delete_stashed_flavor_info',
+            '_destroy_evacuated_instances',
             '_do_build_and_run_instance',
+            '_do_prep_resize',
+            '_finish_resize',
             '_get_rescue_image',
             '_init_instance',
             '_nil_out_instance_obj_host_and_node',
-            'cleanup_host',
-            '_destroy_evacuated_instances',
-            'init_host',
-            'post_start_hook',
-        }
-    ),
-    called={
-        '_delete_allocation_after_move': 'self context instance migration',
-        '_get_instance_block_device_info': 'self context instance '
-        'refresh_conn_info bdms',
-        '_get_power_state': 'self instance',
-        '_get_scheduler_hints': 'filter_properties request_spec',
-        '_revert_allocation': 'self context instance migration',
-        '_set_instance_obj_error_state': 'self instance clean_task_state',
-        'reboot_instance': 'self context instance block_device_info '
-        'reboot_type',
-    },
-)
-MOVES = Extension(
-    ('nova_rt.compute.move_manager', 'MoveManager'),
-    ('nova.compute.manager', 'ComputeManager'),
-    frozenset(
-        {
-            '_delete_stashed_flavor_info',
-            '_do_prep_resize',
-            '_finish_resize',
             '_power_on',
             '_prep_resize',
             '_prep_snapshot_based_resize_at_source',
@@ -90,8 +68,11 @@ MOVES = Extension(
             '_resume_guests_state',
             '_revert_instance_flavor_host_node',
             '_send_finish_resize_notifications',
+            'cleanup_host',
             'confirm_resize',
             'finish_revert_resize',
+            'init_host',
+            'post_start_hook',
             'revert_resize',
         }
     ),
@@ -104,10 +85,18 @@ MOVES = Extension(
         'reimage_boot_volume target_state',
     },
     called={
+        '_delete_allocation_after_move': 'self context instance migration',
         '_error_out_instance_on_exception': 'self context instance '
         'instance_state',
+        '_get_instance_block_device_info': 'self context instance '
+        'refresh_conn_info bdms',
+        '_get_power_state': 'self instance',
         '_get_scheduler_hints': 'filter_properties request_spec',
+        '_revert_allocation': 'self context instance migration',
         '_set_instance_info': 'instance flavor',
+        '_set_instance_obj_error_state': 'self instance clean_task_state',
+        'reboot_instance': 'self context instance block_device_info '
+        'reboot_type',
     },
 )
 TRACKER = Extension(
@@ -207,7 +196,7 @@ NAMESPACES = Extension(
     },
 )
 EXTENSIONS = (
-    SCHEDULER, MANAGER, MOVES, TRACKER, DRIVER, CONTAINERS, NAMESPACES,
+    SCHEDULER, MANAGER, TRACKER, DRIVER, CONTAINERS, NAMESPACES,
 )  # fmt: skip
 
 #: Names of Nova that we use beside those: module -> names in it.

@@ -27,7 +27,6 @@ import nova_rt
 from nova_rt.cmd import nova_fit
 from nova_rt.compute import (
     manager,
-    move_manager,
     resource_tracker,
 )
 from nova_rt.lxc import containers, user_namespaces
@@ -73,11 +72,6 @@ class ExtensionsTest(base.BaseTestCase):
             (
                 nova_fit.MANAGER,
                 manager.RTComputeManager,
-                nova_manager.ComputeManager,
-            ),
-            (
-                nova_fit.MOVES,
-                move_manager.MoveManager,
                 nova_manager.ComputeManager,
             ),
             (

@@ -230,16 +230,17 @@ class LengthTest(base.BaseTestCase):
             self.assert_fits(record.Record(WIDEST, cpus)),
         )
 
-    def test_64_of_1024(self):
+    def test_128_of_1024(self):
         rng = random.Random(1)
-        # No set of 64 CPUs below 1024 packs longer than the last one.
-        sets = [tuple(range(960, 1024)), tuple(range(1, 1024, 16))]
-        sets += [tuple(range(897, 1024, 2))]
+        request = dataclasses.replace(WIDEST, vcpus=128)
+        # No set of 128 CPUs below 1024 packs longer than the last one.
+        sets = [tuple(range(896, 1024)), tuple(range(1, 1024, 8))]
+        sets += [tuple(range(769, 1024, 2))]
         sets += [
-            tuple(sorted(rng.sample(range(1024), 64))) for _ in range(200)
+            tuple(sorted(rng.sample(range(1024), 128))) for _ in range(200)
         ]
         for cpus in sets:
-            self.assert_fits(record.Record(WIDEST, cpus))
+            self.assert_fits(record.Record(request, cpus))
 
     def test_room_for_fields_of_a_newer_version(self):
         cpus = tuple(range(897, 1024, 2))
