@@ -199,7 +199,7 @@ def wheelhouse(wheels: list[pathlib.Path]) -> pathlib.Path:
 def use(
     distribution: Distribution, wheel: pathlib.Path, kept: pathlib.Path
 ) -> None:
-    """Install a wheel in an empty environment and start what it brings.
+    """Install a wheel in an empty environment and start its programs.
 
     :raises Failed: if it cannot be installed, or a program fails
     """

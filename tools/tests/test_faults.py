@@ -25,7 +25,7 @@ FIGURES = {
 
 
 class PageTest(unittest.TestCase):
-    """The committed page and figures, and what a run makes of them."""
+    """The committed page and figures."""
 
     def test_page_is_what_the_figures_render_to(self):
         found = json.loads(faults.COMMITTED.read_text())

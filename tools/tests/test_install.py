@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/install: what it compares, and what debian/ says, without root."""
+"""debian/ agrees with pyproject.toml; no root is needed."""
 
 import pathlib
 import re
@@ -41,7 +41,7 @@ def relations(text):
 
 
 class ControlTest(unittest.TestCase):
-    """debian/ says what pyproject.toml and requirements.txt say."""
+    """debian/ agrees with pyproject.toml and requirements.txt."""
 
     def setUp(self):
         self.source, *binaries = paragraphs()

@@ -16,7 +16,7 @@ JOBS = {item['job']['name']: item['job'] for item in CONTENT if 'job' in item}
 
 
 class JobsTest(unittest.TestCase):
-    """Presence of what jobs name."""
+    """Presence of all that jobs name."""
 
     def test_playbooks(self):
         for job in JOBS.values():
