@@ -56,7 +56,7 @@ docs: venv ## Build the manual and the release notes
 unit: venv ## Run the unit tests
 	@$(CHECK) unit
 
-tools: venv ## Test the files for operators, the tools and the lab's modules
+tools: venv ## Test the files for operators, and the manual's examples
 	@$(CHECK) tools
 
 functional: venv ## Run Nova's services in one process, with threads and eventlet

@@ -149,7 +149,7 @@ _UNIT = Part(
     'unit tests', 240, tox('testenv', WORKERS), _PACKAGE, True, at_least=1800
 )
 _TOOLS = Part(
-    'files for operators, tools',
+    'files for operators, pages',
     60,
     tox('testenv:tools', '--serial'),
     _EVERYTHING,
