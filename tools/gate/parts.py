@@ -154,7 +154,7 @@ _TOOLS = Part(
     tox('testenv:tools', '--serial'),
     _EVERYTHING,
     True,
-    at_least=150,
+    at_least=120,
 )
 _NOVA_UNIT = Part(
     "Nova's own unit tests",
