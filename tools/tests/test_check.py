@@ -308,6 +308,7 @@ class ListsTest(unittest.TestCase):
         'functional-eventlet.gate': 'nova_rt/tests/functional',
         'e2e.long': 'lab/tests',
         'tempest-plugin.gate': 'tempest_plugin',
+        'host.long': 'nova_rt/tests/host',
     }
 
     def test_each_line_names_tests_that_exist(self):
