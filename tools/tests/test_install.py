@@ -9,10 +9,9 @@ import unittest
 from packaging.requirements import Requirement
 
 from lab import paths
-from tools.install import standins, wheel
+from tools.install import standins
 
 DEBIAN = paths.CHECKOUT / 'debian'
-NOVA_RT = wheel.DISTRIBUTIONS[0]
 
 
 def paragraphs():
