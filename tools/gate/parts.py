@@ -324,8 +324,7 @@ FULL = {
     **{
         name: make(name)
         for name in (
-            'wheel', 'chapter-cloud', 'runbooks', 'packages', 'chapter',
-            'role',
+            'chapter-cloud', 'runbooks', 'packages', 'chapter', 'role',
         )
     },
     'faults': make(

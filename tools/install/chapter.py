@@ -286,7 +286,7 @@ def build_release() -> tuple[pathlib.Path, pathlib.Path]:
     source = empty(wheel.WHERE) / 'source'
     source.mkdir()
     tracked = copy_checkout(source)
-    built = wheel.build(wheel.DISTRIBUTIONS[0], source, tracked)
+    built = wheel.build(source, tracked)
     (archive,) = built.parent.glob('*.tar.gz')
     return built, archive
 
