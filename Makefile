@@ -17,7 +17,7 @@ FAULTS := $(PY) -m lab exec env NOVA_RT_TEST_FAULTS=1 NOVA_RT_TEST_KILLS=all \
 .PHONY: help interface demo check check-full bench bench-reports venv style \
 	unit tools functional property nova-unit host kernel kernel-tested e2e \
 	tempest-plugin tempest docs figures operations faults lab lab-down \
-	image wheel packages role chapter chapter-cloud runbooks experiments \
+	image packages role chapter chapter-cloud runbooks experiments \
 	model experiments-full clean
 
 help: ## Show this list
@@ -56,7 +56,7 @@ docs: venv ## Build the manual and the release notes
 unit: venv ## Run the unit tests
 	@$(CHECK) unit
 
-tools: venv ## Test the files for operators, the tools and the lab's modules
+tools: venv ## Test the files for operators, and the manual's examples
 	@$(CHECK) tools
 
 functional: venv ## Run Nova's services in one process, with threads and eventlet
@@ -85,9 +85,6 @@ tempest-plugin: venv ## Run nova_rt's plug-in of Tempest on the lab
 
 tempest: venv ## Compare nova-rt-compute with nova-compute by Tempest
 	@$(CHECK) --full tempest
-
-wheel: venv ## Build wheel and sdist, and use the wheel where nothing else is
-	@$(PY) -m tools.install wheel
 
 packages: venv ## Build the Debian packages, install, upgrade and purge them
 	@$(PY) -m tools.install packages

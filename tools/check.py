@@ -3,11 +3,11 @@
 
     python -m tools.check [--full] [PART ...]
 
-Without --full it is the gate: what has to pass before a change lands. A part
-whose content has passed on this machine before is not run again, unless it is
-named. With --full it is everything; a second call goes on where the first one
-stopped, for the same tree. A part that fails does not keep the others from
-running. The exit code is 0 if all passed. --note-tested writes
+Without --full it is the gate: the parts that have to pass before a change
+lands. A part that has passed on this machine with the same content is not run
+again, unless it is named. With --full it is everything; a second call goes on
+where the first one stopped, for the same tree. A part that fails does not keep
+the others from running. The exit code is 0 if all passed. --note-tested writes
 kernel/tested.toml, for other machines.
 """
 
@@ -42,8 +42,8 @@ class Outcome:
     """The outcome of a part.
 
     :ivar word: passed, recorded, skipped, FAILED
-    :ivar note: why it failed, or what is missing, or what recorded it
-    :ivar key: what stands for the content that it ran with
+    :ivar note: why it failed, the missing source, or the earlier run
+    :ivar key: a hash of the content that it ran with
     """
 
     name: str
@@ -67,7 +67,7 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """A part cannot run here; the text says what is missing."""
+    """A part cannot run here; the text names the missing source."""
 
 
 def beside_the_checkout(name: str) -> pathlib.Path:
@@ -106,7 +106,7 @@ def lab_is(*words: str) -> bool:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a command and what it started."""
+    """End a command and its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -155,7 +155,7 @@ def run(
 
 
 def count(text: str) -> Counts:
-    """Sum what stestr says about its tests."""
+    """Sum the totals that stestr prints."""
     words = {
         'Passed': 'passed',
         'Expected Fail': 'passed',
@@ -183,7 +183,7 @@ def run_step(
     """Run one step of a part; return its tests, none if it has none.
 
     :raises Failed: if it failed, took too long or ran no test
-    :raises Skipped: if what it needs is missing
+    :raises Skipped: if its source is missing
     """
     start = log.stat().st_size
     code = run(step, where, log, deadline)
@@ -209,7 +209,7 @@ def run_steps(name: str, part: Part, limit_s: float) -> Counts:
 
     :return: how many tests there were; a part without tests counts as one
     :raises Failed: if a step failed or there were too few tests
-    :raises Skipped: if it misses what the part cannot do without
+    :raises Skipped: if the source of a step is missing
     """
     log = places.LOGS / f'{name}.log'
     log.write_text('')
@@ -228,7 +228,7 @@ def run_steps(name: str, part: Part, limit_s: float) -> Counts:
 
 
 def recorded(name: str, part: Part) -> Outcome | None:
-    """Return what an earlier run has shown of the same content.
+    """Return the outcome of an earlier run of the same content.
 
     :returns: None if there is nothing that will do
     """
@@ -273,7 +273,7 @@ def run_part(name: str, part: Part, limit_s: float) -> Outcome:
 
 
 def show(outcome: Outcome) -> None:
-    """Print what became of a part, and the end of its log if it failed."""
+    """Print the outcome of a part, and the end of its log if it failed."""
     print(
         f'           {outcome.word} in {outcome.seconds:.0f} s:'
         f' {said(outcome.counts)}',
@@ -295,7 +295,7 @@ def show(outcome: Outcome) -> None:
 
 
 def summary(outcomes: list[Outcome], table: dict[str, Part]) -> None:
-    """One table; what was not run; one line with the numbers of what was."""
+    """Print the table, the parts that did not run, and a line of totals."""
     print(f'\n{"part":<22}{"result":<9}{"time":>8}{"budget":>9}  tests')
     for outcome in outcomes:
         noted = outcome.word in ('skipped', 'recorded')
@@ -321,7 +321,7 @@ def summary(outcomes: list[Outcome], table: dict[str, Part]) -> None:
 
 
 def with_the_lab(names: list[str], everything: bool) -> list[str]:
-    """The parts to run, with what has to become of the lab.
+    """List the parts to run, with the ends of the lab.
 
     All of them want a lab as a fresh machine has it, with nobody's servers,
     and so do some of them on a machine without a lab: one that died has left
@@ -388,7 +388,7 @@ def check(names: list[str], full: bool) -> int:
 
 
 def main(words: list[str]) -> int:
-    """Do what the command line says; return the exit code."""
+    """Follow the command line; return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

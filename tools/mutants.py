@@ -6,8 +6,8 @@
 tools/gate/mutants.toml has a fault for each part of the gate, for some of the
 long form, and for suites that were dropped because other tests hold their
 promise. All of them are tried, or those that are named. A fault is found if
-the part, or the tests that its entry names, fail and their output names what
-the fault breaks. A part takes as long as in the gate, and that of the kernel
+the part, or the tests that its entry names, fail and their output names the
+right test. A part takes as long as in the gate, and that of the kernel
 as long as to build one. Exit code 1: a fault was not found.
 """
 
@@ -29,10 +29,10 @@ TABLE = pathlib.Path(__file__).parent / 'gate/mutants.toml'
 class Mutant:
     """A fault that the checks have to find.
 
-    :ivar fault: what goes wrong for whom
+    :ivar fault: its effect on a user, an operator or a reader
     :ivar old: text that is once in the file
     :ivar new: takes its place
-    :ivar finds: regular expression of what the output names
+    :ivar finds: regular expression that the output must match
     :ivar before: command to run in the copy before the part
     :ivar tests: names of the tests that find it, instead of a whole part
     """

@@ -30,7 +30,7 @@ PROGRAM = 'nova-rt-conductor'
 
 
 def _check_database(conf: cfg.ConfigOpts) -> str | None:
-    """See that the database is there and has its tables.
+    """Require that the database is there and has its tables.
 
     :returns: None if so, else why not
     """
@@ -54,7 +54,7 @@ def _check_database(conf: cfg.ConfigOpts) -> str | None:
 
 
 def _check_bus(conf: cfg.ConfigOpts) -> str | None:
-    """See that the message bus takes the queues of this service.
+    """Require that the message bus takes the queues of this service.
 
     A bus that is away is waited for. One that refuses would end each worker,
     and the next, for ever.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does the installed Nova have what we extend and call.
+"""Comparison of the installed Nova with the code that we extend and call.
 
 Half of it is private to Nova and may change in any commit, so its release
-number alone says little: what is compared here is what our classes stand on.
+number alone says little: the methods that our classes use are compared here.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -219,7 +219,7 @@ NAMES = {
 def describe(version: str) -> str | None:
     """Check whether this nova_rt was tested with a version of Nova.
 
-    :returns: what that version is; None if it was never tried
+    :returns: a name of that version; None if it was never tried
     """
     for prefix, what in TRIED.items():
         if version.startswith(prefix):
@@ -228,10 +228,10 @@ def describe(version: str) -> str | None:
 
 
 def find_misfits() -> list[str]:
-    """Compare what we need with the installed Nova.
+    """Compare our needs with the installed Nova.
 
-    A host without libvirt's Python module runs no nova-rt-compute: only what
-    nova-rt-scheduler needs is compared there.
+    A host without libvirt's Python module runs no nova-rt-compute: only the
+    needs of nova-rt-scheduler are compared there.
 
     :returns: a sentence for everything that is missing or different
     """

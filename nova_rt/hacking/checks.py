@@ -102,7 +102,7 @@ def _docstrings(tree: ast.AST) -> set[ast.AST]:
 
 
 class Checker:
-    """Finds what breaks a rule in one file."""
+    """Finds breaches of the rules in one file."""
 
     name = 'nova_rt'
     version = '1'
@@ -144,7 +144,7 @@ class Checker:
             yield from self._integers(node)
 
     def _imported(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-        """Full names of what is imported, modules and their members."""
+        """Full names of imported modules and members."""
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name

@@ -44,7 +44,7 @@ class Listening:
             ) from err
 
     def check(self) -> None:
-        """Listen for a moment, for a program whose child will.
+        """Listen for a moment, before a child of the program does.
 
         :raises OSError: if it cannot listen
         """

@@ -62,7 +62,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: 'MetricsServer'
 
     def do_GET(self) -> None:
-        """Answer with the metrics, whatever the query."""
+        """Answer any query with the metrics."""
         if self.path.partition('?')[0] not in ('/', '/metrics'):
             self.send_error(404)
             return

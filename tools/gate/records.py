@@ -2,9 +2,9 @@
 """Records of the parts that have passed, and of which content.
 
 Each part that passes adds a line of JSON to a file in $NOVA_RT_GREEN (default
-/var/lib/nova-rt-green). The last green runs of what takes a kernel are in
-kernel/tested.toml as well, so that a fresh machine need not build an unchanged
-one.
+/var/lib/nova-rt-green). The last green runs of the kernel and of the model are
+in kernel/tested.toml as well, so that a fresh machine need not build an
+unchanged kernel.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Shown:
 
 
 def _git(*words: str) -> str:
-    """Return what git prints; '' without git."""
+    """Return the output of git; '' without git."""
     try:
         done = subprocess.run(
             ['git', *words],
@@ -73,7 +73,7 @@ def _digest(name: str) -> str:
 
 
 def tree() -> str:
-    """Return what stands for all files, but for those that a part writes.
+    """Return a hash of all files, except those that a part writes.
 
     :return: '' without git
     """
@@ -86,7 +86,7 @@ def tree() -> str:
 
 @functools.cache
 def _machine() -> str:
-    """Return what of the machine decides results."""
+    """Describe the machine as far as results depend on it."""
     bindep = (places.ROOT / 'bindep.txt').read_text()
     names = re.findall(r'^([a-z0-9][a-z0-9.+-]*) ', bindep, re.M)
     packages = subprocess.run(
@@ -100,7 +100,7 @@ def _machine() -> str:
 
 
 def key(part: parts.Part) -> str:
-    """Return what stands for the content that decides a part's result.
+    """Return a hash of the content that decides a part's result.
 
     :return: '' for a part that always runs, and without git
     """
@@ -127,7 +127,7 @@ def key(part: parts.Part) -> str:
 def _passed() -> list[dict[str, Any]]:
     """Return all recorded parts, the latest last.
 
-    What a killed run has left half written is left out.
+    A half-written line of a killed run is left out.
     """
     found = []
     with contextlib.suppress(FileNotFoundError):
@@ -200,9 +200,9 @@ def shown(name: str, part: parts.Part) -> Shown | None:
 
 
 def note_tested() -> str:
-    """Write kernel/tested.toml: what has passed of the kernel as it is.
+    """Write kernel/tested.toml: the green runs of the present kernel.
 
-    :return: what is said of it
+    :return: lines to print
     :raises LookupError: if no green run of one of the parts is recorded, here
         or in the file
     """

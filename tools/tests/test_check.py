@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/check.py: what it runs, runs again or takes from records, and says."""
+"""tools/check.py: parts that run or are recorded, and the last lines."""
 
 import contextlib
 import io
@@ -24,7 +24,7 @@ TOTALS = """
 
 
 def stestr(passed, *failed):
-    """Return what stestr prints of its tests."""
+    """Return the output of stestr."""
     lines = [f'{{1}} {name} [0.2s] ... FAILED\n' for name in failed]
     return TOTALS.format(
         passed=passed, number=len(failed), failed=''.join(lines)
@@ -98,7 +98,7 @@ class CheckTestCase(unittest.TestCase):
 
 
 class MissingSourceTest(CheckTestCase):
-    """A part whose first step ends with EX_UNAVAILABLE."""
+    """A part with a first step that ends with EX_UNAVAILABLE."""
 
     def _run(self, code, without='no source'):
         self.marker = self.top / 'went-on'
@@ -137,7 +137,7 @@ class MissingSourceTest(CheckTestCase):
 
 
 class RecordsTest(CheckTestCase):
-    """Records of what has passed: the same content is not run again."""
+    """Records: content that has passed is not run again."""
 
     def setUp(self):
         super().setUp()
@@ -308,6 +308,7 @@ class ListsTest(unittest.TestCase):
         'functional-eventlet.gate': 'nova_rt/tests/functional',
         'e2e.long': 'lab/tests',
         'tempest-plugin.gate': 'tempest_plugin',
+        'host.long': 'nova_rt/tests/host',
     }
 
     def test_each_line_names_tests_that_exist(self):

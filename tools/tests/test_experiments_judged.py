@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""experiments/: what was measured, computed and judged."""
+"""experiments/: judgements of measured points."""
 
 import dataclasses
 import unittest
@@ -149,7 +149,7 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(1, len(broken))
 
     def test_late_by_little_more_than_the_gap(self):
-        """One request at one of many points, whatever the others have."""
+        """One request at one of many points, independent of the others."""
         first = simulated(Point(**KEYS))
         last = simulated(Point(**KEYS), position=Position.LAST)
         # As late as any neighbour can make it, by the theorem.
@@ -218,7 +218,7 @@ class JudgeTest(unittest.TestCase):
         self.assertIn('periodic tasks', broken[0])
 
     def test_busy_neighbours(self):
-        """They may take what the theorem allows, and no more."""
+        """The theorem bounds the time that they may take."""
         alone = simulated(Point(ldr=0.8, bandwidth=0.5))
         shares = {'equal': 1, 'shorter': 1, 'many': 9}
         for noise, number in shares.items():

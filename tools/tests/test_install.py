@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/install: what it compares, and what debian/ says, without root."""
+"""debian/ agrees with pyproject.toml; no root is needed."""
 
 import pathlib
 import re
@@ -9,10 +9,9 @@ import unittest
 from packaging.requirements import Requirement
 
 from lab import paths
-from tools.install import standins, wheel
+from tools.install import standins
 
 DEBIAN = paths.CHECKOUT / 'debian'
-NOVA_RT = wheel.DISTRIBUTIONS[0]
 
 
 def paragraphs():
@@ -41,7 +40,7 @@ def relations(text):
 
 
 class ControlTest(unittest.TestCase):
-    """debian/ says what pyproject.toml and requirements.txt say."""
+    """debian/ agrees with pyproject.toml and requirements.txt."""
 
     def setUp(self):
         self.source, *binaries = paragraphs()

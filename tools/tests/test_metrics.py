@@ -123,7 +123,7 @@ class RulesTest(unittest.TestCase):
 
 @unittest.skipUnless(prometheus.find(), 'no prometheus')
 class QueriesTest(unittest.TestCase):
-    """Every query gives data, on what the exporter says."""
+    """Every query gives data, on the exporter's metrics."""
 
     @classmethod
     def setUpClass(cls):
@@ -164,7 +164,7 @@ class QueriesTest(unittest.TestCase):
                 self.assertTrue(self.ask(query))
 
     def test_unknown_is_not_zero(self):
-        """A query that gives data without any metrics shows what is not."""
+        """Without metrics, no query gives data."""
         end = self.start - 7200
         for name, query in self.queries():
             with self.subTest(name, query=query):
@@ -210,7 +210,7 @@ class QueriesTest(unittest.TestCase):
 
 @unittest.skipUnless(prometheus.find(), 'no prometheus')
 class ScrapeTest(unittest.TestCase):
-    """Prometheus takes what the exporter serves."""
+    """Prometheus reads the exporter's page."""
 
     def test_scrape(self):
         with contextlib.ExitStack() as stack:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that operators install, read by what reads them there."""
+"""The files that operators install, read by sudo, systemd and others."""
 
 import itertools
 import os

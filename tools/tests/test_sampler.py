@@ -72,7 +72,7 @@ class WatchTest(FilesTest):
     """The program itself."""
 
     def watch(self, *steps):
-        """Run it, take steps meanwhile, and return what it has seen."""
+        """Run it, take steps meanwhile, and return its course."""
         file = self.top / 'samples'
         child = subprocess.Popen(
             [sys.executable, '-c', _PROGRAM, self.top, file],

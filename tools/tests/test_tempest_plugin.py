@@ -33,7 +33,7 @@ def trees():
 
 
 def imported(tree):
-    """Full names of what a module imports."""
+    """Full names of the imports of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

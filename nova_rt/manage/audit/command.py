@@ -17,7 +17,7 @@ _COLUMNS = ('Host', 'Server', 'Source', 'Difference', 'Remedy', 'Repair')
 
 
 class Audit(base.Lister):
-    """Compare what all say about who reserves what.
+    """Compare all records of reservations.
 
     For each host: the allocations of Placement, the free bandwidth that
     nova-rt-compute publishes, and the records of the servers. nova-rt-compute
@@ -25,7 +25,7 @@ class Audit(base.Lister):
     nova-api or nova-conductor.
 
     Servers to which something is being done are left out. A line on standard
-    error counts what was compared; ``-q`` omits it. The exit code is 0
+    error counts the servers and hosts; ``-q`` omits it. The exit code is 0
     if nothing differs, or all of it was mended; 1 if something differs; 2 if
     something could not be read.
     """
@@ -101,9 +101,9 @@ class Audit(base.Lister):
     def _repair(
         self, auditor: Any, finding: Finding, options: argparse.Namespace
     ) -> str:
-        """Do what the options say about a finding.
+        """Repair a finding, or describe its repair, by the options.
 
-        :returns: what became of it
+        :returns: the outcome
         """
         from nova_rt.manage.audit import repairs
 

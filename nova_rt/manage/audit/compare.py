@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds what differs in a picture of a host, and what would mend it.
+"""Finds differences in a picture of a host, and their remedies.
 
 A server's record is the truth about it. Placement's allocations can be mended
 from outside. nova-rt-compute alone verifies domain and kernel against the
@@ -31,7 +31,7 @@ _RECREATE = (
 
 
 def compare(picture: Picture) -> list[Finding]:
-    """Find what differs on a host.
+    """Find the differences on a host.
 
     Servers to which something is being done are left out.
 
@@ -103,7 +103,7 @@ def _tell(specs: Mapping[str, Plain], where: str, names: Iterable[str]) -> str:
 
 
 def _agreed(server: NovaServer) -> Request | None:
-    """Return the request of a server, if all who can say it agree."""
+    """Return the request of a server, if record and flavor agree."""
     asked = server.asked if isinstance(server.asked, Request) else None
     if isinstance(server.record, str):
         return asked
@@ -152,7 +152,7 @@ CPU_CLASSES = ('VCPU', 'PCPU')
 
 
 def _compare_others(server: NovaServer, held: Mapping[str, int]) -> str | None:
-    """Compare what Placement holds for a server beside its bandwidth."""
+    """Compare a server's other resources in Placement."""
     # The flavor of one whose move is not finished is that of its old host.
     if server.others is None or server.lost:
         return None

@@ -18,14 +18,14 @@ from nova_rt.reservation.request import Request
 class NovaServer:
     """A real-time server that Nova has on the host.
 
-    :ivar asked: what its flavor and hints ask for; None if the hints that it
+    :ivar asked: the request of its flavor and hints; None if the hints that it
         was created with are not kept any more
     :ivar record: its record
     :ivar busy: whether something is being done to it, so that sources may
         differ for a moment
     :ivar lost: whether the move that brought it to the host was not finished
-    :ivar others: what its flavor asks of the host beside bandwidth, by
-        resource class; None if it cannot be read. Disks are left out, which
+    :ivar others: resources that its flavor asks for beside bandwidth, by
+        class; None if it cannot be read. Disks are left out, which
         another provider may hold.
     """
 
@@ -41,7 +41,7 @@ class Move:
     """A resize from the host that waits to be confirmed or reverted.
 
     :ivar server: UUID of the server, which runs with its new reservation
-    :ivar record: what it holds on the host in case it is reverted
+    :ivar record: its reservation on the host until the move ends
     """
 
     server: str
@@ -78,11 +78,11 @@ class Picture:
     :ivar moves: by UUID of the migration, which holds the allocation
     :ivar allocations: bandwidth that Placement holds there, in ppm, by UUID
     :ivar others: all that Placement holds there, by UUID and resource class
-    :ivar holders: what those of them are that are not in ``servers`` or
+    :ivar holders: the kind of each UUID that is not in ``servers`` or
         ``moves``
-    :ivar inventory_ppm: what Placement can allocate there in all; None if it
-        has no such inventory
-    :ivar free: what nova-rt-compute has published; None if nothing
+    :ivar inventory_ppm: the inventory of bandwidth there; None if Placement
+        has none
+    :ivar free: published by nova-rt-compute; None if nothing is
     """
 
     host: str
@@ -121,7 +121,7 @@ class Picture:
 
 
 class Source(enum.StrEnum):
-    """The source that says what differs."""
+    """The source that differs."""
 
     PLACEMENT = 'placement'
     TRACKER = 'tracker'
@@ -163,8 +163,8 @@ class SetAllocation:
     """Make Placement hold all that a server asks for.
 
     :ivar provider: UUID of the compute node
-    :ivar held_ppm: what it holds now
-    :ivar ppm: what it is to hold
+    :ivar held_ppm: the amount now
+    :ivar ppm: the right amount
     """
 
     uuid: str
@@ -175,10 +175,10 @@ class SetAllocation:
 
 @dataclasses.dataclass(frozen=True)
 class RemoveAllocation:
-    """Remove from Placement what nobody asks for on a host.
+    """Remove an allocation on a host that nobody asks for.
 
     :ivar provider: UUID of the compute node
-    :ivar held_ppm: what it holds now
+    :ivar held_ppm: the amount now
     """
 
     uuid: str
@@ -193,10 +193,10 @@ Repair = SetAllocation | RemoveAllocation
 class Finding:
     """One difference.
 
-    :ivar uuid: the server, or what holds the allocation; '' for the host
-    :ivar difference: what differs, a sentence without a full stop
-    :ivar remedy: what mends it, a sentence without a full stop
-    :ivar repair: what ``--repair`` does; None if it leaves this alone
+    :ivar uuid: the server, or the consumer; '' for the host
+    :ivar difference: a sentence without a full stop
+    :ivar remedy: a sentence without a full stop
+    :ivar repair: done by ``--repair``; None if there is none
     """
 
     host: str

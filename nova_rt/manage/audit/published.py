@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what a compute node publishes as free with what servers leave."""
+"""Compares the published free bandwidth with the records of servers."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ _BY_THE_UPDATE = (
 
 
 def compare(picture: Picture) -> Iterator[Finding]:
-    """Find what differs in what a compute node publishes.
+    """Find differences in the published bandwidth of a node.
 
     :returns: findings, about the host or a server
     """

@@ -17,13 +17,13 @@ class Auditor:
     """Nova and Placement, read from anywhere.
 
     :ivar cloud: both
-    :ivar extent: what was compared so far
+    :ivar extent: of the comparison so far
     """
 
     def __init__(self) -> None:
         """Connect.
 
-        :raises Unreadable: if what the audit needs does not answer
+        :raises Unreadable: if a database or Placement does not answer
         """
         self.cloud = Cloud()
         self.extent = Extent()
@@ -52,10 +52,11 @@ class Auditor:
     def audit(
         self, host: str, sleep: Callable[[float], None] = time.sleep
     ) -> list[Finding]:
-        """Find what differs on a host.
+        """Find the differences on a host.
 
-        Every source is read at another moment. What differs is read again
-        a little later, and what differs then in the same way is told.
+        The sources are read one after the other. After a difference, they
+        are read again a little later; a difference that remains is
+        returned.
 
         :param host: one of those listed
         :returns: the findings

@@ -2,7 +2,7 @@
 """The host filter: does a real-time server fit on a host's CPUs?
 
 Placement knows the sum of a host; whether single CPUs have enough left is
-decided here, from what the compute node published, and in the end by the
+decided here, from the publication of the compute node, and in the end by the
 claim on the compute node.
 
 Importing this module, as nova-scheduler does for a filter that is enabled,
@@ -26,7 +26,7 @@ request_filter.register()
 
 
 class RTBandwidthFilter(filters.BaseHostFilter):
-    """Pass the hosts whose CPUs have room for the reservation."""
+    """Pass the hosts with CPUs that have room for the reservation."""
 
     # A rebuild keeps the claim it has.
     RUN_ON_REBUILD = False
@@ -92,7 +92,7 @@ def _refusal(
 ) -> exception.InsufficientBandwidth | str | None:
     """Return why the host cannot take the server, or None where it can.
 
-    :raises ValueError: if what the host publishes cannot be read
+    :raises ValueError: if its publication cannot be read
     """
     free = host_stats.parse_free(host)
     if free is None:

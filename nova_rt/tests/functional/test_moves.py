@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resize and cold migration, confirmed and reverted.
 
-The random operations of ``property`` have each kind of move in each state;
-here is one of each, step by step.
+Here is one of each, step by step; the random operations of ``property`` have
+all kinds in all states.
 """
 
 from nova_rt.tests.functional import moves

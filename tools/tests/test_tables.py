@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual's table of operations, and how it is made; needs no lab."""
+"""The manual's tables of operations and of faults; they need no lab."""
 
-import dataclasses
+import json
 import unittest
 
-from lab import operations
-from lab.operations import NOTHING, Row, State
+from lab import faults, operations
 from lab.tests import test_operations
 
-SMALL = State(
-    'ACTIVE', 'A', '100000 on A', '100000 on A', '10000/100000 on 1 CPU',
-    '10000/100000 on 1 CPU of A', 'kept',
-)  # fmt: skip
-MOVED = dataclasses.replace(SMALL, status='VERIFY_RESIZE', host='B')
-STOP = Row(
-    'Stop', 'done', SMALL, None,
-    dataclasses.replace(SMALL, status='SHUTOFF', kernel='none'),
-)  # fmt: skip
-MIGRATE = Row('Migrate', 'done', SMALL, MOVED, SMALL)
-DELETE = Row('Delete', 'done', SMALL, None, NOTHING)
+
+class FaultsTest(unittest.TestCase):
+    """The committed figures and page of faults."""
+
+    def test_page_is_what_the_figures_render_to(self):
+        found = json.loads(faults.COMMITTED.read_text())
+        self.assertEqual(
+            faults.PAGE.read_text(),
+            faults.render(found['machine'], found['tests']),
+            f'"{faults.COMMAND}" writes it',
+        )
+        self.assertEqual([], faults.wrong(found['tests']))
 
 
-class ManualTest(unittest.TestCase):
-    """The committed rows and page."""
+class OperationsTest(unittest.TestCase):
+    """The committed rows and page of operations."""
 
     def test_page_is_what_the_rows_render_to(self):
         rows = operations.load(operations.COMMITTED)
