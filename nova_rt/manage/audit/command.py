@@ -20,9 +20,9 @@ class Audit(base.Lister):
     """Compare what all say about who reserves what.
 
     For each host: the allocations of Placement, the free bandwidth that
-    nova-rt-compute publishes, the records of the servers, and the database of
-    nova_rt, if it is configured; on the host itself also the metadata of its
-    domains and its kernel. Needs the nova.conf of nova-api or nova-conductor.
+    nova-rt-compute publishes, and the records of the servers; on the host
+    itself also the metadata of its domains and its kernel. Needs the nova.conf
+    of nova-api or nova-conductor.
 
     Servers to which something is being done are left out. A line on standard
     error counts what was compared; ``-q`` omits it. The exit code is 0
@@ -38,15 +38,13 @@ class Audit(base.Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--host',
-            help='Audit this host alone. Default: all that Nova or the '
-            'database have.',
+            help='Audit this host alone. Default: all that Nova has.',
         )
         group = parser.add_mutually_exclusive_group()
         group.add_argument(
             '--repair',
             action='store_true',
-            help='Mend what can be mended from here: allocations, and '
-            'reservations in the database of servers that are gone. What a '
+            help='Mend what can be mended from here: allocations. What a '
             'running container has is never touched: that is the business '
             'of nova-rt-compute, which checks it from time to time.',
         )

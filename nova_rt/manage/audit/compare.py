@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds what differs in a picture of a host, and what would mend it.
 
-A server's record is the truth about it. Placement's allocations and rows of
-the database can be mended from outside; what a container has is the business
-of nova-rt-compute alone, which verifies it against the record.
+A server's record is the truth about it. Placement's allocations can be mended
+from outside; what a container has is the business of nova-rt-compute alone,
+which verifies it against the record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,14 +15,12 @@ from nova_rt.manage.audit.picture import (
     LocalContainer,
     NovaServer,
     Picture,
-    ReleaseRow,
     RemoveAllocation,
     Repair,
-    Row,
     SetAllocation,
     Source,
 )
-from nova_rt.reservation import cpulist, extra_specs
+from nova_rt.reservation import extra_specs
 from nova_rt.reservation.extra_specs import Plain
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
@@ -30,10 +28,6 @@ from nova_rt.reservation.request import Request
 _BY_THE_CHECK = (
     'nova-rt-compute corrects it at its next check ([nova_rt] '
     'verify_interval); nothing else may'
-)
-_BY_THE_REPORT = (
-    'nova-rt-compute reports all that it has every minute, with [nova_rt] '
-    'report and while a nova-rt-conductor runs'
 )
 _RECREATE = (
     'the server does not start without a readable record: delete it and '
@@ -56,7 +50,6 @@ def compare(picture: Picture) -> list[Finding]:
         *_compare_moves(picture),
         *published.compare(picture),
         *_compare_containers(picture),
-        *_compare_rows(picture),
     ]
 
 
@@ -290,48 +283,3 @@ def _compare_container(
         yield Finding(
             host, uuid, Source.KERNEL, found.difference, _BY_THE_CHECK
         )
-
-
-# Database
-
-
-def _compare_rows(picture: Picture) -> Iterator[Finding]:
-    if picture.rows is None:
-        return
-    left = [
-        (uuid, rec)
-        for uuid, rec in sorted(picture.left.items())
-        if isinstance(rec, Record)
-    ]
-    for uuid, rec in [*picture.list_records(), *left]:
-        row = picture.rows.get(uuid)
-        difference: str | None = 'the database does not have it on this host'
-        if row is not None:
-            difference = _compare_row(row, rec)
-        if difference is not None:
-            yield Finding(
-                picture.host, uuid, Source.DATABASE, difference, _BY_THE_REPORT
-            )
-    for uuid in sorted(
-        picture.rows.keys() - picture.servers.keys() - picture.left.keys()
-    ):
-        if picture.holders.get(uuid) is Holder.BUSY:
-            continue
-        yield Finding(
-            picture.host, uuid, Source.DATABASE,
-            'the database has a reservation of it, and it is no real-time '
-            'server of this host',
-            '--repair marks it as released',
-            ReleaseRow(uuid, picture.host),
-        )  # fmt: skip
-
-
-def _compare_row(row: Row, rec: Record) -> str | None:
-    wanted = rec.request.plain()
-    # A row of a conductor of the version before lacks some.
-    others = [name for name in row.specs if row.specs[name] != wanted[name]]
-    if not others and row.cpus == rec.cpus:
-        return None
-    held = _tell(row.specs, f'CPUs {cpulist.render(row.cpus)}', others)
-    right = _tell(wanted, f'CPUs {cpulist.render(rec.cpus)}', others)
-    return f'the database has {held}; its record {right}'

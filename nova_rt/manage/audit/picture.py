@@ -10,7 +10,6 @@ import dataclasses
 import enum
 
 from nova_rt.reservation.admission import Capacity
-from nova_rt.reservation.extra_specs import Plain
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 
@@ -83,17 +82,6 @@ class LocalContainer:
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
-    """A reservation in the database of nova_rt that is not released.
-
-    :ivar specs: values of the extra specs that the database has of it
-    """
-
-    specs: Mapping[str, Plain]
-    cpus: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Picture:
     """One host.
 
@@ -111,7 +99,6 @@ class Picture:
     :ivar capacity: what each CPU offers; None if only the sum is known
     :ivar containers: by UUID; None if they were not read, because this is
         another host
-    :ivar rows: of the database, by UUID; None if it is not used
     """
 
     host: str
@@ -127,7 +114,6 @@ class Picture:
     free: Capacity | str | None = None
     capacity: Capacity | None = None
     containers: Mapping[str, LocalContainer] | None = None
-    rows: Mapping[str, Row] | None = None
 
     def list_settled(self) -> list[tuple[str, NovaServer]]:
         """List the servers to which nothing is being done.
@@ -161,8 +147,6 @@ class Picture:
             sources |= {Source.RECORD, Source.PLACEMENT, Source.TRACKER}
         if self.containers is not None:
             sources |= {Source.DOMAIN, Source.KERNEL}
-        if self.rows is not None:
-            sources.add(Source.DATABASE)
         return sources
 
     @property
@@ -183,7 +167,6 @@ class Source(enum.StrEnum):
     RECORD = 'record'
     DOMAIN = 'domain'
     KERNEL = 'kernel'
-    DATABASE = 'database'
 
 
 @dataclasses.dataclass
@@ -249,15 +232,7 @@ class RemoveAllocation:
     held_ppm: int
 
 
-@dataclasses.dataclass(frozen=True)
-class ReleaseRow:
-    """Note in the database that a server holds nothing on a host."""
-
-    uuid: str
-    host: str
-
-
-Repair = SetAllocation | RemoveAllocation | ReleaseRow
+Repair = SetAllocation | RemoveAllocation
 
 
 @dataclasses.dataclass(frozen=True)

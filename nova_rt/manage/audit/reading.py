@@ -8,7 +8,6 @@ from oslo_config import cfg
 
 from nova_rt.manage.audit.cloud import Cloud, Found, Node
 from nova_rt.manage.audit.compare import compare
-from nova_rt.manage.audit.database import Database
 from nova_rt.manage.audit.local import Local
 from nova_rt.manage.audit.picture import Extent, Finding, Picture
 from nova_rt.reservation.extra_specs import RESOURCE_CLASS
@@ -21,7 +20,6 @@ class Auditor:
     """Everything that can be read from where the command runs.
 
     :ivar cloud: Nova and Placement
-    :ivar database: of nova_rt; None if it is not configured
     :ivar local_name: name of this host, as Nova knows it
     :ivar extent: what was compared so far
     """
@@ -32,7 +30,6 @@ class Auditor:
         :raises Unreadable: if what the audit needs does not answer
         """
         self.cloud = Cloud()
-        self.database = Database.open(conf)
         self.local_name: str = conf.host
         self.extent = Extent()
         self._conf = conf
@@ -40,16 +37,13 @@ class Auditor:
         self._nodes: dict[str, Node] = {}
 
     def list_hosts(self) -> list[str]:
-        """List the hosts of Nova, and of the database.
+        """List the hosts of Nova.
 
         :returns: their names
         :raises Unreadable: if a database does not answer
         """
         self._nodes = {node.host: node for node in self.cloud.list_nodes()}
-        names = set(self._nodes)
-        if self.database is not None:
-            names |= self.database.list_hosts()
-        return sorted(names)
+        return sorted(self._nodes)
 
     def find_node(self, provider: str) -> Node | None:
         """Find the compute node that is a provider of Placement.
@@ -92,15 +86,8 @@ class Auditor:
         :returns: the picture
         :raises Unreadable: if a source does not answer
         """
-        rows = None
         capacity = None
-        if self.database is not None:
-            rows = self.database.read_rows(host)
-            capacity = self.database.read_capacity(host)
-        node = self._nodes.get(host)
-        if node is None:
-            holders = self.cloud.classify(rows or {}, None, None)
-            return Picture(host, holders=holders, rows=rows)
+        node = self._nodes[host]
         resources = self.cloud.read_allocations(node.uuid)
         allocations = {
             uuid: each[RESOURCE_CLASS]
@@ -109,7 +96,7 @@ class Auditor:
         }
         inventory_ppm = self.cloud.read_inventory_ppm(node.uuid)
         found = self.cloud.read_node(node)
-        others = (allocations.keys() | (rows or {}).keys()) - (
+        others = allocations.keys() - (
             found.servers.keys() | found.moves.keys()
         )
         containers = None
@@ -117,10 +104,9 @@ class Auditor:
             if self._local is None:
                 self._local = Local.open(self._conf)
             containers = self._local.read(found.servers)
-            if capacity is None:
-                # With the options of this program, which need not be those of
-                # nova-rt-compute.
-                capacity = self._local.read_capacity()
+            # With the options of this program, which need not be those of
+            # nova-rt-compute.
+            capacity = self._local.read_capacity()
         if capacity is not None and capacity.total_ppm != inventory_ppm:
             # Of another time than what nova-rt-compute has published.
             capacity = None
@@ -136,7 +122,6 @@ class Auditor:
             free=found.free,
             capacity=capacity,
             containers=containers,
-            rows=rows,
         )
 
     def _is_local(

@@ -16,7 +16,6 @@ from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.manage.audit import cloud, instances
 from nova_rt.manage.audit.compare import CPU_CLASSES, REMOVABLE
 from nova_rt.manage.audit.picture import (
-    ReleaseRow,
     RemoveAllocation,
     Repair,
     SetAllocation,
@@ -42,9 +41,7 @@ def describe(repair: Repair) -> str:
             f'would set the allocation from {repair.held_ppm} to '
             f'{repair.ppm} ppm'
         )
-    if isinstance(repair, RemoveAllocation):
-        return f'would remove the allocation of {repair.held_ppm} ppm'
-    return 'would mark it as released in the database'
+    return f'would remove the allocation of {repair.held_ppm} ppm'
 
 
 def mend(auditor: Auditor, repair: Repair) -> None:
@@ -55,10 +52,8 @@ def mend(auditor: Auditor, repair: Repair) -> None:
     try:
         if isinstance(repair, SetAllocation):
             _set(auditor, repair)
-        elif isinstance(repair, RemoveAllocation):
-            _remove(auditor, repair)
         else:
-            _release(auditor, repair)
+            _remove(auditor, repair)
     except (Unreadable, nova_exception.NovaException) as err:
         raise NotMended(str(err)) from err
     except ks_exc.ClientException as err:
@@ -131,10 +126,3 @@ def _remove(auditor: Auditor, repair: RemoveAllocation) -> None:
         raise NotMended(_CHANGED)
     del payload['allocations'][repair.provider]
     _put(source, repair.uuid, payload)
-
-
-def _release(auditor: Auditor, repair: ReleaseRow) -> None:
-    if auditor.database is None or not auditor.database.release(
-        repair.uuid, repair.host
-    ):
-        raise NotMended(_CHANGED)

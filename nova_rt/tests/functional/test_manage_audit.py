@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """nova-rt-manage audit, on a cloud in this process that is damaged by hand."""
 
-import datetime
 import json
 import uuid
 
@@ -12,14 +11,6 @@ from nova.tests.functional.libvirt import base as nova_base
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import nova_db
-from nova_rt.db import api as db_api
-from nova_rt.db import models, session
-from nova_rt.formats.reports import (
-    HeldReservation,
-    HostCPU,
-    HostState,
-    ServerState,
-)
 from nova_rt.manage.audit import local, repairs
 from nova_rt.reservation import extra_specs, record
 from nova_rt.tests.fixtures import manage
@@ -543,85 +534,9 @@ class ContainerTest(AuditTestBase):
         self.assertIn('no files', result.err)
 
 
-class DatabaseTest(AuditTestBase):
-    """With a database of nova_rt that the compute has reported to."""
-
-    def setUp(self):
-        super().setUp()
-        directory = self.useFixture(fixtures.TempDir()).path
-        self.flags(
-            connection=f'sqlite:///{directory}/nova_rt.db',
-            group='nova_rt_database',
-        )
-        db_api.configure(nova_base.CONF)
-        models.Base.metadata.create_all(session.get_engine())
-        self.seq = 0
-        self.report()
-
-    def report(self, host='compute1', **records):
-        """The whole picture of the host, as its compute reports it."""
-        self.seq += 1
-        now = datetime.datetime.now(datetime.UTC)
-        if not records:
-            records = {self.server['id']: self.record_of(self.server)}
-        capacity = self.capacity()
-        state = HostState(
-            epoch=1, seq=self.seq, event_seq=0, version='1', interface='i',
-            enforcement='guarantee', scope='cpu',
-            cpus={cpu: HostCPU(ppm, 0) for cpu, ppm in capacity.items()},
-            host_cpu=None,
-            servers=tuple(
-                HeldReservation(each, rec, ServerState.APPLIED, now)
-                for each, rec in records.items()
-            ),
-        )  # fmt: skip
-        self.assertTrue(db_api.record_state(host, state, now))
-
-    def test_clean(self):
-        self.assert_clean()
-
-    def test_unknown_server(self):
-        other = self.create(self.rt_flavor())
-        self.assert_found('database', other['id'], 'does not have it')
-        self.assert_leaves_alone()
-        self.report(**{
-            each['id']: self.record_of(each) for each in (self.server, other)
-        })  # fmt: skip
-        self.assert_clean()
-
-    def test_other_reservation(self):
-        rec = self.record_of(self.server)
-        self.report(**{self.server['id']: rec.claimed_on((3,))})
-        self.assert_found('database', self.server['id'], 'CPUs 3')
-        self.assert_leaves_alone()
-
-    def test_stale(self):
-        """A host that reports no more."""
-        self._delete_server(self.server)
-        found = self.assert_found('database', self.server['id'])
-        self.assertIn('released', found['Repair'])
-        (row,) = db_api.list_servers()
-        self.assertEqual('applied', row.state)
-        self.assert_mends()
-        self.assertEqual([], db_api.list_servers())
-        (entry,) = db_api.get_history(self.server['id'])
-        self.assertEqual(
-            ('released', 'nova-rt-manage audit', 'compute1'),
-            (entry.kind, entry.by, entry.host),
-        )
-
-    def test_host_that_nova_does_not_have(self):
-        gone = str(uuid.uuid4())
-        self.report('old-host', **{gone: self.record_of(self.server)})
-        (found,) = self.audit().data
-        self.assertEqual(
-            ('old-host', gone, 'database'),
-            (found['Host'], found['Server'], found['Source']),
-        )
-        self.assert_mends()
-
+class EachCPUTest(AuditTestBase):
     def test_each_cpu_is_known(self):
-        """From the report: also on other hosts than this."""
+        """On the host itself; elsewhere the sum of them is."""
         node = objects.ComputeNode.get_first_node_by_host_for_old_compat(
             self.ctxt, 'compute1'
         )
@@ -629,29 +544,11 @@ class DatabaseTest(AuditTestBase):
         free = dict(self.published())
         other = next(each for each in free if each != cpu)
         free[cpu], free[other] = free[other], free[cpu]
-
         node.stats = {
             **node.stats,
             'rt_free': json.dumps({str(k): v for k, v in free.items()}),
         }
         node.save()
-        self.assert_found('tracker', None, f'CPU {cpu}: ')
-
-    def test_capacity_of_another_time(self):
-        """The last report came before the host was given other options."""
-        with fixtures.MonkeyPatch(
-            'nova_rt.tests.functional.base.RTServersTestBase.capacity',
-            lambda *args: dict.fromkeys(range(4), 123_000),
-        ):
-            self.report()
         self.assert_clean()
-
-    def test_does_not_answer(self):
-        self.flags(
-            connection='sqlite:////nowhere/nova_rt.db',
-            group='nova_rt_database',
-        )
-        result = self.audit()
-        self.assertEqual(2, result.code)
-        self.assertIn('the database of nova_rt refuses (unable', result.err)
-        self.assertNotIn('Traceback', result.err)
+        self.be_local()
+        self.assert_found('tracker', None, f'CPU {cpu}: ')

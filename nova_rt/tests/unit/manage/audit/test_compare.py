@@ -12,13 +12,11 @@ from nova_rt.manage.audit.picture import (
     LocalContainer,
     Move,
     NovaServer,
-    Row,
 )
 from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
-from nova_rt.tests.fixtures import specs
 
 REQUEST = Request(Reservation(600, 1000), 2)
 RECORD = Record(REQUEST, (0, 2))
@@ -35,7 +33,6 @@ GOOD = picture.Picture(
     free=Capacity({0: 350_000, 1: 950_000, 2: 350_000, 3: 950_000}),
     capacity=Capacity(dict.fromkeys(range(4), 950_000)),
     containers={A: LocalContainer(RECORD)},
-    rows={A: Row(REQUEST.plain(), (0, 2))},
 )
 
 
@@ -77,14 +74,13 @@ class CleanTest(CompareTestBase):
         """Sources that cannot be read from here differ from nothing."""
         for fields in itertools.product(
             ({}, {'containers': None}),
-            ({}, {'rows': None}),
             ({}, {'capacity': None}),
         ):
             merged = {k: v for each in fields for k, v in each.items()}
             self.assert_clean(change(**merged))
 
     def test_plain_host(self):
-        self.assert_clean(picture.Picture('host1', 'node2', rows={}))
+        self.assert_clean(picture.Picture('host1', 'node2'))
 
     def test_busy_server(self):
         """Whatever its sources say."""
@@ -97,7 +93,6 @@ class CleanTest(CompareTestBase):
                     servers={A: busy},
                     allocations={},
                     containers={A: LocalContainer(SMALLER, 'differs')},
-                    rows={A: Row({'reservation': '1000/2000'}, (1,))},
                 )
             )
 
@@ -126,12 +121,10 @@ class CleanTest(CompareTestBase):
                 allocations={A: 1, B: 1_200_000},
                 free=None,
                 containers={A: LocalContainer(SMALLER, 'differs')},
-                rows={A: Row({'reservation': '600/1000'}, (1,)),
-                      B: Row({'reservation': '600/1000'}, (1,))},
             )
         )  # fmt: skip
         self.assertEqual(
-            ['record', 'placement', 'tracker', 'domain', 'kernel', 'database'],
+            ['record', 'placement', 'tracker', 'domain', 'kernel'],
             [finding.source for finding in found],
         )
 
@@ -223,7 +216,7 @@ class AllocationTest(CompareTestBase):
                     servers={A: NovaServer(REQUEST, SMALLER)},
                     allocations={A: held},
                     capacity=None, free=None, inventory_ppm=None,
-                    containers=None, rows=None,
+                    containers=None,
                 )
             )  # fmt: skip
             self.assertEqual(
@@ -266,11 +259,6 @@ class HolderTest(CompareTestBase):
     def test_every_kind_is_known(self):
         for holder in Holder:
             compare.compare(self.look(holder))
-
-    def test_holds_nothing(self):
-        """It is known from the database."""
-        for holder in Holder:
-            self.assert_clean(change(holders={B: holder}))
 
 
 class TrackerTest(CompareTestBase):
@@ -326,7 +314,6 @@ class TrackerTest(CompareTestBase):
             'allocations': {A: 600_000},
             'servers': {A: NovaServer(None, SMALLER)},
             'containers': None,
-            'rows': None,
             'inventory_ppm': 950_000,
         }
         for capacity in (
@@ -412,80 +399,6 @@ class ContainerTest(CompareTestBase):
         self.assert_clean(change(containers={}))
 
 
-class RowTest(CompareTestBase):
-    def test_missing(self):
-        self.assert_found('database', A, 'does not have', change(rows={}))
-
-    def test_differs(self):
-        for row in (
-            Row({'reservation': '1200/2000'}, (0, 2)),
-            Row({'reservation': '600/1000'}, (0, 3)),
-            Row({'reservation': '600/1000'}, ()),
-        ):
-            self.assert_found('database', A, '600/1000', change(rows={A: row}))
-
-    def test_every_extra_spec(self):
-        usual, unusual = REQUEST.plain(), specs.make_unusual().plain()
-        for field in usual:
-            found = self.find(
-                change(
-                    rows={
-                        A: Row(usual | {field: unusual[field]}, (0, 2)),
-                    }
-                )
-            )
-            self.assertEqual('database', found.source)
-            self.assertIn(str(unusual[field]), found.difference)
-
-    def test_all_in_words(self):
-        found = self.find(
-            change(
-                rows={
-                    A: Row(
-                        REQUEST.plain() | {'policy': 'fifo', 'numa': None},
-                        (0, 3),
-                    )
-                }
-            )
-        )
-        self.assertEqual(
-            'the database has 600/1000 us on CPUs 0,3, policy fifo, numa '
-            'none; its record 600/1000 us on CPUs 0,2, policy rr, numa prefer',
-            found.difference,
-        )
-
-    def test_row_of_a_conductor_of_the_version_before(self):
-        """It lacks some, which say nothing."""
-        some = {'reservation': '600/1000', 'policy': 'rr'}
-        self.assert_clean(change(rows={A: Row(some, (0, 2))}))
-
-    def test_stale(self):
-        for holder in (Holder.GONE, Holder.ELSEWHERE, Holder.PLAIN,
-                       Holder.UNPLACED):  # fmt: skip
-            self.assert_found(
-                'database', B, 'no real-time server',
-                change(rows={**GOOD.rows, B: GOOD.rows[A]},
-                       holders={B: holder}),
-                picture.ReleaseRow(B, 'host1'),
-            )  # fmt: skip
-
-    def test_of_a_server_that_comes_or_goes(self):
-        self.assert_clean(
-            change(
-                rows={**GOOD.rows, B: GOOD.rows[A]}, holders={B: Holder.BUSY}
-            )
-        )
-
-    def test_host_that_nova_does_not_have(self):
-        self.assert_found(
-            'database', B, 'no real-time server',
-            picture.Picture(
-                'host1', rows={B: GOOD.rows[A]}, holders={B: Holder.GONE}
-            ),
-            picture.ReleaseRow(B, 'host1'),
-        )  # fmt: skip
-
-
 class MoveTest(CompareTestBase):
     """A server that waits for the confirmation of a resize."""
 
@@ -528,13 +441,5 @@ class MoveTest(CompareTestBase):
             picture.Source.RECORD, A, 'broken',
             dataclasses.replace(
                 self.GONE, moves={'migration': Move(A, 'broken')}
-            ),
-        )  # fmt: skip
-
-    def test_row_of_one_that_has_left(self):
-        self.assert_found(
-            picture.Source.DATABASE, A, 'the database has 300/1000',
-            dataclasses.replace(
-                self.GONE, rows={A: Row({'reservation': '300/1000'}, (0, 2))}
             ),
         )  # fmt: skip
