@@ -4,7 +4,7 @@
 The tree has four branches, by the party that can act on an error: the user
 (:class:`InvalidRequest`), the scheduler and the claim
 (:class:`InsufficientBandwidth`), the operator of a host (:class:`HostError`),
-and the owner of a service who asks how large its reservation must be
+and the owner of a service with a question about its reservation
 (:class:`Unanswerable`).
 
 The text of an error is for administrators. It can describe hosts and other

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves that keep what is on a root disk, and leave nothing behind.
+"""Moves that keep the content of a root disk, and leave nothing behind.
 
 Mounts and loop devices are real; every test of the lab sees at its end that
 none is left. Servers of ordinary flavors move like all others.
@@ -115,7 +115,7 @@ class PlainMovesTest(DiskTestBase):
         self.assert_written(self.server, 'before')
 
     def test_device_name_of_another(self):
-        """Resize of a server whose noted device is another's by now."""
+        """Resize of a server with a noted device of another server."""
         other = self.create(base.PLAIN)
         self.write(other, 'of the other')
         (file,) = self.devices(other)

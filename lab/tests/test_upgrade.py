@@ -60,7 +60,7 @@ class UpgradeTest(watched.WatchedTestCase):
             print(f'  runs {version.version}: the same', flush=True)
 
     def switch(self, version):
-        """Stop what runs, and start it as another version."""
+        """Stop the services, and start them as another version."""
         table = services.table()
         wanted = [version.put_in(table[name]) for name in OURS]
         for each in reversed(wanted):

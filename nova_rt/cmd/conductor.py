@@ -29,7 +29,7 @@ PROGRAM = 'nova-rt-conductor'
 
 
 def _check_database(conf: cfg.ConfigOpts) -> str | None:
-    """Check that the database is there and has its table.
+    """Require that the database is there and has its table.
 
     :returns: None if so, else why not
     """
@@ -53,7 +53,7 @@ def _check_database(conf: cfg.ConfigOpts) -> str | None:
 
 
 def _check_bus(conf: cfg.ConfigOpts) -> str | None:
-    """Check that the message bus takes the queue of this service.
+    """Require that the message bus takes the queue of this service.
 
     A bus that is away is waited for. One that refuses would end each worker,
     and the next, for ever.

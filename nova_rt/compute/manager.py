@@ -2,7 +2,9 @@
 """Nova's compute manager, with reservations.
 
 Carries a request from the RequestSpec, which the driver never sees, to the
-server's record, and has the reservations verified from time to time.
+server's record, and has the reservations verified from time to time. What a
+server is to have on its next host is noted before the claim, becomes its
+record in the step that saves it there, and is forgotten when the move fails.
 """
 
 from collections.abc import Iterator
@@ -11,17 +13,18 @@ from typing import Any
 
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova.compute import manager
+from nova.compute import manager, task_states
+from nova.objects import fields
 from oslo_log import log as logging
 from oslo_service import periodic_task, systemd
 
-from nova_rt import conf, events, exception, faults
+from nova_rt import conf, events, faults, revert
 from nova_rt.compute import (
     aside,
     counters,
     history,
-    move_manager,
     notifications,
+    requests,
     resource_tracker,
     stopped,
 )
@@ -29,8 +32,9 @@ from nova_rt.conductor import queue
 from nova_rt.conf import exporter
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host.options import Options
-from nova_rt.moves import endings, interrupted, remnants
-from nova_rt.reservation import record
+from nova_rt.lxc import user_namespaces
+from nova_rt.moves import destinations, endings, interrupted, remnants
+from nova_rt.reservation import bounds, record
 from nova_rt.tracking import servers
 from nova_rt.virt.libvirt import driver
 
@@ -54,7 +58,7 @@ def _going_on(message: str, instance: Any) -> Iterator[None]:
         LOG.exception(message, instance=instance)
 
 
-class RTComputeManager(move_manager.MoveManager):
+class RTComputeManager(manager.ComputeManager):
     """ComputeManager for hosts that hold reservations."""
 
     def __init__(self, compute_driver=None, *args, **kwargs):
@@ -66,6 +70,9 @@ class RTComputeManager(move_manager.MoveManager):
             self.driver,
             reportclient=self.reportclient,
             reservations=self.driver.reservations if ours else None,
+        )
+        self._rt_requests = requests.Requests(
+            self.driver, bounds.Bounds.from_options(CONF.nova_rt)
         )
         self._rt_counters = counters.Counters(
             exporter.find_counters(CONF),
@@ -160,7 +167,7 @@ class RTComputeManager(move_manager.MoveManager):
         """
         last = host_list is not None and not host_list
         if last and servers.is_rt(instance):
-            filter_properties = move_manager.without_retry(filter_properties)
+            filter_properties = requests.without_retry(filter_properties)
         result = super()._do_build_and_run_instance(
             context, instance, image, request_spec, filter_properties,
             admin_password, injected_files, requested_networks,
@@ -186,7 +193,7 @@ class RTComputeManager(move_manager.MoveManager):
     ) -> Any:  # fmt: skip
         """Note in the server's record what was asked for, then build it."""
         hints = self._get_scheduler_hints(filter_properties, request_spec)
-        self._rt_note_request(instance, hints)
+        self._rt_requests.note_new(instance, hints)
         try:
             return super()._build_and_run_instance(
                 context, instance, image, injected_files, admin_password,
@@ -206,24 +213,6 @@ class RTComputeManager(move_manager.MoveManager):
                 instance_uuid=instance.uuid, reason=faults.tell_failure(err)
             ) from err
 
-    def _rt_note_request(
-        self, instance: Any, hints: dict[str, object]
-    ) -> None:
-        """Put the request into the server's record, CPUs to be claimed.
-
-        :raises BuildAbortException: if it means nothing here; no other host
-            could do better
-        """
-        try:
-            asked = self._rt_read_request(instance.flavor, hints)
-            if asked is not None:
-                servers.write_record(instance, record.Record(asked))
-        except exception.NovaRTError as err:
-            self._rt_refuse(instance, events.Action.REQUEST, err)
-            raise faults.BuildAborted(
-                instance_uuid=instance.uuid, reason=faults.tell(err)
-            ) from err
-
     def _nil_out_instance_obj_host_and_node(self, instance):
         """A server that is on no host holds no CPUs.
 
@@ -232,6 +221,240 @@ class RTComputeManager(move_manager.MoveManager):
         """
         super()._nil_out_instance_obj_host_and_node(instance)
         servers.forget_cpus(instance)
+
+    # Moving servers
+
+    def _do_prep_resize(
+        self, context: Any, image: Any, instance: Any, flavor: Any,
+        request_spec: Any, filter_properties: Any, node: Any,
+        clean_shutdown: Any, migration: Any, host_list: Any,
+    ) -> Any:  # fmt: skip
+        """On the last host there is, keep the reason of a failure."""
+        last = host_list is not None and not host_list
+        if last and servers.is_rt_move(instance, flavor):
+            filter_properties = requests.without_retry(filter_properties)
+        return super()._do_prep_resize(
+            context, image, instance, flavor, request_spec,
+            filter_properties, node, clean_shutdown, migration, host_list,
+        )  # fmt: skip
+
+    def _prep_resize(
+        self, context: Any, image: Any, instance: Any, flavor: Any,
+        filter_properties: Any, node: Any, migration: Any,
+        request_spec: Any, clean_shutdown: bool = True,
+    ) -> Any:  # fmt: skip
+        """Note what the server is to have here, for the claim.
+
+        If no other host is left to try, the server stays as it is.
+        """
+        try:
+            user_namespaces.check_owners(self.driver, instance)
+        except nova_exception.ComputeResourcesUnavailable as err:
+            raise nova_exception.InstanceFaultRollback(err) from err
+        is_rt = servers.is_rt_move(instance, flavor)
+        if is_rt:
+            self._rt_requests.check_arrived(instance)
+            hints = self._get_scheduler_hints(filter_properties, request_spec)
+            self._rt_requests.note_move(instance, flavor, hints)
+        try:
+            with revert.on_error() as steps:
+                # The claim forgets it in its own copy of the server.
+                steps.add(servers.forget_move, instance)
+                return super()._prep_resize(
+                    context, image, instance, flavor, filter_properties, node,
+                    migration, request_spec, clean_shutdown,
+                )  # fmt: skip
+        except nova_exception.ComputeResourcesUnavailable as err:
+            if not is_rt or (filter_properties or {}).get('retry'):
+                raise
+            raise nova_exception.InstanceFaultRollback(err) from err
+
+    def _reboot_instance(
+        self, context: Any, instance: Any, block_device_info: Any,
+        reboot_type: Any,
+    ) -> Any:  # fmt: skip
+        """End a move that was not finished here."""
+        interrupted.end_arrival(self, context, instance)
+        return super()._reboot_instance(
+            context, instance, block_device_info, reboot_type
+        )
+
+    def _power_on(self, context: Any, instance: Any) -> Any:
+        """End a move that was not finished here."""
+        interrupted.end_arrival(self, context, instance)
+        return super()._power_on(context, instance)
+
+    def _resume_guests_state(
+        self, context: Any, instance: Any, net_info: Any
+    ) -> Any:
+        """End a move that was not finished here.
+
+        A server that is being reverted is started by that, with its disk.
+        """
+        if instance.task_state == task_states.RESIZE_REVERTING and (
+            servers.is_rt_moved(instance)
+        ):
+            return None
+        try:
+            interrupted.end_arrival(self, context, instance)
+        except Exception:
+            # The driver does not start one that has not arrived.
+            LOG.exception('Could not end its move here', instance=instance)
+        return super()._resume_guests_state(context, instance, net_info)
+
+    def confirm_resize(self, context, instance, migration):
+        """Do it once, although it may be asked for again."""
+        return endings.once(
+            endings.is_confirmation_due,
+            super().confirm_resize, context, instance, migration,
+        )  # fmt: skip
+
+    def revert_resize(self, context, instance, migration, request_spec):
+        """Do it once, although it may be asked for again."""
+        return endings.once(
+            endings.is_revert_due,
+            super().revert_resize, context, instance, migration, request_spec,
+        )  # fmt: skip
+
+    def finish_revert_resize(self, context, instance, migration, request_spec):
+        """Do it once, although it may be asked for again."""
+        return endings.once(
+            endings.is_return_due,
+            super().finish_revert_resize, context, instance, migration,
+            request_spec,
+        )  # fmt: skip
+
+    def _resize_instance(
+        self, context: Any, instance: Any, image: Any, migration: Any,
+        flavor: Any, clean_shutdown: Any, request_spec: Any,
+    ) -> Any:  # fmt: skip
+        """Refuse to move a server to a host that does not count reservations.
+
+        Forget the move if it cannot leave.
+        """
+        with revert.on_error() as steps:
+            steps.add(self._rt_forget_here, instance)
+            with (
+                self._error_out_instance_on_exception(
+                    context, instance, instance_state=instance.vm_state
+                ),
+                manager.errors_out_migration_ctxt(migration),
+            ):
+                self._rt_requests.check_leaving(
+                    instance,
+                    destinations.find_reason(
+                        context, instance, flavor, migration
+                    ),
+                )
+            return super()._resize_instance(
+                context, instance, image, migration, flavor, clean_shutdown,
+                request_spec,
+            )  # fmt: skip
+
+    def _rt_forget_here(self, instance: Any) -> None:
+        """Forget a move that could not leave this host."""
+        if instance.host == self.host and servers.forget_move(instance):
+            instance.save()
+
+    def _prep_snapshot_based_resize_at_source(
+        self, ctxt: Any, instance: Any, migration: Any, snapshot_id: Any = None
+    ) -> Any:
+        """Refuse what leaves the cell, whoever is to take it."""
+        if servers.is_rt(instance):
+            self._rt_requests.check_leaving(instance, faults.CANNOT_LEAVE_CELL)
+        return super()._prep_snapshot_based_resize_at_source(
+            ctxt, instance, migration, snapshot_id
+        )
+
+    def _do_rebuild_instance_with_claim(
+        self, context: Any, instance: Any, orig_image_ref: Any,
+        image_meta: Any, injected_files: Any, new_pass: Any,
+        orig_sys_metadata: Any, bdms: Any, evacuate: bool,
+        *args: Any, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """End a move that was not finished here, or evacuate.
+
+        An evacuation that fails is forgotten: the claim has done so in its
+        own copy of the server.
+        """
+        if not evacuate:
+            interrupted.end_arrival(self, context, instance)
+        with revert.on_error() as steps:
+            if evacuate:
+                steps.add(servers.forget_move, instance)
+            return super()._do_rebuild_instance_with_claim(
+                context, instance, orig_image_ref, image_meta, injected_files,
+                new_pass, orig_sys_metadata, bdms, evacuate, *args, **kwargs,
+            )  # fmt: skip
+
+    def _finish_resize(
+        self, context: Any, instance: Any, migration: Any, disk_info: Any,
+        image_meta: Any, bdms: Any, request_spec: Any,
+    ) -> Any:  # fmt: skip
+        """Switch the server to its new reservation.
+
+        Nova saves it together with the new flavor. If the server cannot be
+        started, it stays here, and Placement holds what the new flavor asks
+        for: so the server keeps that, and not the old flavor as in Nova.
+        """
+        self.rt.rt_restore_note(instance)
+        moved = servers.switch(instance)
+        with revert.on_error() as steps:
+            if moved:
+                steps.add(servers.forget_move, instance)
+                if migration.is_resize:
+                    steps.add(
+                        self._set_instance_info, instance, instance.new_flavor
+                    )
+            return super()._finish_resize(
+                context, instance, migration, disk_info, image_meta, bdms,
+                request_spec,
+            )  # fmt: skip
+
+    def _send_finish_resize_notifications(
+        self, context: Any, instance: Any, bdms: Any, network_info: Any,
+        phase: Any,
+    ) -> Any:  # fmt: skip
+        """Count the new reservation as what the server runs with.
+
+        The first notification comes when the server was saved with it, and
+        before it is started.
+        """
+        if phase == fields.NotificationPhase.START and (
+            servers.has_switched(instance)
+        ):
+            self.rt.rt_switch(instance)
+        return super()._send_finish_resize_notifications(
+            context, instance, bdms, network_info, phase
+        )
+
+    def _revert_instance_flavor_host_node(
+        self, instance: Any, migration: Any
+    ) -> Any:
+        """Save the old reservation together with the old flavor and host."""
+        moved = servers.switch_back(instance)
+        result = super()._revert_instance_flavor_host_node(instance, migration)
+        if moved:
+            self.rt.rt_return(instance)
+        return result
+
+    def _delete_stashed_flavor_info(self, instance: Any) -> None:
+        """Forget the flavors of a move, unless the next one has begun.
+
+        The server has no task since it was saved as ACTIVE, so that it may be
+        in its next move, whose flavors and notes Nova would overwrite with
+        what it has read before.
+        """
+        if record.KEY not in instance.system_metadata:
+            super()._delete_stashed_flavor_info(instance)
+            return
+        instance.refresh()
+        if instance.task_state in task_states.resizing_states:
+            return
+        instance.old_flavor = instance.new_flavor = None
+        instance.system_metadata.pop('old_vm_state', None)
+        with contextlib.suppress(nova_exception.UnexpectedTaskStateError):
+            instance.save(expected_task_state=[instance.task_state])
 
     # Holding reservations
 
@@ -254,7 +477,7 @@ class RTComputeManager(move_manager.MoveManager):
         if servers.is_rt(instance):
             raise nova_exception.InstanceNotRescuable(
                 instance_id=instance.uuid,
-                reason=self._rt_refuse(
+                reason=self._rt_requests.refuse(
                     instance,
                     events.Action.RESCUE,
                     'real-time servers are containers, which have no second '

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of nova_rt: the only place where they are declared.
 
-Nothing here touches a global configuration: whoever has one registers these
-options on it with :func:`register_opts`.
+Nothing here touches a global configuration: its owner registers these options
+with :func:`register_opts`.
 """
 
 from typing import Any

@@ -28,8 +28,8 @@ Address on which {program} serves metrics.
 
 They contain names of hosts, UUIDs of servers, reservations and usage. If
 Prometheus runs on another host, choose an address of the management network
-and set ``{prefix}tls_cert_file`` with ``{prefix}tls_client_ca_file`` or
-``{prefix}token_file``, or use a firewall that admits only Prometheus.
+and set ``{prefix}tls_cert_file`` with ``{prefix}tls_client_ca_file``, or use a
+firewall that admits only Prometheus.
 """,
         ),
         port,
@@ -54,17 +54,6 @@ PEM file with the key of the certificate. If unset, the key must be in
 PEM file with the CAs of clients. If it is set, {program} answers only clients
 that present a certificate of one of them. It requires
 ``{prefix}tls_cert_file``.
-""",
-        ),
-        cfg.StrOpt(
-            f'{prefix}token_file',
-            help=f"""
-File with bearer tokens, one per line, each of at least 16 characters. If it is
-set, {program} answers only clients that send one of them, as Prometheus does
-with ``authorization: {{credentials_file: ...}}``. It requires
-``{prefix}tls_cert_file`` unless ``{prefix}listen_address`` is a loopback
-address. New tokens take effect after a restart; while the file has both the
-old and the new one, no scrape is refused.
 """,
         ),
     ]

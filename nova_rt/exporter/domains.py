@@ -16,7 +16,8 @@ import libvirt
 from nova_rt import exception
 from nova_rt.exporter import details
 from nova_rt.exporter.details import Details
-from nova_rt.reservation import domain_record, record
+from nova_rt.reservation import domain_record
+from nova_rt.reservation.record import Record
 
 #: Between the answer of libvirt and ours, a domain may go.
 _NOT_OURS = (
@@ -37,12 +38,14 @@ class LibvirtServer:
     :ivar record: what its domain carries; None if that cannot be read
     :ivar pid: its libvirt_lxc process; None if it does not run
     :ivar details: what Nova has written about it; None if that is not read
+    :ivar beside: what it holds here in addition, for a move
     """
 
     uuid: str
-    record: record.Record | None
+    record: Record | None
     pid: int | None
     details: Details | None = None
+    beside: Record | None = None
 
 
 class Domains:
@@ -109,11 +112,13 @@ class Domains:
             # Whatever it hands out: a label has nothing but a UUID.
             name = str(uuid.UUID(domain.UUIDString()))
             pid = domain.ID()
+            found = _parse(text)
             yield LibvirtServer(
                 name,
-                _parse(text),
+                found.record if found else None,
                 pid if pid > 0 else None,
                 _read_details(domain) if self._details else None,
+                found.beside if found else None,
             )
 
 
@@ -138,7 +143,7 @@ def _read_details(domain: Any) -> Details | None:
     return None if text is None else Details.parse(text)
 
 
-def _parse(text: str) -> record.Record | None:
+def _parse(text: str) -> domain_record.DomainRecord | None:
     try:
         return domain_record.parse_element(text)
     except exception.InvalidRecord:

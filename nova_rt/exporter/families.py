@@ -152,7 +152,7 @@ def _collect_claims(reading: Reading) -> Iterator[core.Metric]:
         'Bandwidth of a CPU that the server must have while it runs.',
         ('server', 'cpu'),
         [
-            ((uuid, str(cpu)), rec.claim.ppm / PPM)
+            ((uuid, str(cpu)), rec.ppm / PPM)
             for uuid, rec in known
             for cpu in rec.cpus
         ],

@@ -22,7 +22,8 @@ from nova_rt.host.capability import Capability
 from nova_rt.host.host import Host
 from nova_rt.host.interface import Usage
 from nova_rt.host.options import Options
-from nova_rt.reservation.admission import Capacity, Claim
+from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.record import Record
 
 LOG = logging.getLogger(__name__)
 
@@ -99,21 +100,21 @@ class Reading:
     took_s: float
 
     @property
-    def claims(self) -> list[Claim]:
+    def claims(self) -> list[Record]:
         """The claims of servers, running or not."""
         return list_claims(self.servers or ())
 
 
-def list_claims(servers: Iterable[LibvirtServer]) -> list[Claim]:
+def list_claims(servers: Iterable[LibvirtServer]) -> list[Record]:
     """List what servers hold.
 
     :returns: the claims of those whose record can be read
     """
     return [
-        claim
+        rec
         for server in servers
-        if server.record is not None
-        for claim in server.record.claims
+        for rec in (server.record, server.beside)
+        if rec is not None
     ]
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel's files as one reading sees them: each is read once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import errno
 import pathlib
+from typing import Any
 
 from nova_rt.host.files import Files
 
@@ -45,5 +46,5 @@ class Snapshot(Files):
         """
         return self._files.groups(path)
 
-    def _call(self, name: str, *args: object) -> None:
-        raise PermissionError(errno.EPERM, f'{name}: this only reads')
+    def _call(self, function: Callable[..., Any], *args: object) -> None:
+        raise PermissionError(errno.EPERM, 'this only reads')

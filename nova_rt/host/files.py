@@ -5,7 +5,7 @@ The one door between the host layer and the machine. Tests put another
 machine behind it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import os
 import pathlib
 import stat
@@ -81,7 +81,7 @@ class Files:
 
         :raises HostNotPrepared: if not, with the command that must be allowed
         """
-        helpers.GROUPS.check(self._call, 'answer')
+        helpers.GROUPS.check(self._call, nova_rt.privsep.cgroup.answer)
 
     def check_mount_helper(self, id_pool: str, instances_path: str) -> None:
         """See that the helper that mounts has the same configuration.
@@ -98,28 +98,28 @@ class Files:
 
         :raises OSError: with the kernel's errno
         """
-        self._call('write', str(path), text)
+        self._call(nova_rt.privsep.cgroup.write, str(path), text)
 
     def write_aside(self, path: pathlib.Path, text: str) -> None:
         """Write to a file of a group whose real-time tasks are in the way.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('write_aside', str(path), text)
+        self._call(nova_rt.privsep.cgroup.write_aside, str(path), text)
 
     def make_group(self, path: pathlib.Path) -> None:
         """Make the partition, or a group for a trial in it.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('make_group', str(path))
+        self._call(nova_rt.privsep.cgroup.make_group, str(path))
 
     def remove_probe(self, path: pathlib.Path) -> None:
         """Remove a group made for a trial.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('remove_probe', str(path))
+        self._call(nova_rt.privsep.cgroup.remove_probe, str(path))
 
     def reclaim(self, group: pathlib.Path) -> None:
         """Remove the groups of a container that has ended.
@@ -128,21 +128,21 @@ class Files:
         :raises OSError: with the kernel's errno; EBUSY if it is in use, or
             may be soon
         """
-        self._call('reclaim', str(group))
+        self._call(nova_rt.privsep.cgroup.reclaim, str(group))
 
     def take_files(self, group: pathlib.Path) -> None:
         """Make a group and all its files the host's root's.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('take_files', str(group))
+        self._call(nova_rt.privsep.cgroup.take_files, str(group))
 
     def gather(self, group: pathlib.Path) -> None:
         """Move the tasks of a group of cpu to the same group of cpuset.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('gather', str(group))
+        self._call(nova_rt.privsep.cgroup.gather, str(group))
 
     def set_policy(
         self,
@@ -159,8 +159,9 @@ class Files:
         :raises OSError: with the kernel's errno
         """
         given_up: int = self._call(
-            'set_policy', str(group), controller, policy, priority, inside
-        )
+            nova_rt.privsep.cgroup.set_policy,
+            str(group), controller, policy, priority, inside,
+        )  # fmt: skip
         return given_up
 
     def limit_tasks(self, group: pathlib.Path, most: int) -> None:
@@ -169,14 +170,14 @@ class Files:
         :param group: its group in the partition, in the hierarchy of cpu
         :raises OSError: with the kernel's errno
         """
-        self._call('limit_tasks', str(group), most)
+        self._call(nova_rt.privsep.cgroup.limit_tasks, str(group), most)
 
     def sweep_task_limits(self) -> None:
         """Remove what limited the tasks of containers that have ended.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('sweep_task_limits')
+        self._call(nova_rt.privsep.cgroup.sweep_task_limits)
 
     def map_owners(self, server: str, first_id: int) -> None:
         """Show a server's mounted root file system with mapped owners.
@@ -204,12 +205,11 @@ class Files:
         """
         helpers.MOUNTS.call(nova_rt.privsep.oom.keep, controller)
 
-    def _call(self, name: str, *args: object) -> Any:
-        """Call a function of the helper for control groups.
+    def _call(self, function: Callable[..., Any], *args: object) -> Any:
+        """Call the helper for control groups.
 
+        :param function: one of its entry points
         :returns: its answer
         :raises OSError: with the kernel's errno; EPERM if no helper starts
         """
-        return helpers.GROUPS.call(
-            getattr(nova_rt.privsep.cgroup, name), *args
-        )
+        return helpers.GROUPS.call(function, *args)

@@ -21,8 +21,7 @@ from nova_rt.host.interface import Interface, Share
 from nova_rt.host.left import Left
 from nova_rt.host.protocol import Backend
 import nova_rt.privsep.kernel
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
+from nova_rt.reservation.record import Record
 
 
 class GroupBackend(Backend[Container]):
@@ -74,8 +73,7 @@ class GroupBackend(Backend[Container]):
         self,
         found: Capability,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
         """Do what :meth:`hold` does, without a look at who owns the files."""
 
@@ -127,14 +125,13 @@ class GroupBackend(Backend[Container]):
         self,
         found: Capability,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
         """Make the files the host's root's, and write what differs."""
         # First, so that nothing writes between us; then again, for files
         # that were not there before.
         self.protect(container)
-        self.reserve(found, container, reservation, cpus)
+        self.reserve(found, container, rec)
         self.protect(container)
 
     def protect(self, container: Container) -> None:
@@ -154,16 +151,14 @@ class GroupBackend(Backend[Container]):
             return self.hierarchy.read_tasks_inside(container.group)
         return self.hierarchy.read_tasks(container.group)
 
-    def serve_tasks(self, container: Container, request: Request) -> None:
+    def serve_tasks(self, container: Container, rec: Record) -> None:
         """Give them the real-time policy, except libvirt_lxc."""
-        tasks.give_policy(self._files, container, request, self.INSIDE)
+        tasks.give_policy(self._files, container, rec.request, self.INSIDE)
 
-    def find_unserved(
-        self, container: Container, request: Request
-    ) -> str | None:
+    def find_unserved(self, container: Container, rec: Record) -> str | None:
         """Look whether one of them has a real-time policy."""
         return tasks.find_missing_policy(
-            self._files, container, request, self.read_tasks
+            self._files, container, rec.request, self.read_tasks
         )
 
     def limit_tasks(self, container: Container, most: int) -> None:

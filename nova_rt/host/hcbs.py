@@ -32,7 +32,8 @@ from nova_rt.host.hierarchies import V2
 from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
-from nova_rt.reservation.reservation import PPM, Reservation
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.reservation import PPM
 
 INTERFACE = Interface(
     'v2-rt-max-cpu',
@@ -165,8 +166,7 @@ class HCBS(GroupBackend):
         self,
         found: Capability,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
         """Make one level hold the share and all others none.
 
@@ -175,11 +175,11 @@ class HCBS(GroupBackend):
         have made itself real-time before it had a reservation.
         """
         self.hierarchy.enable_cpu(found.partition.parent)
-        cpusets.repair(self.hierarchy, container, found.partition, cpus)
-        one = self._choose_level(container, cpus)
+        cpusets.repair(self.hierarchy, container, found.partition, rec.cpus)
+        one = self._choose_level(container, rec.cpus)
         for level in container.levels:
             self.hierarchy.enable_cpu(level.parent)
-        wish = Share.from_reservation(reservation)
+        wish = Share.from_reservation(rec.request.reservation)
         held = {
             level: self._reader.read_share(level) for level in container.levels
         }
@@ -227,13 +227,12 @@ class HCBS(GroupBackend):
     def find_difference(
         self,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> str | None:
         """Whether one level holds the share, and has it on the CPUs."""
-        wish = Share.from_reservation(reservation)
+        wish = Share.from_reservation(rec.request.reservation)
         try:
-            one = self._choose_level(container, cpus)
+            one = self._choose_level(container, rec.cpus)
         except exception.ReservationNotApplied as err:
             return str(err)
         for level in container.levels:
@@ -242,7 +241,7 @@ class HCBS(GroupBackend):
                 return f'{level}: expected {wish}, found {held}'
             if level != one and not held.unbounded:
                 return f'{level}: expected nothing, found {held}'
-        return self._find_missing(one, wish, cpus)
+        return self._find_missing(one, wish, rec.cpus)
 
     def _find_missing(
         self, group: pathlib.Path, wish: Share, cpus: tuple[int, ...]

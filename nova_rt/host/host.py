@@ -23,7 +23,7 @@ from nova_rt.host.offer import Offer
 from nova_rt.host.options import Options
 from nova_rt.host.protocol import Backend
 from nova_rt.reservation import admission, cpulist, record
-from nova_rt.reservation.extra_specs import Numa
+from nova_rt.reservation.request import Request
 
 LOG = logging.getLogger(__name__)
 
@@ -192,7 +192,7 @@ class Host:
         """
         return self.offer.capacity(self._expected.ceiling)
 
-    def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
+    def free(self, claims: Iterable[record.Record]) -> admission.Capacity:
         """Tell what can still be promised beside these claims.
 
         Where the kernel reports what it has left, not more than that:
@@ -204,9 +204,8 @@ class Host:
         return self.offer.free(self._expected, claims)
 
     def place(
-        self, claims: Collection[admission.Claim], vcpus: int, ppm: int,
-        numa: Numa = Numa.PREFER,
-    ) -> tuple[int, ...]:  # fmt: skip
+        self, claims: Collection[record.Record], request: Request
+    ) -> tuple[int, ...]:
         """Choose CPUs for a server beside these claims.
 
         The kernel gives the bandwidth of a removed group back a little later.
@@ -214,8 +213,6 @@ class Host:
         to no group, it is read again for ``cgroup.PATIENCE_S``: as long as
         that, and no other caller, this holds up Nova's claim lock.
 
-        :param ppm: bandwidth on each CPU
-        :param numa: whether they are to be on one node
         :returns: the CPUs
         :raises HostNotPrepared: if the kernel's side cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
@@ -226,9 +223,9 @@ class Host:
             found = self.capability
             try:
                 free = self.offer.free(found, claims)
-                return admission.place(free, vcpus, ppm, numa)
+                return admission.place(free, request)
             except exception.InsufficientBandwidth:
-                if not self.offer.may_fit(found, claims, vcpus, ppm, numa):
+                if not self.offer.may_fit(found, claims, request):
                     raise
                 if deadline is None:
                     deadline = monotonic() + cgroup.PATIENCE_S
@@ -274,18 +271,15 @@ class Host:
         def hold() -> Any:
             with self._lock:
                 found = self._find(pid)
-                wish = rec.request.reservation
-                self._backend.hold(self.capability, found, wish, rec.cpus)
+                self._backend.hold(self.capability, found, rec)
             return found
 
         try:
             found = (patience or cgroup.Patience()).repeat(hold)
-            self._backend.serve_tasks(found, rec.request)
+            self._backend.serve_tasks(found, rec)
             unheld = self._find_unheld(found, rec)
             differs = unheld or self._backend.find_exposed(found)
-            differs = differs or self._backend.find_unserved(
-                found, rec.request
-            )
+            differs = differs or self._backend.find_unserved(found, rec)
         except OSError as err:
             raise self._not_applied(err, rec) from err
         if differs is not None:
@@ -337,9 +331,9 @@ class Host:
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        if self._backend.find_unserved(found, rec.request) is None:
+        if self._backend.find_unserved(found, rec) is None:
             return False
-        self._backend.serve_tasks(found, rec.request)
+        self._backend.serve_tasks(found, rec)
         return True
 
     def observe(
@@ -353,7 +347,7 @@ class Host:
         found = self._find(pid)
         return self._find_unheld(found, rec), self._backend.read_usage(found)
 
-    def find_offline(self, claims: Iterable[admission.Claim]) -> set[int]:
+    def find_offline(self, claims: Iterable[record.Record]) -> set[int]:
         """Find CPUs of claims that are off line now.
 
         :returns: their numbers
@@ -389,8 +383,7 @@ class Host:
         return self._backend.find_container(self.capability, pid)
 
     def _find_unheld(self, found: Any, rec: record.Record) -> str | None:
-        wish = rec.request.reservation
-        return self._backend.find_difference(found, wish, rec.cpus)
+        return self._backend.find_difference(found, rec)
 
     def _not_applied(
         self, err: OSError, rec: record.Record

@@ -10,8 +10,9 @@ from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.reservation import admission
-from nova_rt.reservation.admission import Capacity, Claim, Placement
-from nova_rt.reservation.extra_specs import Numa
+from nova_rt.reservation.admission import Capacity, Placement
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Offer:
             host = max(0, host - self.reserved_ppm)
         return Capacity(offered, host, self.nodes, self.placement)
 
-    def free(self, found: Capability, claims: Iterable[Claim]) -> Capacity:
+    def free(self, found: Capability, claims: Iterable[Record]) -> Capacity:
         """Tell what is left beside claims.
 
         Where the kernel reports what it has left, not more than that.
@@ -94,22 +95,18 @@ class Offer:
     def may_fit(
         self,
         found: Capability,
-        claims: Iterable[Claim],
-        vcpus: int,
-        ppm: int,
-        numa: Numa,
+        claims: Iterable[Record],
+        request: Request,
     ) -> bool:
         """Tell whether it is worth waiting for bandwidth that has no group.
 
-        :param ppm: bandwidth on each CPU
-        :param numa: whether they are to be on one node
         :returns: whether there is some, and a server would fit with it
         """
         if not found.unowned:
             return False
         try:
             then = self.free(found.with_unowned(), claims)
-            admission.place(then, vcpus, ppm, numa)
+            admission.place(then, request)
         except exception.InsufficientBandwidth:
             return False
         return True

@@ -16,8 +16,7 @@ from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
 from nova_rt.host.left import Left
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
+from nova_rt.reservation.record import Record
 
 #: A container as a back end finds it; nobody else looks into it.
 ContainerT = TypeVar('ContainerT')
@@ -119,10 +118,9 @@ class Backend(abc.ABC, Generic[ContainerT]):
         self,
         found: Capability,
         container: ContainerT,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
-        """Make the kernel hold a container's reservation, on its CPUs.
+        """Make the kernel hold a container's reservation on its CPUs.
 
         Nothing is written if it holds it already. Nobody but the host's root
         can change it then.
@@ -135,8 +133,7 @@ class Backend(abc.ABC, Generic[ContainerT]):
     def find_difference(
         self,
         container: ContainerT,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> str | None:
         """Compare what the kernel holds for a container with what it should.
 
@@ -153,16 +150,14 @@ class Backend(abc.ABC, Generic[ContainerT]):
         """
         return None
 
-    def serve_tasks(self, container: ContainerT, request: Request) -> None:
+    def serve_tasks(self, container: ContainerT, rec: Record) -> None:
         """Let a container's tasks have the reservation, as was asked for.
 
         For kernels on which a task has it by its policy, and not just by the
         container that it is in.
         """
 
-    def find_unserved(
-        self, container: ContainerT, request: Request
-    ) -> str | None:
+    def find_unserved(self, container: ContainerT, rec: Record) -> str | None:
         """Find out whether :meth:`serve_tasks` was never done.
 
         :returns: None if it was, else a sentence

@@ -27,7 +27,8 @@ from nova_rt.host.hierarchies import V1
 from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
-from nova_rt.reservation.reservation import MAX_PERIOD_US, PPM, Reservation
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.reservation import MAX_PERIOD_US, PPM
 
 LOG = logging.getLogger(__name__)
 
@@ -235,13 +236,13 @@ class V1Throttling(GroupBackend):
         self,
         found: Capability,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
         """Make every level hold the same share."""
         self._keep_prepared(found)
-        cpusets.repair(self.hierarchy, container, found.partition, cpus)
-        self.share_out(container.levels, Share.from_reservation(reservation))
+        cpusets.repair(self.hierarchy, container, found.partition, rec.cpus)
+        wish = Share.from_reservation(rec.request.reservation)
+        self.share_out(container.levels, wish)
 
     def _keep_prepared(self, found: Capability) -> None:
         """Give the partition its bandwidth again, should it have lost it."""
@@ -285,18 +286,19 @@ class V1Throttling(GroupBackend):
     def find_difference(
         self,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> str | None:
         """Whether every level holds the share, on the right CPUs."""
-        wish = Share.from_reservation(reservation)
+        wish = Share.from_reservation(rec.request.reservation)
         for level in container.levels:
             held = self.read_share(level)
             if held != wish:
                 return f'{level}: expected {wish}, found {held}'
         may_use = self.hierarchy.read_cpus(container)
-        if may_use != cpus:
-            return cgroup.describe_other_cpus(container.group, cpus, may_use)
+        if may_use != rec.cpus:
+            return cgroup.describe_other_cpus(
+                container.group, rec.cpus, may_use
+            )
         return None
 
     # Usage

@@ -103,9 +103,7 @@ def _list_cpus(host: 'HostRecord') -> list[Sequence[Any]]:
     free = {} if host.free is None else host.free.cpus
     reserved = host.reserved
     held = [
-        {cpu for claim in each.record.claims for cpu in claim.cpus}
-        for each in host.holdings
-        if each.record is not None
+        each.record.cpus for each in host.holdings if each.record is not None
     ]
     rows: list[Sequence[Any]] = [
         (

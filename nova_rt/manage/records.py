@@ -46,7 +46,7 @@ class Holding:
     @property
     def total_ppm(self) -> int | None:
         """Bandwidth on all of its CPUs."""
-        return None if self.record is None else self.record.held_ppm
+        return None if self.record is None else self.record.total_ppm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,10 +73,7 @@ class HostRecord:
     def reserved(self) -> Mapping[int, int]:
         """CPU -> bandwidth that servers hold there, in ppm."""
         return sum_by_cpu(
-            claim
-            for each in self.holdings
-            if each.record is not None
-            for claim in each.record.claims
+            each.record for each in self.holdings if each.record is not None
         )
 
 

@@ -18,6 +18,8 @@ import functools
 from nova_rt import exception
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.extra_specs import Numa
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
 
 #: A refusal names no more nodes: a fault holds 255 characters.
 _NODES_SHOWN = 4
@@ -92,7 +94,7 @@ class Capacity:
             host_ppm=None if self.host_ppm is None else 0,
         )
 
-    def free(self, claims: 'Iterable[Claim]') -> 'Capacity':
+    def free(self, claims: Iterable[Record]) -> 'Capacity':
         """Return what is left beside these claims; never below 0.
 
         A claim on a CPU that is not offered (any more) counts towards the
@@ -114,24 +116,7 @@ class Capacity:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Claim:
-    """Bandwidth that one server holds.
-
-    :ivar cpus: the CPUs, distinct
-    :ivar ppm: on each of them
-    """
-
-    cpus: tuple[int, ...]
-    ppm: int
-
-    @property
-    def total_ppm(self) -> int:
-        """On all of them together."""
-        return len(self.cpus) * self.ppm
-
-
-def sum_by_cpu(claims: Iterable[Claim]) -> collections.Counter[int]:
+def sum_by_cpu(claims: Iterable[Record]) -> collections.Counter[int]:
     """Add up what claims hold on each CPU.
 
     :returns: CPU -> ppm of it; 0 for any other
@@ -172,24 +157,20 @@ HEURISTICS: Mapping[Placement, Callable[[int], int]] = {
 }
 
 
-def place(
-    free: Capacity, vcpus: int, ppm: int, numa: Numa = Numa.PREFER
-) -> tuple[int, ...]:
+def place(free: Capacity, request: Request) -> tuple[int, ...]:
     """Choose distinct CPUs for a request, by the host's heuristic.
 
-    Whether it fits does not depend on the heuristic, only on ``numa``.
+    Whether it fits does not depend on the heuristic, only on the request.
 
     :param free: what is free now
-    :param vcpus: how many CPUs, at least 1
-    :param ppm: bandwidth on each of them
-    :param numa: whether they are to be on one node
     :returns: CPU numbers in ascending order
     :raises InsufficientBandwidth: if it does not fit
     """
+    vcpus, ppm = request.vcpus, request.reservation.ppm
     chosen = None
-    if vcpus > 1 and free.nodes and numa is not Numa.ANY:
+    if vcpus > 1 and free.nodes and request.numa is not Numa.ANY:
         chosen = _choose_on_a_node(free, vcpus, ppm)
-        if chosen is None and numa is Numa.SAME:
+        if chosen is None and request.numa is Numa.SAME:
             raise _no_node(free, vcpus, ppm)
     if chosen is None:
         chosen = _choose(free, free.emptiest_first, vcpus, ppm)
@@ -274,14 +255,8 @@ def _no_node(
     )
 
 
-def place_many(
-    free: Capacity,
-    vcpus: int,
-    ppm: int,
-    count: int,
-    numa: Numa = Numa.PREFER,
-) -> Capacity:
-    """Place ``count`` requests of one size, one after the other.
+def place_many(free: Capacity, request: Request, count: int) -> Capacity:
+    """Place a request ``count`` times, one after the other.
 
     How many fit does depend on the heuristic if each takes several CPUs:
     ``free`` has to be of the host that will place them.
@@ -290,6 +265,5 @@ def place_many(
     :raises InsufficientBandwidth: at the first that does not fit
     """
     for _ in range(count):
-        cpus = place(free, vcpus, ppm, numa)
-        free = free.free([Claim(cpus, ppm)])
+        free = free.free([Record(request, place(free, request))])
     return free

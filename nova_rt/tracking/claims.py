@@ -16,7 +16,8 @@ from typing import Any
 from oslo_log import log as logging
 
 from nova_rt import events, exception
-from nova_rt.reservation import admission, record
+from nova_rt.reservation import record
+from nova_rt.reservation.domain_record import DomainRecord
 from nova_rt.tracking import once
 
 LOG = logging.getLogger(__name__)
@@ -40,38 +41,15 @@ class Slots:
 
     @property
     def records(self) -> tuple[record.Record, ...]:
-        """The records that can be read of them, the current one first."""
+        """The records that can be read of them, the current one first.
+
+        The bandwidth that is held is that of both, always.
+        """
         return tuple(
             each
             for each in (self.current, self.beside)
             if isinstance(each, record.Record)
         )
-
-    @property
-    def claims(self) -> tuple[admission.Claim, ...]:
-        """The bandwidth that is held: that of every slot, always.
-
-        All who add up what this host has promised, do so by this.
-        """
-        return tuple(rec.claim for rec in self.records)
-
-    def merge(self) -> record.Record | None:
-        """Put both slots into one record.
-
-        :returns: None if nothing can be read; the current one alone if both
-            are too long for a record
-        """
-        match self.records:
-            case (current, beside):
-                both = dataclasses.replace(current, other=beside)
-                try:
-                    both.encode()
-                except exception.InvalidRecord:
-                    return current
-                return both
-            case (only,):
-                return only
-        return None
 
 
 _NOTHING = Slots()
@@ -93,14 +71,13 @@ class Held:
         return self._slots
 
     def list_records(self) -> dict[str, record.Record]:
-        """List the records that can be read.
+        """List one record of each server that has any to be read.
 
-        :returns: UUID -> record, with a second slot as its ``other``
+        :returns: UUID -> its current one, or that of a move to this host
         """
-        merged = {uuid: slots.merge() for uuid, slots in self._slots.items()}
-        return {uuid: rec for uuid, rec in merged.items() if rec is not None}
+        return {uuid: held[0] for uuid, held in self.claims().items()}
 
-    def list_claims(self, without: str | None = None) -> list[admission.Claim]:
+    def list_claims(self, without: str | None = None) -> list[record.Record]:
         """List the bandwidth that is held, both slots of each server.
 
         :param without: UUID of a server whose second slot is left out
@@ -111,20 +88,17 @@ class Held:
             for uuid, slots in self._slots.items()
             for claim in (
                 Slots(slots.current) if uuid == without else slots
-            ).claims
+            ).records
         ]
 
-    def claims(self) -> dict[str, tuple[admission.Claim, ...]]:
+    def claims(self) -> dict[str, tuple[record.Record, ...]]:
         """List the bandwidth that is held by server.
 
-        :returns: the UUID of each server that holds some -> the claims of its
-            slots
+        :returns: the UUID of each server that holds some -> the records of
+            its slots
         """
-        return {
-            uuid: slots.claims
-            for uuid, slots in self._slots.items()
-            if slots.claims
-        }
+        found = {uuid: each.records for uuid, each in self._slots.items()}
+        return {uuid: records for uuid, records in found.items() if records}
 
     def get_record(self, uuid: str) -> record.Record | None:
         """Look up what a server must have while it runs.
@@ -138,15 +112,14 @@ class Held:
             raise exception.InvalidRecord(str(known))
         return known
 
-    def add_beside(self, uuid: str, rec: record.Record) -> record.Record:
+    def describe(self, uuid: str, rec: record.Record) -> DomainRecord:
         """Add to what a server must have what it holds beside that.
 
         :param rec: what it must have while it runs here
-        :returns: the record that its domain is to carry, for those who add up
-            what is held without asking this service
+        :returns: what its domain is to carry, for those who add up what is
+            held without asking this service
         """
-        beside = self.get(uuid).beside
-        return Slots(rec.in_force, beside).merge() or rec
+        return DomainRecord(rec, self.get(uuid).beside)
 
 
 class Claims(Held):

@@ -104,39 +104,20 @@ class Reservations:
         """Whether the servers of this host are known."""
         return self._adopted
 
-    def claim(self, uuid: str, rec: record.Record) -> record.Record:
+    def claim(
+        self, uuid: str, rec: record.Record, beside: bool = False
+    ) -> record.Record:
         """Choose CPUs for a server and hold its bandwidth on them.
 
         :param rec: what it asks for
+        :param beside: the server is to be moved here: if it is here already,
+            it holds both
         :returns: the same request with its CPUs, for the caller to save
         :raises ClaimsUnknown: before the first audit
         :raises HostNotPrepared: if the kernel's side cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
         :raises InvalidRecord: if the CPUs do not fit into a record
         """
-        rec = self._place(uuid, rec)
-        # It had no part in the sum: nobody moves a server that comes here.
-        self._claims.put(uuid, rec)
-        return rec
-
-    def claim_beside(self, uuid: str, rec: record.Record) -> record.Record:
-        """The same for a server that is to be moved here.
-
-        If it is here already, it holds both.
-
-        :returns: the same request with its CPUs, for the caller to save
-        :raises ClaimsUnknown: before the first audit
-        :raises HostNotPrepared: if the kernel's side cannot be read
-        :raises InsufficientBandwidth: if it does not fit, with the numbers
-        :raises InvalidRecord: if the CPUs do not fit into a record
-        """
-        rec = self._place(uuid, rec)
-        self._claims.put(uuid, self._claims.get(uuid).current, rec)
-        return rec
-
-    def _place(self, uuid: str, rec: record.Record) -> record.Record:
-        request = rec.request
-        ppm = request.reservation.ppm
         # What an earlier attempt to move it has left behind makes room.
         claims = self._claims.list_claims(without=uuid)
         try:
@@ -145,8 +126,7 @@ class Reservations:
                     'this host has not counted its servers yet: the first '
                     'update of its resources has not succeeded'
                 )
-            cpus = self._host.place(claims, request.vcpus, ppm, request.numa)
-            rec = rec.claimed_on(cpus)
+            rec = rec.claimed_on(self._host.place(claims, rec.request))
             rec.encode()
         except (
             exception.ClaimsUnknown,
@@ -156,6 +136,11 @@ class Reservations:
         ) as err:
             self.refuse(uuid, events.Action.CLAIM, err)
             raise
+        if beside:
+            self._claims.put(uuid, self._claims.get(uuid).current, rec)
+        else:
+            # It had no part in the sum: nobody moves a server that comes here.
+            self._claims.put(uuid, rec)
         return rec
 
     def hold(

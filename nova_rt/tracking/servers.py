@@ -136,7 +136,7 @@ def forget_cpus(instance: Any) -> None:
     except exception.InvalidRecord:
         return
     if rec is not None:
-        write_record(instance, dataclasses.replace(rec, cpus=(), other=None))
+        write_record(instance, dataclasses.replace(rec, cpus=()))
 
 
 # Moves. The caller saves the instance.

@@ -13,8 +13,8 @@ class Result:
     """One step that has run.
 
     :ivar begun: date and time in UTC
-    :ivar note: why it failed, or what is worth knowing
-    :ivar facts: what it found: versions, counts, values of the kernel
+    :ivar note: why it failed, or a remark
+    :ivar facts: versions, counts, values of the kernel
     """
 
     step: str

@@ -4,11 +4,8 @@
 from collections.abc import Callable
 import time
 
-from oslo_config import cfg
-
-from nova_rt.manage.audit.cloud import Cloud, Found, Node
+from nova_rt.manage.audit.cloud import Cloud, Node
 from nova_rt.manage.audit.compare import compare
-from nova_rt.manage.audit.local import Local
 from nova_rt.manage.audit.picture import Extent, Finding, Picture
 from nova_rt.reservation.extra_specs import RESOURCE_CLASS
 
@@ -17,23 +14,19 @@ _SETTLE_S = 2.0
 
 
 class Auditor:
-    """Everything that can be read from where the command runs.
+    """Nova and Placement, read from anywhere.
 
-    :ivar cloud: Nova and Placement
-    :ivar local_name: name of this host, as Nova knows it
-    :ivar extent: what was compared so far
+    :ivar cloud: both
+    :ivar extent: of the comparison so far
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self) -> None:
         """Connect.
 
-        :raises Unreadable: if what the audit needs does not answer
+        :raises Unreadable: if a database or Placement does not answer
         """
         self.cloud = Cloud()
-        self.local_name: str = conf.host
         self.extent = Extent()
-        self._conf = conf
-        self._local: Local | None = None
         self._nodes: dict[str, Node] = {}
 
     def list_hosts(self) -> list[str]:
@@ -59,10 +52,11 @@ class Auditor:
     def audit(
         self, host: str, sleep: Callable[[float], None] = time.sleep
     ) -> list[Finding]:
-        """Find what differs on a host.
+        """Find the differences on a host.
 
-        Every source is read at another moment. What differs is read again
-        a little later, and what differs then in the same way is told.
+        The sources are read one after the other. After a difference, they
+        are read again a little later; a difference that remains is
+        returned.
 
         :param host: one of those listed
         :returns: the findings
@@ -86,7 +80,6 @@ class Auditor:
         :returns: the picture
         :raises Unreadable: if a source does not answer
         """
-        capacity = None
         node = self._nodes[host]
         resources = self.cloud.read_allocations(node.uuid)
         allocations = {
@@ -99,17 +92,6 @@ class Auditor:
         others = allocations.keys() - (
             found.servers.keys() | found.moves.keys()
         )
-        containers = None
-        if self._is_local(host, found, inventory_ppm):
-            if self._local is None:
-                self._local = Local.open(self._conf)
-            containers = self._local.read(found.servers)
-            # With the options of this program, which need not be those of
-            # nova-rt-compute.
-            capacity = self._local.read_capacity()
-        if capacity is not None and capacity.total_ppm != inventory_ppm:
-            # Of another time than what nova-rt-compute has published.
-            capacity = None
         return Picture(
             host=host,
             provider=node.uuid,
@@ -120,14 +102,4 @@ class Auditor:
             holders=self.cloud.classify(others, node, found),
             inventory_ppm=inventory_ppm,
             free=found.free,
-            capacity=capacity,
-            containers=containers,
-        )
-
-    def _is_local(
-        self, host: str, found: Found, inventory_ppm: int | None
-    ) -> bool:
-        """Whether this is that host, and one with reservations."""
-        return host == self.local_name and bool(
-            found.servers or found.free is not None or inventory_ppm
         )

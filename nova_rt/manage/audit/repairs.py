@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mends what may be mended from outside the compute service.
+"""Repairs of allocations.
 
-Each repair looks again at what it changes, and changes nothing if that is not
-what was found: Placement's consumer generation sees to it that nothing comes
-in between.
+Each repair reads the allocation again, and changes nothing if it is another
+one by now. Placement's consumer generation excludes a change in between.
 """
 
 from typing import Any
@@ -32,7 +31,7 @@ class NotMended(Exception):
 
 
 def describe(repair: Repair) -> str:
-    """Describe what a repair does.
+    """Describe a repair.
 
     :returns: a sentence without a full stop
     """

@@ -193,7 +193,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             guest.cpuset = set(rec.cpus)
             guest.metadata.append(
                 metadata.LibvirtConfigGuestMetaReservation(
-                    self.reservations.held.add_beside(instance.uuid, rec)
+                    self.reservations.held.describe(instance.uuid, rec)
                 )
             )
         return guest

@@ -16,9 +16,11 @@ from oslo_log import log as logging
 from nova_rt import exception
 from nova_rt.reservation import record
 from nova_rt.reservation.domain_record import (
+    BESIDE,
     NAME,
     NAMESPACE,
     PREFIX,
+    DomainRecord,
     parse_domain,
 )
 from nova_rt.tracking import once
@@ -29,29 +31,36 @@ LOG = logging.getLogger(__name__)
 class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
     """``<rt:reservation>`` with a record as its text."""
 
-    def __init__(self, rec: record.Record) -> None:
+    def __init__(self, carried: DomainRecord) -> None:
         super().__init__(root_name=NAME, ns_prefix=PREFIX, ns_uri=NAMESPACE)
-        self.record = rec
+        self.carried = carried
 
     def format_dom(self) -> Any:
         """Make the element.
 
         :returns: what belongs into the domain's XML
         """
-        return self._text_node(self.root_name, self.record.encode())
+        element = self._text_node(self.root_name, self.carried.record.encode())
+        return _add_beside(element, self.carried)
 
 
-def parse_record(guest: libvirt_guest.Guest) -> record.Record | None:
-    """Read the record that a domain carries.
+def _add_beside(element: Any, carried: DomainRecord) -> Any:
+    if carried.beside is not None:
+        element.set(BESIDE, carried.beside.encode())
+    return element
+
+
+def parse_record(guest: libvirt_guest.Guest) -> DomainRecord | None:
+    """Read the records that a domain carries.
 
     :returns: None if it carries none
-    :raises InvalidRecord: if it is broken
+    :raises InvalidRecord: if one is broken
     """
     return parse_domain(guest.get_xml_desc())
 
 
-def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
-    """Replace the record that a domain carries, running or not.
+def write_record(guest: libvirt_guest.Guest, carried: DomainRecord) -> None:
+    """Replace the records that a domain carries, running or not.
 
     :raises libvirtError: if libvirt refuses
     """
@@ -61,10 +70,10 @@ def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
     # Nova's Guest.set_metadata() writes Nova's own element only. libvirt adds
     # the namespace, and refuses an element that has it already.
     element = etree.Element(NAME)
-    element.text = rec.encode()
+    element.text = carried.record.encode()
     guest._domain.setMetadata(
         libvirt.VIR_DOMAIN_METADATA_ELEMENT,
-        etree.tostring(element, encoding='unicode'),
+        etree.tostring(_add_beside(element, carried), encoding='unicode'),
         PREFIX,
         NAMESPACE,
         flags,
@@ -76,8 +85,8 @@ def find_difference(
 ) -> str | None:
     """Compare the record that a domain carries with the server's.
 
-    What it says of a slot beside the one in force is no matter of the
-    container: see :func:`carries`.
+    A second record beside that is no matter of the container: see
+    :func:`carries`.
 
     :param rec: the server's record
     :returns: None if they are the same, else what differs, as a sentence
@@ -86,16 +95,16 @@ def find_difference(
         carried = parse_record(guest)
     except exception.InvalidRecord as err:
         return f'its domain carries no record: {err}'
-    if carried is not None and carried.in_force == rec.in_force:
+    if carried is not None and carried.record == rec:
         return None
-    text = 'none' if carried is None else carried.encode()
+    text = 'none' if carried is None else carried.record.encode()
     return f'its domain carries the record {text} instead of {rec.encode()}'
 
 
-def carries(guest: libvirt_guest.Guest, rec: record.Record) -> bool:
-    """Look whether a domain carries exactly this record, both slots of it."""
+def carries(guest: libvirt_guest.Guest, wanted: DomainRecord) -> bool:
+    """Look whether a domain carries exactly these records."""
     try:
-        return parse_record(guest) == rec
+        return parse_record(guest) == wanted
     except exception.InvalidRecord:
         return False
 
@@ -109,8 +118,8 @@ def warn_of_unknown(guest: libvirt_guest.Guest, said: once.Once) -> None:
     :param said: of the checks before
     """
     try:
-        rec = parse_record(guest)
-        carried = None if rec is None else rec.encode()
+        found = parse_record(guest)
+        carried = None if found is None else found.record.encode()
     except exception.InvalidRecord as err:
         carried = str(err)
     if carried is not None and said.is_new(guest.uuid, carried):

@@ -382,10 +382,10 @@ class RunningContainers:
     def _correct_copy(
         self, guest: libvirt_guest.Guest, rec: record.Record
     ) -> None:
-        rec = self._reservations.held.add_beside(guest.uuid, rec)
+        wanted = self._reservations.held.describe(guest.uuid, rec)
         try:
-            if not metadata.carries(guest, rec):
-                metadata.write_record(guest, rec)
+            if not metadata.carries(guest, wanted):
+                metadata.write_record(guest, wanted)
         except domains.ERRORS as err:
             # The kernel holds what it should; the next check tries again.
             LOG.warning(

@@ -2,14 +2,12 @@
 """Tests of nova_rt.manage.audit.compare."""
 
 import dataclasses
-import itertools
 
 from oslotest import base
 
 from nova_rt.manage.audit import compare, picture
 from nova_rt.manage.audit.picture import (
     Holder,
-    LocalContainer,
     Move,
     NovaServer,
 )
@@ -31,8 +29,6 @@ GOOD = picture.Picture(
     others={A: {'MEMORY_MB': 64, 'DISK_GB': 1}},
     inventory_ppm=3_800_000,
     free=Capacity({0: 350_000, 1: 950_000, 2: 350_000, 3: 950_000}),
-    capacity=Capacity(dict.fromkeys(range(4), 950_000)),
-    containers={A: LocalContainer(RECORD)},
 )
 
 
@@ -70,15 +66,6 @@ class CleanTest(CompareTestBase):
     def test_all_the_same(self):
         self.assert_clean(GOOD)
 
-    def test_sources_that_are_not_there(self):
-        """Sources that cannot be read from here differ from nothing."""
-        for fields in itertools.product(
-            ({}, {'containers': None}),
-            ({}, {'capacity': None}),
-        ):
-            merged = {k: v for each in fields for k, v in each.items()}
-            self.assert_clean(change(**merged))
-
     def test_plain_host(self):
         self.assert_clean(picture.Picture('host1', 'node2'))
 
@@ -92,7 +79,6 @@ class CleanTest(CompareTestBase):
                 change(
                     servers={A: busy},
                     allocations={},
-                    containers={A: LocalContainer(SMALLER, 'differs')},
                 )
             )
 
@@ -120,11 +106,10 @@ class CleanTest(CompareTestBase):
                 },
                 allocations={A: 1, B: 1_200_000},
                 free=None,
-                containers={A: LocalContainer(SMALLER, 'differs')},
             )
         )  # fmt: skip
         self.assertEqual(
-            ['record', 'placement', 'tracker', 'domain', 'kernel'],
+            ['record', 'placement', 'tracker'],
             [finding.source for finding in found],
         )
 
@@ -215,8 +200,7 @@ class AllocationTest(CompareTestBase):
                 change(
                     servers={A: NovaServer(REQUEST, SMALLER)},
                     allocations={A: held},
-                    capacity=None, free=None, inventory_ppm=None,
-                    containers=None,
+                    free=None, inventory_ppm=None,
                 )
             )  # fmt: skip
             self.assertEqual(
@@ -275,27 +259,14 @@ class TrackerTest(CompareTestBase):
     def test_garbage(self):
         self.assert_tracker('not JSON', change(free='not JSON'))
 
-    def test_each_cpu(self):
-        for ppm, cpu in ((349_999, 0), (350_001, 2), (0, 1)):
-            free = Capacity({**GOOD.free.cpus, cpu: ppm})
-            self.assert_tracker(f'CPU {cpu}: {ppm} ', change(free=free))
-
-    def test_cpu_that_offers_nothing_and_is_not_published(self):
-        """As good as if it were."""
-        self.assert_clean(
-            change(capacity=Capacity({**GOOD.capacity.cpus, 4: 0}))
-        )
-
     def test_sum(self):
         for ppm, text in ((950_001, 'in all, servers leave'),
                           (949_999, 'something else')):  # fmt: skip
             free = Capacity({**GOOD.free.cpus, 1: ppm})
-            self.assert_tracker(text, change(free=free, capacity=None))
+            self.assert_tracker(text, change(free=free))
 
     def test_no_inventory(self):
-        self.assert_tracker(
-            'no inventory', change(capacity=None, inventory_ppm=None)
-        )
+        self.assert_tracker('no inventory', change(inventory_ppm=None))
 
     def test_busy_server(self):
         """It is counted by some and not yet by others."""
@@ -313,90 +284,32 @@ class TrackerTest(CompareTestBase):
         good = {
             'allocations': {A: 600_000},
             'servers': {A: NovaServer(None, SMALLER)},
-            'containers': None,
             'inventory_ppm': 950_000,
         }
-        for capacity in (
-            None, Capacity(dict.fromkeys(range(4), 950_000), 950_000),
-        ):  # fmt: skip
-            free = dict.fromkeys(range(4), 950_000)
-            free[0] = free[2] = 650_000
-            self.assert_clean(
-                change(free=Capacity(free, 350_000), capacity=capacity, **good)
+        free = dict.fromkeys(range(4), 950_000)
+        free[0] = free[2] = 650_000
+        self.assert_clean(change(free=Capacity(free, 350_000), **good))
+        for ppm in (349_999, 350_001, 0):
+            self.assert_tracker(
+                str(ppm), change(free=Capacity(free, ppm), **good)
             )
-            for ppm in (349_999, 350_001, 0):
-                self.assert_tracker(
-                    str(ppm),
-                    change(
-                        free=Capacity(free, ppm), capacity=capacity, **good
-                    ),
-                )
 
     def test_holds_more_than_all(self):
         """A capacity that shrank; nothing below 0 is published."""
-        self.assert_clean(
-            change(
-                inventory_ppm=1_000_000,
-                capacity=Capacity(dict.fromkeys(range(4), 250_000)),
-                free=Capacity({0: 0, 1: 250_000, 2: 0, 3: 250_000}),
-            )
+        shrunk = change(
+            inventory_ppm=1_000_000,
+            free=Capacity({0: 0, 1: 250_000, 2: 0, 3: 250_000}),
         )
+        self.assert_clean(shrunk)
+        free = Capacity({0: 0, 1: 900_000, 2: 0, 3: 250_000})
+        self.assert_tracker('1150000', dataclasses.replace(shrunk, free=free))
 
     def test_cpu_is_not_offered(self):
         free = Capacity({0: 350_000, 1: 950_000, 3: 950_000})
-        for capacity in (
-            None, Capacity(dict.fromkeys((0, 1, 3), 950_000)),
-        ):  # fmt: skip
-            self.assert_found(
-                'tracker', A, 'CPUs 2',
-                change(free=free, capacity=capacity, inventory_ppm=2_850_000),
-            )  # fmt: skip
-
-
-class ContainerTest(CompareTestBase):
-    def test_copy_differs(self):
-        for carried, text in (
-            (SMALLER, 'q=300'),
-            (None, 'no record'),
-            ('broken: 7', 'broken: 7'),
-        ):
-            self.assert_found(
-                'domain',
-                A,
-                text,
-                change(containers={A: LocalContainer(carried)}),
-            )
-
-    def test_kernel_differs(self):
         self.assert_found(
-            'kernel', A, 'expected',
-            change(containers={A: LocalContainer(RECORD, 'expected 600')}),
+            'tracker', A, 'CPUs 2',
+            change(free=free, inventory_ppm=2_850_000),
         )  # fmt: skip
-
-    def test_nobody_else_repairs_it(self):
-        finding = self.find(
-            change(containers={A: LocalContainer(RECORD, 'x')})
-        )
-        self.assertIn('nova-rt-compute', finding.remedy)
-        self.assertIn('verify_interval', finding.remedy)
-
-    def test_container_of_nobody(self):
-        for carried in (RECORD, 'broken'):
-            self.assert_found(
-                'domain', B, 'no real-time server',
-                change(
-                    containers={**GOOD.containers, B: LocalContainer(carried)}
-                ),
-            )  # fmt: skip
-
-    def test_plain_container(self):
-        self.assert_clean(
-            change(containers={**GOOD.containers, B: LocalContainer(None)})
-        )
-
-    def test_no_container(self):
-        """Nova knows that by itself."""
-        self.assert_clean(change(containers={}))
 
 
 class MoveTest(CompareTestBase):
@@ -430,7 +343,7 @@ class MoveTest(CompareTestBase):
 
     def test_claim_that_is_not_held(self):
         self.assert_found(
-            picture.Source.TRACKER, '', 'CPU 0: 950000 instead of 350000',
+            picture.Source.TRACKER, '', '3800000 ppm are published',
             dataclasses.replace(
                 self.GONE, free=Capacity(dict.fromkeys(range(4), 950_000))
             ),

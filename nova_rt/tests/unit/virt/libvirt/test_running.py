@@ -13,6 +13,7 @@ from oslo_privsep import comm, daemon
 
 from nova_rt import events, exception
 from nova_rt.reservation import record
+from nova_rt.reservation.domain_record import DomainRecord
 from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
@@ -49,7 +50,9 @@ class Domain:
     def XMLDesc(self, flags=0):
         text = self._rec
         if isinstance(text, record.Record):
-            element = metadata.LibvirtConfigGuestMetaReservation(text).to_xml()
+            element = metadata.LibvirtConfigGuestMetaReservation(
+                DomainRecord(text)
+            ).to_xml()
         else:
             element = text
         return f'<domain><metadata>{element}</metadata></domain>'
@@ -281,7 +284,7 @@ class RunningContainersTest(RunningContainersTestCase):
         self.host.apply(100, smaller)
         self.running.verify('a')
         self.assert_held(guest)
-        self.assertEqual(RECORD, metadata.parse_record(guest))
+        self.assertEqual(RECORD, metadata.parse_record(guest).record)
         self.assertEqual(['Drifted', 'Repaired'], self.kinds())
         self.assertIn('expected', self.events[0].difference)
         self.assertIn(smaller.encode(), self.events[0].difference)
@@ -367,7 +370,7 @@ class RunningContainersTest(RunningContainersTestCase):
             self.running.verify('a')
             self.assertTrue(guest.is_active())
             self.assertEqual(written, self.kernel.writes)
-            self.assertEqual(RECORD, metadata.parse_record(guest))
+            self.assertEqual(RECORD, metadata.parse_record(guest).record)
             self.assertEqual(['Drifted', 'Repaired'], self.kinds())
             self.assertIn('its domain carries', self.events[0].difference)
             self.events.clear()
@@ -382,7 +385,7 @@ class RunningContainersTest(RunningContainersTestCase):
         self.assertIn('the domain is busy', self.log.output)
         self.hypervisor.stuck = False
         self.running.verify('a')
-        self.assertEqual(RECORD, metadata.parse_record(guest))
+        self.assertEqual(RECORD, metadata.parse_record(guest).record)
 
     def test_plain_containers_are_left_alone(self):
         guest = self.hypervisor.start('a', 100, '<other/>')
