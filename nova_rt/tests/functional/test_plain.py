@@ -326,7 +326,7 @@ class GroupsTest(base.RTServersTestBase):
         )
         self._delete_server(self.server)
         self.assertIn({self.server['id']}, swept)
-        self.assertIn('Cannot remove limits of tasks: [Errno',
+        self.assertIn('Cannot remove task limits: [Errno',
                       self.stdlog.logger.output)  # fmt: skip
         self.assertEqual(set(), self.domains())
 
