@@ -99,4 +99,6 @@ class GuaranteeTest(base.RTServersTestBase):
         self._run_periodics()
         self.assertEqual(self.capacity(), self.published())
         self.assert_held(self.create(flavor))
-        self.assertIn(f'Removed orphaned group {name}', self.stdlog.logger.output)
+        self.assertIn(
+            f'Removed orphaned group {name}', self.stdlog.logger.output
+        )
