@@ -327,7 +327,8 @@ def read_for(instance: Any, host: str) -> record.Record | None:
     """
     if instance.host == host and has_left(instance):
         raise exception.InvalidRecord(
-            'its move to this host was not finished: start it by a hard reboot'
+            'the move of this server to this host was not finished: start it '
+            'by a hard reboot'
         )
     if instance.host == host or not is_rt(instance):
         return read_claimed(instance)
