@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The claims of one host, refused in Nova's terms.
+"""The claims of one host, with refusals as errors of Nova.
 
-Between the resource tracker, which follows Nova's own claims step by step, and
-:class:`nova_rt.tracking.reservations.Reservations`, which knows no Nova. What
-is refused here is a ComputeResourcesUnavailable with our numbers: Nova then
-tries another host.
+It connects the resource tracker, which follows Nova's own claims step by step,
+to :class:`nova_rt.tracking.reservations.Reservations`, which knows no Nova. A
+refusal is a ComputeResourcesUnavailable with our numbers: Nova then tries
+another host.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ def read(
     """Read a record of a server.
 
     :param reader: a function of :mod:`nova_rt.tracking.servers`
-    :returns: what it returns
+    :returns: its result
     :raises ComputeResourcesUnavailable: if it cannot be read
     """
     try:
@@ -48,8 +48,8 @@ class HostClaims:
     COMPUTE_RESOURCE_SEMAPHORE.
 
     :param host: its name
-    :param reservations: None for a host that has none to give, and is tracked
-        as Nova does
+    :param reservations: None for a host without reservations, which is
+        tracked as in Nova
     """
 
     def __init__(self, host: str, reservations: Reservations | None) -> None:
@@ -57,11 +57,11 @@ class HostClaims:
         self._reservations = reservations
 
     def __bool__(self) -> bool:
-        """Whether the host gives reservations."""
+        """Tell whether the host gives reservations."""
         return self._reservations is not None
 
     def get(self, uuid: str) -> Slots:
-        """Look up what a server holds on this host, possibly nothing."""
+        """Return the slots of a server on this host, which may be empty."""
         if self._reservations is None:
             return Slots()
         return self._reservations.held.get(uuid)
@@ -92,19 +92,20 @@ class HostClaims:
             raise _unavailable(err) from err
 
     def hold(self, uuid: str, *slots: Any) -> None:
-        """See :meth:`.Reservations.hold`; nothing without reservations."""
+        """See :meth:`.Reservations.hold`; no effect without reservations."""
         if self._reservations is not None:
             self._reservations.hold(uuid, *slots)
 
     def release(self, uuid: str) -> None:
-        """Give up all that a server holds, if it holds something."""
+        """Release all claims of a server, if any."""
         if self._reservations is not None:
             self._reservations.release(uuid)
 
     def drop_move(self, instance: Any) -> None:
-        """Give up what was claimed for a move that will not come to pass.
+        """Release the claim of a move, which is over or will not happen.
 
-        :param instance: nova.objects.Instance, whose notes of it are removed
+        :param instance: nova.objects.Instance, without the keys of the move
+            afterwards
         """
         servers.forget_move(instance)
         current = None
@@ -120,10 +121,10 @@ class HostClaims:
     ) -> None:
         """Refuse a server that Placement has not admitted.
 
-        A scheduler without our filter, or an allocation that was changed by
-        hand, asks Placement for nothing: the sum of the host would be wrong.
+        A scheduler without our filter, or a manual change of the allocation,
+        leaves it without bandwidth: the sum of the host would be wrong.
 
-        :param allocations: those of the server on this host, by provider
+        :param allocations: of the server on this host, by provider
         :raises ComputeResourcesUnavailable: with the numbers
         """
         held = sum(
@@ -141,7 +142,7 @@ class HostClaims:
             raise _unavailable(err) from err
 
     def check_move(self, instance: Any, migration: Any) -> None:
-        """Refuse the moves that nothing here is made for.
+        """Refuse moves that real-time servers do not support.
 
         :raises ComputeResourcesUnavailable: with the reason
         """
@@ -158,25 +159,26 @@ class HostClaims:
             )
 
     def find_noted(self, instance: Any) -> record.Record | None:
-        """Find what was noted for a server that has come to this host.
+        """Find the claim of a server that has moved to this host.
 
-        For a server whose notes are lost.
+        It restores the lost keys of the move.
 
         :returns: None for a plain flavor
-        :raises ActionRefused: if this host does not know it either
+        :raises ActionRefused: if this host has no claim for it either
         """
         if not extra_specs.is_rt(instance.new_flavor.extra_specs):
             return None
         self._require()
         slots = self.get(instance.uuid)
-        # An audit makes the claim of a server that has left the first.
+        # An audit puts the claim of a server that has left into the first
+        # slot.
         rec = slots.beside or next(iter(slots.records), None)
         if rec is None or rec.encode() == (
             instance.system_metadata.get(record.KEY)
         ):
             raise faults.ActionRefused(
-                reason='the record of its move to this host is lost, and '
-                'this host holds nothing for it'
+                reason='the record of the move to this host is lost, and '
+                'this host has no claim for the server'
             )
         return rec
 
@@ -185,7 +187,7 @@ class HostClaims:
         self._require().count(slots)
 
     def render(self) -> dict[str, str]:
-        """Render what this host publishes for the scheduler.
+        """Render the statistics of this host for the scheduler.
 
         :returns: statistics of the compute node; none without reservations
         """

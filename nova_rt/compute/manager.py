@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's compute manager, with reservations.
 
-Carries a request from the RequestSpec, which the driver never sees, to the
-server's record, and has the reservations verified from time to time. What a
-server is to have on its next host is noted before the claim, becomes its
-record in the step that saves it there, and is forgotten when the move fails.
+It transfers a request from the RequestSpec, which the driver never sees, to
+the server's record, and verifies all reservations periodically. The request
+for a server's next host is recorded before the claim. It becomes the server's
+record in the step that saves the server there, and is removed if the move
+fails.
 """
 
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ conf.register_opts(CONF)
 
 @contextlib.contextmanager
 def _going_on(message: str, instance: Any) -> Iterator[None]:
-    """Log what fails: the other servers of this host need their service.
+    """Log errors and go on: other servers of this host need the service.
 
     :raises InstanceNotFound: passed on
     """
@@ -59,7 +60,7 @@ def _going_on(message: str, instance: Any) -> Iterator[None]:
 
 
 class RTComputeManager(manager.ComputeManager):
-    """ComputeManager for hosts that hold reservations."""
+    """A ComputeManager for hosts with reservations."""
 
     def __init__(self, compute_driver=None, *args, **kwargs):
         super().__init__(compute_driver, *args, **kwargs)
@@ -80,10 +81,10 @@ class RTComputeManager(manager.ComputeManager):
         )
 
     def init_host(self, service_ref):
-        """Refuse to start with a driver that knows no reservations.
+        """Refuse to start with a driver without reservations.
 
-        End what the last service left half done, before this one counts what
-        servers hold.
+        End evacuations that the last service has left unfinished, before this
+        one counts the claims of servers.
         """
         if not isinstance(self.driver, driver.RTLibvirtDriver):
             raise nova_exception.InvalidConfiguration(
@@ -107,47 +108,50 @@ class RTComputeManager(manager.ComputeManager):
         interrupted.settle(self, nova_context.get_admin_context())
 
     def _destroy_evacuated_instances(self, context, node_cache):
-        """End also what Nova would leave, now that the host is no other."""
+        """End the evacuations that Nova would leave open, too.
+
+        Nova has checked by now that the host was not renamed.
+        """
         interrupted.end_lost(self.host, context)
         return super()._destroy_evacuated_instances(context, node_cache)
 
     def _init_instance(self, context, instance):
-        """Go on without a server that is deleted meanwhile.
+        """Initialize a server, and revert the allocations of its old resize.
 
-        While this service is down, nova-api deletes servers by itself. Nova
-        does not start then if it goes on with what one of them was doing.
-        A resize that it ends holds nothing more in Placement.
+        A server that is deleted meanwhile is skipped: nova-api deletes servers
+        by itself while this service is down, and Nova fails to start if it
+        resumes a task of such a server.
         """
         ended = False
         try:
-            with _going_on('Could not undo its move', instance):
+            with _going_on('Could not undo interrupted resize', instance):
                 ended = interrupted.end_resize(self, context, instance)
             super()._init_instance(context, instance)
             if not ended:
                 return
-            # Nova has needed it to bring the server's disk back.
+            # Until here, Nova needed it to restore the server's disk.
             instance.drop_migration_context()
-            with _going_on('Could not start it again', instance):
+            with _going_on('Could not start server again', instance):
                 interrupted.start_again(self, context, instance)
         except nova_exception.InstanceNotFound:
-            LOG.warning('It was deleted while this service started',
+            LOG.warning('Ignoring server deleted during start of this service',
                         instance=instance)  # fmt: skip
 
     def post_start_hook(self):
-        """Go on with what the last service left, now that this one listens.
+        """Resume interrupted resizes, now that this service takes requests.
 
-        Tell systemd that this one serves: the launcher of oslo.service does
-        not, since nova-compute runs in the first process.
+        Notify systemd as well: the launcher of oslo.service does not, since
+        nova-compute runs in the first process.
         """
         super().post_start_hook()
         endings.ask_again(self, nova_context.get_admin_context())
         systemd.notify_once()
 
     def cleanup_host(self):
-        """End what init_host() has started."""
+        """Stop the threads that init_host() has started."""
         super().cleanup_host()
         if self._rt_history is not None:
-            # The last tasks have ended only now.
+            # Events of the last tasks arrive until here.
             self._rt_history.stop()
         self._rt_counters.stop()
 
@@ -160,10 +164,10 @@ class RTComputeManager(manager.ComputeManager):
         block_device_mapping: Any, node: Any = None, limits: Any = None,
         host_list: Any = None, accel_uuids: Any = None,
     ) -> Any:  # fmt: skip
-        """On the last host there is, keep the reason of a failure.
+        """Keep the reason of a failure on the last of the chosen hosts.
 
-        Sent back once more, it would end as "Exhausted all hosts available
-        for retrying" in the server's fault, without a number.
+        If Nova tried another host, the server's fault would be "Exhausted all
+        hosts available for retrying", without a number.
         """
         last = host_list is not None and not host_list
         if last and servers.is_rt(instance):
@@ -177,8 +181,8 @@ class RTComputeManager(manager.ComputeManager):
         if result == manager.build_results.FAILED_BY_POLICY and servers.is_rt(
             instance
         ):
-            # Nova forgets them for this result alone; until the server is
-            # deleted, they would keep bandwidth from others.
+            # Nova leaves the allocations for this result alone; until the
+            # server is deleted, they would keep bandwidth from others.
             self.reportclient.delete_allocation_for_instance(
                 context, instance.uuid, force=True
             )
@@ -191,7 +195,7 @@ class RTComputeManager(manager.ComputeManager):
         filter_properties: Any, request_spec: Any = None,
         accel_uuids: Any = None,
     ) -> Any:  # fmt: skip
-        """Note in the server's record what was asked for, then build it."""
+        """Record the request of the server, then build it."""
         hints = self._get_scheduler_hints(filter_properties, request_spec)
         self._rt_requests.note_new(instance, hints)
         try:
@@ -201,8 +205,8 @@ class RTComputeManager(manager.ComputeManager):
                 node, limits, filter_properties, request_spec, accel_uuids,
             )  # fmt: skip
         except nova_exception.RescheduledByPolicyException:
-            # A server group was broken by another server that came first:
-            # nothing is wrong with this host or with the request.
+            # An earlier server violates the policy of the server group:
+            # neither this host nor the request is at fault.
             raise
         except nova_exception.RescheduledException as err:
             if filter_properties.get('retry') or not servers.is_rt(instance):
@@ -214,7 +218,7 @@ class RTComputeManager(manager.ComputeManager):
             ) from err
 
     def _nil_out_instance_obj_host_and_node(self, instance):
-        """A server that is on no host holds no CPUs.
+        """Remove the CPUs from the record of a server without a host.
 
         Nova calls this when a server was offloaded, and when it could not be
         built or unshelved here; it saves the server afterwards.
@@ -229,7 +233,7 @@ class RTComputeManager(manager.ComputeManager):
         request_spec: Any, filter_properties: Any, node: Any,
         clean_shutdown: Any, migration: Any, host_list: Any,
     ) -> Any:  # fmt: skip
-        """On the last host there is, keep the reason of a failure."""
+        """Keep the reason of a failure on the last of the chosen hosts."""
         last = host_list is not None and not host_list
         if last and servers.is_rt_move(instance, flavor):
             filter_properties = requests.without_retry(filter_properties)
@@ -243,7 +247,7 @@ class RTComputeManager(manager.ComputeManager):
         filter_properties: Any, node: Any, migration: Any,
         request_spec: Any, clean_shutdown: bool = True,
     ) -> Any:  # fmt: skip
-        """Note what the server is to have here, for the claim.
+        """Record the request for this host before the claim.
 
         If no other host is left to try, the server stays as it is.
         """
@@ -258,7 +262,7 @@ class RTComputeManager(manager.ComputeManager):
             self._rt_requests.note_move(instance, flavor, hints)
         try:
             with revert.on_error() as steps:
-                # The claim forgets it in its own copy of the server.
+                # The claim removes the keys in its own copy of the server.
                 steps.add(servers.forget_move, instance)
                 return super()._prep_resize(
                     context, image, instance, flavor, filter_properties, node,
@@ -273,23 +277,24 @@ class RTComputeManager(manager.ComputeManager):
         self, context: Any, instance: Any, block_device_info: Any,
         reboot_type: Any,
     ) -> Any:  # fmt: skip
-        """End a move that was not finished here."""
+        """End a move to this host that was interrupted."""
         interrupted.end_arrival(self, context, instance)
         return super()._reboot_instance(
             context, instance, block_device_info, reboot_type
         )
 
     def _power_on(self, context: Any, instance: Any) -> Any:
-        """End a move that was not finished here."""
+        """End a move to this host that was interrupted."""
         interrupted.end_arrival(self, context, instance)
         return super()._power_on(context, instance)
 
     def _resume_guests_state(
         self, context: Any, instance: Any, net_info: Any
     ) -> Any:
-        """End a move that was not finished here.
+        """End a move to this host that was interrupted.
 
-        A server that is being reverted is started by that, with its disk.
+        A server that is being reverted is started by the revert, which also
+        restores its disk.
         """
         if instance.task_state == task_states.RESIZE_REVERTING and (
             servers.is_rt_moved(instance)
@@ -298,26 +303,27 @@ class RTComputeManager(manager.ComputeManager):
         try:
             interrupted.end_arrival(self, context, instance)
         except Exception:
-            # The driver does not start one that has not arrived.
-            LOG.exception('Could not end its move here', instance=instance)
+            # The driver does not start a server that has not arrived.
+            LOG.exception('Could not finish interrupted resize',
+                          instance=instance)  # fmt: skip
         return super()._resume_guests_state(context, instance, net_info)
 
     def confirm_resize(self, context, instance, migration):
-        """Do it once, although it may be asked for again."""
+        """Confirm once, even if the request is repeated."""
         return endings.once(
             endings.is_confirmation_due,
             super().confirm_resize, context, instance, migration,
         )  # fmt: skip
 
     def revert_resize(self, context, instance, migration, request_spec):
-        """Do it once, although it may be asked for again."""
+        """Revert once, even if the request is repeated."""
         return endings.once(
             endings.is_revert_due,
             super().revert_resize, context, instance, migration, request_spec,
         )  # fmt: skip
 
     def finish_revert_resize(self, context, instance, migration, request_spec):
-        """Do it once, although it may be asked for again."""
+        """Finish a revert once, even if the request is repeated."""
         return endings.once(
             endings.is_return_due,
             super().finish_revert_resize, context, instance, migration,
@@ -328,9 +334,9 @@ class RTComputeManager(manager.ComputeManager):
         self, context: Any, instance: Any, image: Any, migration: Any,
         flavor: Any, clean_shutdown: Any, request_spec: Any,
     ) -> Any:  # fmt: skip
-        """Refuse to move a server to a host that does not count reservations.
+        """Refuse to move a server to a host without reservations.
 
-        Forget the move if it cannot leave.
+        Remove the keys of the move if the server cannot leave.
         """
         with revert.on_error() as steps:
             steps.add(self._rt_forget_here, instance)
@@ -352,14 +358,14 @@ class RTComputeManager(manager.ComputeManager):
             )  # fmt: skip
 
     def _rt_forget_here(self, instance: Any) -> None:
-        """Forget a move that could not leave this host."""
+        """Remove the keys of a move that could not leave this host."""
         if instance.host == self.host and servers.forget_move(instance):
             instance.save()
 
     def _prep_snapshot_based_resize_at_source(
         self, ctxt: Any, instance: Any, migration: Any, snapshot_id: Any = None
     ) -> Any:
-        """Refuse what leaves the cell, whoever is to take it."""
+        """Refuse moves of real-time servers to another cell."""
         if servers.is_rt(instance):
             self._rt_requests.check_leaving(instance, faults.CANNOT_LEAVE_CELL)
         return super()._prep_snapshot_based_resize_at_source(
@@ -372,10 +378,10 @@ class RTComputeManager(manager.ComputeManager):
         orig_sys_metadata: Any, bdms: Any, evacuate: bool,
         *args: Any, **kwargs: Any,
     ) -> Any:  # fmt: skip
-        """End a move that was not finished here, or evacuate.
+        """End a move to this host that was interrupted, or evacuate.
 
-        An evacuation that fails is forgotten: the claim has done so in its
-        own copy of the server.
+        After a failed evacuation the keys of the move are removed: the claim
+        does so in its own copy of the server only.
         """
         if not evacuate:
             interrupted.end_arrival(self, context, instance)
@@ -394,8 +400,8 @@ class RTComputeManager(manager.ComputeManager):
         """Switch the server to its new reservation.
 
         Nova saves it together with the new flavor. If the server cannot be
-        started, it stays here, and Placement holds what the new flavor asks
-        for: so the server keeps that, and not the old flavor as in Nova.
+        started, it stays here with the new allocation: it therefore keeps the
+        new flavor, and not the old one as in Nova.
         """
         self.rt.rt_restore_note(instance)
         moved = servers.switch(instance)
@@ -415,9 +421,9 @@ class RTComputeManager(manager.ComputeManager):
         self, context: Any, instance: Any, bdms: Any, network_info: Any,
         phase: Any,
     ) -> Any:  # fmt: skip
-        """Count the new reservation as what the server runs with.
+        """Make the new reservation the current one in memory.
 
-        The first notification comes when the server was saved with it, and
+        The first notification is sent after the server was saved with it, and
         before it is started.
         """
         if phase == fields.NotificationPhase.START and (
@@ -439,11 +445,11 @@ class RTComputeManager(manager.ComputeManager):
         return result
 
     def _delete_stashed_flavor_info(self, instance: Any) -> None:
-        """Forget the flavors of a move, unless the next one has begun.
+        """Remove the flavors of a move, unless the next one has begun.
 
-        The server has no task since it was saved as ACTIVE, so that it may be
-        in its next move, whose flavors and notes Nova would overwrite with
-        what it has read before.
+        The server has no task since it was saved as ACTIVE, so its next move
+        may have begun. Nova would overwrite the flavors and keys of that move
+        with the values that it has read before.
         """
         if record.KEY not in instance.system_metadata:
             super()._delete_stashed_flavor_info(instance)
@@ -460,20 +466,20 @@ class RTComputeManager(manager.ComputeManager):
 
     @periodic_task.periodic_task(spacing=CONF.nova_rt.verify_interval or -1)
     def _verify_reservations(self, context: Any) -> None:
-        """See that every running container has its reservation."""
+        """Verify the reservation of every running container."""
         self.driver.running.verify_all()
         self._rt_counters.note_verified()
 
     @periodic_task.periodic_task(spacing=CONF.instance_delete_interval)
     def _remove_remnants(self, context: Any) -> None:
-        """Remove what moves of servers that are deleted have left."""
+        """Remove disks and domains left by moves of deleted servers."""
         remnants.remove(self, context)
 
-    # What is refused
+    # Refused actions
 
     def _get_rescue_image(self, context: Any, instance: Any,
                           rescue_image_ref: Any = None) -> Any:  # fmt: skip
-        """Refuse rescue, in its last step before the server is stopped."""
+        """Refuse a rescue, in its last step before the server is stopped."""
         if servers.is_rt(instance):
             raise nova_exception.InstanceNotRescuable(
                 instance_id=instance.uuid,

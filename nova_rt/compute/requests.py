@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of servers, noted with them or refused.
+"""Requests of servers, recorded with them or refused.
 
-A request comes with the flavor and hints of a new server, and with the flavor
-of one that is resized. Between them the server's record is the only request,
-whatever the operator would allow today.
+The flavor and hints of a new server form a request, as does the flavor of a
+resize. Between these the server's record is the only request: later changes of
+the operator's options do not affect it.
 """
 
 from typing import Any
@@ -17,10 +17,10 @@ from nova_rt.tracking import servers
 
 
 class Requests:
-    """The requests that a host reads.
+    """The reader of requests on a host.
 
     :param driver: the host's :class:`.RTLibvirtDriver`
-    :param allowed: what the operator allows
+    :param allowed: the operator's bounds
     """
 
     def __init__(self, driver: Any, allowed: bounds.Bounds) -> None:
@@ -30,8 +30,8 @@ class Requests:
     def note_new(self, instance: Any, hints: dict[str, object]) -> None:
         """Put the request of a new server into its record, without CPUs.
 
-        :raises BuildAbortException: if it means nothing here; no other host
-            could do better
+        :raises BuildAbortException: if the request is invalid, here as on any
+            other host
         """
         try:
             asked = self._read(instance.flavor, hints)
@@ -46,9 +46,9 @@ class Requests:
     def note_move(
         self, instance: Any, flavor: Any, hints: dict[str, object]
     ) -> None:
-        """Put what a moved server is to have into its system_metadata.
+        """Put the request of a moved server into its system_metadata.
 
-        :raises InstanceFaultRollback: if it means nothing here
+        :raises InstanceFaultRollback: if the request is invalid
         """
         try:
             if flavor.id == instance.flavor.id:
@@ -68,10 +68,10 @@ class Requests:
     def _read(
         self, flavor: Any, hints: dict[str, object]
     ) -> request.Request | None:
-        """Read what a flavor and hints ask for.
+        """Read the request of a flavor and hints.
 
         :returns: None for a plain flavor
-        :raises InvalidRequest: if it means nothing here
+        :raises InvalidRequest: if it is invalid, or useless on this host
         """
         asked = self._allowed.parse_request(
             flavor.extra_specs,
@@ -85,19 +85,19 @@ class Requests:
     def check_arrived(self, instance: Any) -> None:
         """Refuse a move while the previous move is unfinished.
 
-        :raises InstanceFaultRollback: if it is
+        :raises InstanceFaultRollback: in that case
         """
         if servers.has_left(instance):
             self.check_leaving(
                 instance,
-                'its last move was not finished: start it by a hard reboot '
-                'first',
+                'the last move of this server was not finished: start it by a '
+                'hard reboot first',
             )
 
     def check_leaving(self, instance: Any, reason: str | None) -> None:
-        """Refuse a move while the server still runs, its disk in its place.
+        """Refuse a move while server and disk are still in place.
 
-        :param reason: why it is refused, if it is
+        :param reason: the reason to refuse it, if any
         :raises InstanceFaultRollback: if there is a reason
         """
         if reason is not None:
@@ -110,7 +110,7 @@ class Requests:
     def refuse(
         self, instance: Any, action: events.Action, reason: str | Exception
     ) -> str:
-        """Report that a server is refused something.
+        """Emit the refusal of an action on a server.
 
         :returns: the reason as text
         """

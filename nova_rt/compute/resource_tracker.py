@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's resource tracker, with CPU bandwidth claimed CPU by CPU.
 
-Placement has admitted the host's sum by then; the CPUs on which a server has
-its bandwidth are chosen here, under Nova's own claim lock. What is held and
-given up follows Nova's own claims, step by step, those of moves as well. It is
-counted anew at each audit, and what it leaves is published.
+Placement has admitted the host's sum before; this module chooses the CPUs of a
+server's bandwidth, under Nova's own claim lock. Claims and releases follow
+Nova's own, step by step, also during moves. Each audit counts the claims
+again, and each change publishes the free bandwidth.
 """
 
 from collections.abc import Iterable
@@ -24,24 +24,24 @@ from nova_rt.tracking.claims import Slots
 
 LOG = logging.getLogger(__name__)
 
-#: For what changes claims and is not called under the lock anyway.
+#: For methods that change claims and are called without the lock.
 locked = utils.synchronized(
     resource_tracker.COMPUTE_RESOURCE_SEMAPHORE, fair=True
 )
 
 
 class RTResourceTracker(resource_tracker.ResourceTracker):
-    """ResourceTracker that also claims, releases and publishes bandwidth.
+    """A ResourceTracker that also claims, releases and publishes bandwidth.
 
-    What changes claims runs under Nova's COMPUTE_RESOURCE_SEMAPHORE: in
-    methods that Nova calls while it holds it, and in our own that take it.
+    Claims change only under Nova's COMPUTE_RESOURCE_SEMAPHORE: in methods that
+    Nova calls with the lock held, and in our own, which acquire it.
     """
 
     def __init__(self, host, driver, reportclient=None, reservations=None):
         """Track a host.
 
-        :param reservations: those of this host; None for a host that has none
-            to give and is tracked as Nova does
+        :param reservations: of this host; None for a host without
+            reservations, which is tracked as in Nova
         """
         super().__init__(host, driver, reportclient)
         self._rt = host_claims.HostClaims(host, reservations)
@@ -55,8 +55,8 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     ):  # fmt: skip
         """Refuse a real-time server that Placement has not admitted.
 
-        Refuse a shelved server, too, whose files would belong to nobody here.
-        Give up the claim again if it fails later, when it is published.
+        Refuse a shelved server, too, if its files would belong to nobody here.
+        Release the claim if its publication fails.
 
         :raises ComputeResourcesUnavailable: with the numbers
         """
@@ -94,7 +94,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     def _rt_give_back(self, uuid: str, nodename: str) -> None:
         if self._rt.get(uuid) != Slots():
             self._rt.release(uuid)
-            # Without Placement, which may be what has failed.
+            # Without Placement, which may be the cause of the failure.
             compute_node = self.compute_nodes[nodename]
             self._rt_publish(compute_node)
             compute_node.save()
@@ -102,9 +102,9 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     def delete_allocation_for_shelve_offloaded_instance(
         self, context, instance
     ):
-        """Put it into the record, too: Nova saves the server next.
+        """Remove the CPUs from the record, too.
 
-        With the same write that says that it is offloaded.
+        Nova saves it in the same write that marks the server as offloaded.
         """
         super().delete_allocation_for_shelve_offloaded_instance(
             context, instance
@@ -112,9 +112,9 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         servers.forget_cpus(instance)
 
     def update_usage(self, context, instance, nodename):
-        """Release also what Nova does not track until its next audit.
+        """Release also claims that Nova does not track until its next audit.
 
-        After a move, that is what the server holds.
+        These are the claims of a server after its move.
         """
         super().update_usage(context, instance, nodename)
         self._rt_release_removed(context, instance, nodename)
@@ -133,7 +133,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     def _update_usage_from_instance(
         self, context, instance, nodename, is_removed=False
     ):  # fmt: skip
-        """Release what a server held that is deleted or was not built."""
+        """Release the claims of a server that is deleted or was not built."""
         if is_removed or _is_removed(instance):
             self._rt.release(instance.uuid)
         super()._update_usage_from_instance(
@@ -146,10 +146,10 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         self, context, instance, new_flavor, nodename, migration, allocations,
         move_type=None, image_meta=None, limits=None,
     ):  # fmt: skip
-        """Claim CPUs for a server that comes here, beside all others.
+        """Claim CPUs for a server that moves to this host.
 
-        Nova saves the server with the slot that is noted here, and counts the
-        claim as of then.
+        Nova then saves the server with the key of the claim, and counts the
+        claim from that time on.
 
         :raises ComputeResourcesUnavailable: with our numbers
         """
@@ -169,16 +169,15 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         if self.disabled(nodename):
             return claim()  # Nova refuses.
         self._rt.check_move(instance, migration)
-        # The manager has noted it; an evacuation changes nothing.
+        # The manager has recorded the request; an evacuation changes none.
         reader = servers.read_record if evacuated else servers.read_new
         rec = host_claims.read(instance, reader)
         if rec is not None:
-            # During an evacuation the server's allocations are those of both
-            # hosts.
+            # During an evacuation the server has allocations on both hosts.
             node = self.compute_nodes[nodename].uuid
             here = (allocations or {}).get(node)
             self._rt.check_admitted(instance.uuid, rec, [here] if here else [])
-            # An evacuated server is started before Nova says that it is here.
+            # An evacuated server is started before Nova saves its new host.
             rec = self._rt.claim(instance.uuid, rec, beside=not evacuated)
         with revert.on_error() as steps:
             steps.add(self._rt.drop_move, instance)
@@ -188,40 +187,41 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     def _drop_move_claim(
         self, context, instance, nodename, flavor=None, prefix='new_',
     ):  # fmt: skip
-        """Give up the slot of a move that is confirmed, reverted or aborted.
+        """Release the slot of a move that is confirmed, reverted or aborted.
 
-        Nova then publishes what is free. It also forgets, until the next
-        audit, a server that was resized on its host; the claims do not.
+        Nova then publishes the free resources. It also stops tracking, until
+        the next audit, a server that was resized on its host; our claims stay.
         """
         if self._rt:
             if prefix == 'new_' and servers.has_switched(instance):
-                # Reverted, seen from the destination. The source says what
-                # the server runs with, when it has it.
+                # A revert, on the destination. The source sets the current
+                # slot when it has the server back.
                 held = self._rt.get(instance.uuid)
                 self._rt.hold(instance.uuid, held.beside)
             else:
-                # Confirmed, seen from the source, or aborted.
+                # A confirmation, on the source, or an aborted move.
                 self._rt.drop_move(instance)
         super()._drop_move_claim(context, instance, nodename, flavor, prefix)
 
     def rt_restore_note(self, instance: Any) -> None:
-        """Note again what a server that has come here holds, if that is lost.
+        """Restore the lost keys of a server that has moved to this host.
 
         :param instance: nova.objects.Instance in finish_resize()
-        :raises ActionRefused: if this host does not know it either
+        :raises ActionRefused: if this host has no claim for it either
         """
         if not servers.is_note_lost(instance):
             return
         rec = self._rt.find_noted(instance)
         LOG.warning(
-            'Another service has overwritten the record of the move to this '
-            'host: restoring it from the claim', instance=instance,
+            'Restoring reservation from claim: another service has '
+            'overwritten the record of the move to this host',
+            instance=instance,
         )  # fmt: skip
         servers.note_move(instance, rec)
 
     @locked
     def rt_switch(self, instance: Any) -> None:
-        """A server that was moved here is saved with its new reservation.
+        """Switch the claims of a moved server, saved with its new reservation.
 
         :param instance: nova.objects.Instance, as it was saved
         """
@@ -237,7 +237,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
 
     @locked
     def rt_return(self, instance: Any) -> None:
-        """A server that was reverted is saved with its old reservation here.
+        """Restore the claim of a reverted server, saved with its old one.
 
         :param instance: nova.objects.Instance, as it was saved
         """
@@ -246,7 +246,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
             self._rt.hold(instance.uuid, current)
 
     def finish_evacuation(self, instance, node, migration):
-        """Keep what was claimed here for the server, and that alone."""
+        """Make the claim on this host the only record of the server."""
         if instance.host != self.host:
             servers.arrive(instance)
         super().finish_evacuation(instance, node, migration)
@@ -254,11 +254,11 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     def delete_allocation_for_evacuated_instance(
         self, context, instance, node, node_type='source'
     ):
-        """Keep the allocation of a server whose rebuild in place has failed.
+        """Keep the allocation of a server after a failed rebuild in place.
 
         Nova takes every failed rebuild for a failed evacuation to this host,
-        and removes all that the server holds. During an evacuation the
-        server's host is still the dead one.
+        and removes the server's allocation. During an evacuation the server's
+        host is still the dead one.
         """
         if node_type == 'destination' and instance.host == self.host:
             return
@@ -271,7 +271,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     def _update_usage_from_instances(
         self, context: Any, instances: Iterable[Any], nodename: str
     ) -> Any:
-        """Keep the servers that an audit finds for its next step."""
+        """Collect the servers found by an audit for its next step."""
         found = super()._update_usage_from_instances(
             context, instances, nodename
         )
@@ -280,9 +280,9 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         return found
 
     def _update_usage_from_migrations(self, context, migrations, nodename):
-        """Rebuild all claims from the servers and moves that an audit finds.
+        """Rebuild all claims from the servers and moves found by an audit.
 
-        Nova saves and publishes what is free after that.
+        Nova saves and publishes the free resources after that.
         """
         super()._update_usage_from_migrations(context, migrations, nodename)
         if self._rt:
@@ -300,10 +300,10 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     def _update(
         self, context: Any, compute_node: Any, startup: bool = False
     ) -> None:
-        """Publish what is free.
+        """Publish the free bandwidth.
 
-        Nova calls this after each change of what it tracks, and saves the
-        compute node: the scheduler's picture is as fresh as the last claim.
+        Nova calls this after each change of tracked resources, and saves the
+        compute node: the scheduler's data is as fresh as the last claim.
         """
         if self._rt:
             self._rt_publish(compute_node)
@@ -316,7 +316,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
 
 
 def _is_removed(instance: Any) -> bool:
-    """Whether a server gives up what it holds, in Nova's eyes."""
+    """Tell whether Nova releases the resources of a server."""
     return bool(
         vm_states.allow_resource_removal(
             instance.vm_state, instance.task_state

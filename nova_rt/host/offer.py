@@ -17,16 +17,16 @@ from nova_rt.reservation.request import Request
 
 @dataclasses.dataclass(frozen=True)
 class Offer:
-    """The operator's choice.
+    """The operator's choice of CPUs and bandwidth for servers.
 
-    :ivar cpus: that servers may use
-    :ivar left_out: which they may not use because of another thread of the
-        core, for people to read; '' if there are none
+    :ivar cpus: CPUs that servers may use
+    :ivar left_out: CPUs withheld because of another thread of their core, for
+        people to read; '' if there are none
     :ivar reserved_ppm: bandwidth to keep back: on each CPU, or once where the
         kernel sums over the host
-    :ivar placement: how CPUs are chosen
-    :ivar nodes: NUMA node -> those of the CPUs that it has; empty if all are
-        on one node
+    :ivar placement: the strategy that chooses a server's CPUs
+    :ivar nodes: NUMA node -> its CPUs among these; empty if all are on one
+        node
     """
 
     cpus: tuple[int, ...]
@@ -45,12 +45,12 @@ class Offer:
         reserved_ppm: int,
         placement: str,
     ) -> Self:
-        """Read the CPUs of the host, and take the operator's choice of them.
+        """Read the CPUs of the host, and apply the operator's choice.
 
         :param cpu_set: a list of ranges; None for all that are online
         :param smt: whether all hardware threads of a core are offered
         :param others: see :func:`.cpus.choose`
-        :returns: what is offered
+        :returns: the offer
         :raises HostNotPrepared: if the choice names CPUs that are not online
             or are given to other servers, or if none is left
         """
@@ -62,10 +62,10 @@ class Offer:
         )  # fmt: skip
 
     def capacity(self, ceiling: Capacity) -> Capacity:
-        """Tell what servers can have of a ceiling.
+        """Compute the servers' part of a ceiling.
 
-        :param ceiling: what groups can hold in all
-        :returns: ppm of each CPU that is offered, and of the host
+        :param ceiling: the total bandwidth for groups
+        :returns: ppm of each offered CPU, and of the host
         """
         offered = {
             cpu: max(0, ceiling.cpus.get(cpu, 0) - self.reserved_ppm)
@@ -77,9 +77,9 @@ class Offer:
         return Capacity(offered, host, self.nodes, self.placement)
 
     def free(self, found: Capability, claims: Iterable[Record]) -> Capacity:
-        """Tell what is left beside claims.
+        """Compute the capacity that is free of claims.
 
-        Where the kernel reports what it has left, not more than that.
+        It is limited by the kernel's own report of free bandwidth, if any.
 
         :returns: ppm of each CPU, and of the host
         """
@@ -98,7 +98,7 @@ class Offer:
         claims: Iterable[Record],
         request: Request,
     ) -> bool:
-        """Tell whether it is worth waiting for bandwidth that has no group.
+        """Tell whether a wait for bandwidth without a group can help.
 
         :returns: whether there is some, and a server would fit with it
         """

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The place of a reservation's record in a libvirt domain.
 
-For those who write it with Nova (:mod:`nova_rt.virt.libvirt.metadata`) and
-those who read it without. During a resize on one host, the server holds a
-second record there, which is an attribute: who adds up what is held on a host
-needs both.
+Shared by the writer with Nova (:mod:`nova_rt.virt.libvirt.metadata`) and the
+readers without it. During a resize on one host, the server holds a second
+record there, which is an attribute: the sum of a host's bandwidth needs both.
 """
 
 import dataclasses
@@ -22,13 +21,13 @@ NAME = 'reservation'
 _TAG = f'{{{NAMESPACE}}}{NAME}'
 
 
-#: The attribute that has the second record.
+#: The attribute with the second record.
 BESIDE = 'beside'
 
 
 @dataclasses.dataclass(frozen=True)
 class DomainRecord:
-    """The records that a domain carries.
+    """The records in a domain.
 
     :ivar record: in force whenever the container runs
     :ivar beside: held in addition, for a move
@@ -39,24 +38,24 @@ class DomainRecord:
 
     @property
     def claims(self) -> tuple[Record, ...]:
-        """Both, as far as there are two."""
+        """The records of both slots, or the only one."""
         return (self.record, *((self.beside,) if self.beside else ()))
 
 
 def parse_domain(xml: str) -> DomainRecord | None:
     """Read the records in the XML of a domain.
 
-    :param xml: as libvirt describes the domain
-    :returns: None if it carries none
+    :param xml: libvirt's description of the domain
+    :returns: None if it has none
     :raises InvalidRecord: if one is broken
     """
-    # What libvirt itself has written, without entities.
+    # Written by libvirt itself, without entities.
     element = ElementTree.fromstring(xml).find(f'metadata/{_TAG}')  # noqa: S314
     return None if element is None else _parse(element)
 
 
 def parse_element(xml: str) -> DomainRecord:
-    """Read the records in our element, as libvirt hands it out by itself.
+    """Read the records in our element, as libvirt returns it alone.
 
     :returns: the records
     :raises InvalidRecord: if one is broken

@@ -5,12 +5,12 @@ A record is a request with the CPUs that were claimed for it. It is passed
 whole to admission and to the kernel's back ends.
 
 The text is kept in ``instance.system_metadata`` (values of 255 characters)
-and in the domain's ``<metadata>``, so that every start of the container can
-be served from either, without asking anyone. An example:
+and in the domain's ``<metadata>``, so that either suffices for a start of the
+container. An example:
 ``v=1;q=1400;p=2000;n=3;e=guarantee;s=rr;r=1;c=1-2,7``
 
 =========  ================================================================
-``v``      version that a reader must know at least
+``v``      lowest version that a reader must know
 ``q, p``   runtime and period, microseconds
 ``n``      number of vCPUs
 ``c``      CPUs: a list such as ``1-2,7``, or packed (:mod:`.cpulist`) if the
@@ -19,14 +19,14 @@ others     the other extra specs, by their letters in
            :class:`nova_rt.reservation.extra_specs.ExtraSpecs`
 =========  ================================================================
 
-Rules for a reader, so that versions can live beside each other:
+Rules for a reader, so that several versions can coexist:
 
-- It refuses a record whose ``v`` is above its own. A writer therefore writes
+- It refuses a record with a ``v`` above its own. A writer therefore writes
   the lowest ``v`` that a reader of this record has to know, not its own.
-- It takes the default for an extra spec that is missing: that of an extra spec
-  that is newer than the record, or was at its default.
-- It leaves alone a field that it does not know, and writes it back. What must
-  not be ignored takes a new ``v``.
+- It takes the default for a missing extra spec, which is newer than the
+  record, or was at its default.
+- It preserves an unknown field, and writes it back. A field that must not be
+  ignored takes a new ``v``.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,10 +68,10 @@ _ALWAYS = {'e', 's', 'r'}
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """A request and the CPUs that were claimed for it.
+    """A request and its claimed CPUs.
 
     :ivar cpus: ascending; empty until claimed
-    :ivar unknown: fields that a newer version wrote: pairs of key and value
+    :ivar unknown: fields of a newer version: pairs of key and value
     """
 
     request: Request
@@ -80,16 +80,16 @@ class Record:
 
     @functools.cached_property
     def ppm(self) -> int:
-        """The bandwidth that it holds on each of its CPUs."""
+        """The bandwidth on each of its CPUs."""
         return self.request.reservation.ppm
 
     @property
     def total_ppm(self) -> int:
-        """The bandwidth that it holds on all of its CPUs."""
+        """The bandwidth on all of its CPUs together."""
         return len(self.cpus) * self.ppm
 
     def claimed_on(self, cpus: tuple[int, ...]) -> Self:
-        """Fill in the CPUs that were claimed.
+        """Fill in the claimed CPUs.
 
         :param cpus: in any order
         :returns: a copy
@@ -97,12 +97,12 @@ class Record:
         return dataclasses.replace(self, cpus=tuple(sorted(cpus)))
 
     def encode(self) -> str:
-        """Write it as text.
+        """Encode the record as text.
 
         CPUs are packed only if the record would be too long otherwise.
 
         :returns: at most MAX_LENGTH characters
-        :raises InvalidRecord: if it does not fit into them
+        :raises InvalidRecord: if the text would be longer
         """
         text = self._render(1, cpulist.render)
         if len(text) > MAX_LENGTH:
@@ -139,10 +139,10 @@ class Record:
 
     @classmethod
     def decode(cls, text: str) -> 'Record':
-        """Read what :meth:`encode` of this or another version wrote.
+        """Decode the result of :meth:`encode` of this or another version.
 
         :returns: the record, with the fields that this version does not know
-        :raises InvalidRecord: if it is anything else, or needs a newer
+        :raises InvalidRecord: if it has another format, or needs a newer
             version
         """
         try:
@@ -169,7 +169,7 @@ def _render_shortest(cpus: tuple[int, ...]) -> str:
 
 
 def _split(text: str) -> dict[str, str]:
-    """Take the fields apart.
+    """Split a record into fields.
 
     :returns: key -> value, in their order
     :raises ValueError: if the text is not made of fields
@@ -188,7 +188,7 @@ def _split(text: str) -> dict[str, str]:
 
 
 def _parse_fields(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Read the fields of a record.
+    """Parse the fields of a record.
 
     :returns: arguments of :class:`Record`
     :raises ValueError: if a field is missing or wrong

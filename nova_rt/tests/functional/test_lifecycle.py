@@ -155,9 +155,7 @@ class LifecycleTest(base.RTServersTestBase):
         compute.manager._verify_reservations(self.ctxt)
         self.assert_held(server)
         self.assertEqual(1, self.repairs())
-        self.assertIn(
-            'Does not hold its reservation', self.stdlog.logger.output
-        )
+        self.assertIn('Reservation not held: ', self.stdlog.logger.output)
 
     def test_periodic_check_stops_what_cannot_be_held(self):
         server = self.create(self.rt_flavor())

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of a reservation inside a libvirt domain.
 
-A copy for those who see the domain and not the database. The service itself
-compares it with the server's record, corrects it, and never acts on it.
+It is a copy for programs that read the domain and not the database. The
+service itself compares it with the server's record, corrects it, and never
+acts on it.
 """
 
 from typing import Any
@@ -29,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 
 class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
-    """``<rt:reservation>`` with a record as its text."""
+    """The element ``<rt:reservation>``, with a record as its text."""
 
     def __init__(self, carried: DomainRecord) -> None:
         super().__init__(root_name=NAME, ns_prefix=PREFIX, ns_uri=NAMESPACE)
@@ -38,7 +39,7 @@ class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
     def format_dom(self) -> Any:
         """Make the element.
 
-        :returns: what belongs into the domain's XML
+        :returns: an element for the domain's XML
         """
         element = self._text_node(self.root_name, self.carried.record.encode())
         return _add_beside(element, self.carried)
@@ -51,16 +52,16 @@ def _add_beside(element: Any, carried: DomainRecord) -> Any:
 
 
 def parse_record(guest: libvirt_guest.Guest) -> DomainRecord | None:
-    """Read the records that a domain carries.
+    """Read the records in a domain.
 
-    :returns: None if it carries none
+    :returns: None if it has none
     :raises InvalidRecord: if one is broken
     """
     return parse_domain(guest.get_xml_desc())
 
 
 def write_record(guest: libvirt_guest.Guest, carried: DomainRecord) -> None:
-    """Replace the records that a domain carries, running or not.
+    """Replace the records in a domain, running or not.
 
     :raises libvirtError: if libvirt refuses
     """
@@ -83,13 +84,13 @@ def write_record(guest: libvirt_guest.Guest, carried: DomainRecord) -> None:
 def find_difference(
     guest: libvirt_guest.Guest, rec: record.Record
 ) -> str | None:
-    """Compare the record that a domain carries with the server's.
+    """Compare the record in a domain with the server's.
 
-    A second record beside that is no matter of the container: see
-    :func:`carries`.
+    The second record does not concern the running container and is ignored:
+    see :func:`carries`.
 
     :param rec: the server's record
-    :returns: None if they are the same, else what differs, as a sentence
+    :returns: None if they are the same, else the difference as a sentence
     """
     try:
         carried = parse_record(guest)
@@ -102,7 +103,7 @@ def find_difference(
 
 
 def carries(guest: libvirt_guest.Guest, wanted: DomainRecord) -> bool:
-    """Look whether a domain carries exactly these records."""
+    """Tell whether a domain has exactly these records."""
     try:
         return parse_record(guest) == wanted
     except exception.InvalidRecord:
@@ -110,12 +111,12 @@ def carries(guest: libvirt_guest.Guest, wanted: DomainRecord) -> bool:
 
 
 def warn_of_unknown(guest: libvirt_guest.Guest, said: once.Once) -> None:
-    """Report a container whose reservation nobody claims.
+    """Report a container with a reservation that no server claims.
 
-    It is left alone: what it should have cannot be known, and servers that
-    were deleted are removed by Nova.
+    It is left alone: its proper reservation is unknown, and Nova removes
+    deleted servers.
 
-    :param said: of the checks before
+    :param said: the reports of earlier checks
     """
     try:
         found = parse_record(guest)

@@ -220,7 +220,9 @@ class ClaimsTest(base.TestBase):
             {'a': (RECORD.claimed_on((3,)),)},
             self.reservations.held.claims(),
         )
-        self.assertIn('Holds no bandwidth', self.log.output)
+        self.assertIn(
+            'Ignoring unreadable reservation record', self.log.output
+        )
         for _ in range(2):
             refusal = self.assertRaises(
                 exception.InvalidRecord, self.reservations.held.get_record, 'b'
@@ -237,7 +239,9 @@ class ClaimsTest(base.TestBase):
         said = []
         for text in ('v=9', 'v=9', 'v=8', 'v=8', well, 'v=8', 'v=9'):
             self.server('said-once', text)
-            said.append(self.log.output.count('Holds no bandwidth'))
+            said.append(
+                self.log.output.count('Ignoring unreadable reservation record')
+            )
         self.assertEqual([1, 1, 2, 2, 2, 3, 4], said)
 
     def test_claim_of_a_server_that_had_a_broken_record(self):

@@ -49,7 +49,8 @@ class LeftGroupsTest(LeftTestCase):
         self.assertEqual([], self.left.reclaim())
         self.assertFalse(group.exists())
         self.assertIn(
-            f'Removed the group {group.name}, which held 600000/1000000 us',
+            f'Removed orphaned group {group.name}, which held '
+            '600000/1000000 us',
             self.log.output,
         )
 
