@@ -50,6 +50,14 @@ class Counters:
             self._counts = self._counts.add(event)
         self._changed.set()
 
+    def note_dropped(self, number: int) -> None:
+        """Note that so many events will be missing in the history."""
+        with self._lock:
+            self._counts = dataclasses.replace(
+                self._counts, dropped=self._counts.dropped + number
+            )
+        self._changed.set()
+
     def note_verified(self) -> None:
         """Note that all servers have been verified."""
         with self._lock:

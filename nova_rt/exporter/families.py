@@ -240,6 +240,13 @@ def _collect_counts(counted: CountsFile) -> Iterator[core.Metric]:
         [((what,), found.by_action.get(what, 0)) for what in counts.ACTIONS],
     )
     yield _counter(
+        'history_dropped_events',
+        'Events that are missing in the history, because nova-rt-compute '
+        'could not send them.',
+        (),
+        [((), found.dropped)],
+    )
+    yield _counter(
         'repairs',
         'Containers that had drifted and were given their reservation again.',
         (),

@@ -29,6 +29,8 @@ class Counts:
     :ivar by_action: what was refused -> number
     :ivar verified_at: when all servers were verified last, seconds since
         1970; 0 if they are not
+    :ivar dropped: events that are missing in the history, because they could
+        not be sent
     :ivar host: the options, from :meth:`nova_rt.host.options.Options.to_dict`;
         None if an older version has written the file
     """
@@ -36,6 +38,7 @@ class Counts:
     by_kind: Mapping[str, int] = dataclasses.field(default_factory=dict)
     by_action: Mapping[str, int] = dataclasses.field(default_factory=dict)
     verified_at: int = 0
+    dropped: int = 0
     host: Mapping[str, Any] | None = None
 
     def add(self, event: events.Event) -> Self:
@@ -63,6 +66,7 @@ class Counts:
             by_kind=_add(self.by_kind, other.by_kind),
             by_action=_add(self.by_action, other.by_action),
             verified_at=max(self.verified_at, other.verified_at),
+            dropped=self.dropped + other.dropped,
             host=self.host if other.host is None else other.host,
         )
 
@@ -76,6 +80,7 @@ class Counts:
             'events': dict(self.by_kind),
             'refused': dict(self.by_action),
             'verified_at': self.verified_at,
+            'dropped': self.dropped,
         }
         if self.host is not None:
             what['host'] = dict(self.host)
@@ -100,8 +105,8 @@ class Counts:
         return cls(
             _pick(found.get('events'), KINDS),
             _pick(found.get('refused'), ACTIONS),
-            _pick(found, ('verified_at',))['verified_at'],
-            host,
+            **_pick(found, ('verified_at', 'dropped')),
+            host=host,
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova-rt-manage db``: the tables of the database."""
+"""``nova-rt-manage db``: the database of the history."""
 
 from collections.abc import Iterator
 import datetime
@@ -66,7 +66,7 @@ class Check(base.Command):
 
 
 class Purge(base.ShowOne):
-    """Delete what is older than ``[nova_rt_database] keep_*`` allows.
+    """Delete events older than ``[nova_rt_database] keep_history_days``.
 
     The conductors do this by themselves. Rows are deleted a few at a time:
     services may run, and the command may be interrupted.

@@ -231,14 +231,8 @@ class RTLibvirtDriver(containers.ContainerDriver):
 
     def _destroy(self, instance):
         """Remove what limited the tasks of a container that has ended."""
-        self.running.note_end(instance.uuid)
         super()._destroy(instance)
         self.running.left.sweep()
-
-    def _clean_shutdown(self, instance, timeout, retry_interval):
-        """Note what the container has used before it is asked to end."""
-        self.running.note_end(instance.uuid)
-        return super()._clean_shutdown(instance, timeout, retry_interval)
 
     def _rt_stop_started(self, instance: Any) -> None:
         """Stop a container whose root file system is still mounted here."""
