@@ -15,7 +15,7 @@ from lab.tests import base
 ETC = paths.ETC / 'nova'
 FILES = ('nova.conf', 'nova-database.conf', 'nova-rt-conductor.conf')
 #: Prometheus of the lab scrapes every few seconds.
-BUSY_S = 30
+BUSY_S = 10
 #: Nova's periodic tasks come once a minute.
 PATIENCE_S = 180
 #: Servers that are asked for until Nova works again.
