@@ -14,7 +14,7 @@ FAULTS := $(PY) -m lab exec env NOVA_RT_TEST_FAULTS=1 NOVA_RT_TEST_KILLS=all \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help interface demo check check-full bench bench-reports venv style \
+.PHONY: help interface demo check check-full bench bench-exporter venv style \
 	unit tools functional property nova-unit host kernel kernel-tested e2e \
 	tempest-plugin tempest docs figures operations faults lab lab-down \
 	image packages role chapter chapter-cloud runbooks experiments \
@@ -151,12 +151,8 @@ bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
 		--output $(NOVA_RT_LAB)/results/bench/scheduler.json
 	@$(PY) -m bench.create
 
-bench-reports: venv ## Measure database, conductor and exporter; 15 minutes
+bench-exporter: venv ## Measure nova-rt-exporter
 	@mkdir -p $(NOVA_RT_LAB)/results/bench
-	@$(PY) -m bench.usage \
-		--output $(NOVA_RT_LAB)/results/bench/usage.json
-	@$(PY) -m bench.reports --hosts 1000 --servers 20 --interval 60 \
-		--seconds 180 --output $(NOVA_RT_LAB)/results/bench/reports.json
 	@$(PY) bench/exporter.py \
 		--output $(NOVA_RT_LAB)/results/bench/exporter.json
 

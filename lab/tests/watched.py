@@ -32,7 +32,7 @@ COMPUTE = 'nova-compute'
 MORTAL = paths.ETC / 'nova' / 'mortal_compute.py'
 #: File that tells nova-compute where to die.
 AT = accounts.HOME / 'die-at'
-#: Reports of whole states and Nova's audits come once a minute.
+#: Nova's audits come once a minute.
 AUDIT_S = 150
 #: Nova's sync_power_state_interval of the lab, and what follows.
 NOTICED_S = 120

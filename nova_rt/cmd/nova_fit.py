@@ -125,7 +125,6 @@ DRIVER = Extension(
     ('nova.virt.libvirt.driver', 'LibvirtDriver'),
     frozenset(
         {
-            '_clean_shutdown',
             '_create_guest',
             '_destroy',
             'check_can_live_migrate_destination',

@@ -10,12 +10,10 @@ fails.
 
 from collections.abc import Iterator
 import contextlib
-from importlib import metadata
 from typing import Any
 
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova import rpc
 from nova.compute import manager, task_states
 from nova.objects import fields
 from oslo_log import log as logging
@@ -25,18 +23,13 @@ from nova_rt import conf, events, faults, revert
 from nova_rt.compute import (
     aside,
     counters,
+    history,
     notifications,
-    reports,
     requests,
     resource_tracker,
     stopped,
 )
-from nova_rt.compute.backlog import Backlog
-from nova_rt.compute.epoch import Epoch, epoch_path
-from nova_rt.compute.meter import Meter
-from nova_rt.compute.meter_file import Clock, MeterFile, meter_path
-from nova_rt.compute.spool import Spool, spool_path
-from nova_rt.conductor import rpcapi
+from nova_rt.conductor import queue
 from nova_rt.conf import exporter
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host.options import Options
@@ -71,7 +64,7 @@ class RTComputeManager(manager.ComputeManager):
 
     def __init__(self, compute_driver=None, *args, **kwargs):
         super().__init__(compute_driver, *args, **kwargs)
-        self._rt_reporter = None
+        self._rt_history = None
         ours = isinstance(self.driver, driver.RTLibvirtDriver)
         self.rt = resource_tracker.RTResourceTracker(
             self.host,
@@ -101,15 +94,18 @@ class RTComputeManager(manager.ComputeManager):
         dispatcher = self.driver.reservations.dispatcher
         dispatcher.subscribe(aside.Aside(stopped.StopReporter(self.host)))
         dispatcher.subscribe(aside.Aside(self.driver.running.note_slots))
-        notifications.subscribe(dispatcher, self.host)
         dispatcher.subscribe(self._rt_counters)
         self._rt_counters.start()
+        channels = []
         if CONF.nova_rt.report:
-            self._rt_reporter = self._rt_make_reporter()
+            self._rt_history = history.History(
+                queue.Sender(CONF), self._rt_counters.note_dropped
+            )
+            self._rt_history.start()
+            channels.append(self._rt_history)
+        notifications.subscribe(dispatcher, self.host, *channels)
         super().init_host(service_ref)
         interrupted.settle(self, nova_context.get_admin_context())
-        if self._rt_reporter is not None:
-            self._rt_reporter.start()
 
     def _destroy_evacuated_instances(self, context, node_cache):
         """End the evacuations that Nova would leave open, too.
@@ -141,31 +137,6 @@ class RTComputeManager(manager.ComputeManager):
             LOG.warning('Ignoring server deleted during start of this service',
                         instance=instance)  # fmt: skip
 
-    def _rt_make_reporter(self) -> reports.Reporter:
-        """Subscribe to events; none is sent until the servers are known."""
-        backlog = Backlog()
-        self.driver.reservations.dispatcher.subscribe(backlog)
-        meter = Meter(
-            self.driver.reservations.held,
-            self.driver.running,
-            MeterFile(meter_path(CONF.state_path, self.host)),
-            Clock(),
-        )
-        if CONF.nova_rt.usage_interval:
-            self.driver.reservations.dispatcher.subscribe(meter)
-            self.driver.running.watch_ends(meter.read_last)
-        return reports.Reporter(
-            rpcapi.ConductorAPI(rpc.TRANSPORT, self.host),
-            self.driver.reservations,
-            self.driver.running,
-            backlog,
-            Epoch(epoch_path(CONF.state_path, self.host)),
-            Spool(spool_path(CONF.state_path, self.host)),
-            metadata.version('nova_rt'),
-            meter,
-            CONF.nova_rt.usage_interval,
-        )
-
     def post_start_hook(self):
         """Resume interrupted resizes, now that this service takes requests.
 
@@ -178,12 +149,10 @@ class RTComputeManager(manager.ComputeManager):
 
     def cleanup_host(self):
         """Stop the threads that init_host() has started."""
-        if self._rt_reporter is not None:
-            self._rt_reporter.stop()
         super().cleanup_host()
-        if self._rt_reporter is not None:
+        if self._rt_history is not None:
             # Events of the last tasks arrive until here.
-            self._rt_reporter.keep()
+            self._rt_history.stop()
         self._rt_counters.stop()
 
     # Building servers

@@ -29,7 +29,8 @@ _Row = tuple[tuple[str, ...], float]
 def collect(reading: Reading) -> Iterator[core.Metric]:
     """Turn a reading into metrics.
 
-    :returns: what could be read, and ``nova_rt_up``, which says what could not
+    :returns: everything readable, and ``nova_rt_up``, which names the sources
+        that could not be read
     """
     yield _gauge(
         'up',
@@ -238,6 +239,13 @@ def _collect_counts(counted: CountsFile) -> Iterator[core.Metric]:
         'Refusals by this host, by what was refused.',
         ('kind',),
         [((what,), found.by_action.get(what, 0)) for what in counts.ACTIONS],
+    )
+    yield _counter(
+        'history_dropped_events',
+        'Events that are missing in the history, because nova-rt-compute '
+        'could not send them.',
+        (),
+        [((), found.dropped)],
     )
     yield _counter(
         'repairs',

@@ -5,7 +5,6 @@ The names and formats of the files of one kernel are in its back end:
 :mod:`nova_rt.host.v1_throttling`, :mod:`nova_rt.host.hcbs`.
 """
 
-from collections.abc import Mapping
 import dataclasses
 from typing import Self
 
@@ -109,18 +108,6 @@ class Usage:
     periods: int | None
     throttled: int | None
     used_us: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Counted:
-    """The use of a container's reservation, as far as the kernel counts it.
-
-    :ivar container: number of the container, another after each start
-    :ivar cpus: CPU -> usage
-    """
-
-    container: int
-    cpus: Mapping[int, Usage]
 
 
 def to_ratio(runtime: int, period: int) -> int:

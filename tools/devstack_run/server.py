@@ -24,7 +24,7 @@ INSIDE = pathlib.Path(__file__).parent / 'inside.py'
 _CLIENT = 'export OS_CLOUD=devstack-admin PATH=/opt/stack/data/venv/bin:$PATH;'
 _MANAGE = (
     '/opt/stack/data/venv/bin/nova-rt-manage --config-file '
-    '/etc/nova/nova-rt-conductor.conf'
+    '/etc/nova/nova.conf --config-file /etc/nova/nova-rt-conductor.conf'
 )
 
 

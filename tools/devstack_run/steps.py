@@ -6,7 +6,6 @@ A step returns its facts, or raises RunError.
 
 from collections.abc import Callable
 import dataclasses
-import os
 import pathlib
 import re
 import shutil
@@ -290,8 +289,3 @@ ALL = (
 )
 #: Steps without which those after them make no sense.
 NEEDED = {'discard', 'prepare', 'up', 'stack'}
-
-
-def git_base() -> str:
-    """Return where the caller says the repositories are."""
-    return os.environ.get('GIT_BASE', '')

@@ -179,7 +179,7 @@ _MODEL = Part(
 )
 _ONE, _TWO = lab('up'), lab('up --computes 2')
 #: Tests that are skipped on one compute.
-_WITH_TWO = r'test_(two_computes|operations)\.|OtherHostTest\.'
+_WITH_TWO = r'test_(two_computes|operations)\.'
 _E2E = 'exec stestr --test-path=./lab/tests run --serial'
 
 GATE = {

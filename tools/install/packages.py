@@ -180,7 +180,7 @@ def _source(target: pathlib.Path) -> pathlib.Path:
             *('--outdir', dist, checkout),
         ],
         LOG,
-        environment={'PBR_VERSION': version},
+        environment={'PBR_VERSION': version.replace('~rc', '.0rc')},
     )
     (sdist,) = dist.glob('*.tar.gz')
     target.mkdir(parents=True)

@@ -80,7 +80,8 @@ class RulesTest(unittest.TestCase):
 
     def test_each_alert_is_tested(self):
         (path,) = (ETC / 'prometheus' / 'tests').iterdir()
-        text = path.read_text()
+        # Or by the rule that uses it.
+        text = path.read_text() + ''.join(rule['expr'] for rule in _rules())
         for rule in _rules():
             name = rule.get('alert') or rule['record']
             if name.startswith('server_cpu:'):
@@ -192,7 +193,8 @@ class QueriesTest(unittest.TestCase):
                 bare = re.sub('"[^"]*"', '', rule['expr'])
                 names = set(re.findall(r'\bup\b|[\w:]*nova_rt[\w:]*', bare))
                 self.assertTrue(names)
-                for name in names - recorded:
+                # Off by default.
+                for name in names - recorded - {'nova_rt_server_info'}:
                     self.assertTrue(self.ask(name), name)
 
     def test_the_story_is_told(self):

@@ -232,14 +232,8 @@ class RTLibvirtDriver(containers.ContainerDriver):
 
     def _destroy(self, instance):
         """Remove the task limits of the container, too."""
-        self.running.note_end(instance.uuid)
         super()._destroy(instance)
         self.running.left.sweep()
-
-    def _clean_shutdown(self, instance, timeout, retry_interval):
-        """Report the end of the container, and its last usage, before it."""
-        self.running.note_end(instance.uuid)
-        return super()._clean_shutdown(instance, timeout, retry_interval)
 
     def _rt_stop_started(self, instance: Any) -> None:
         """Stop a container while its root file system is mounted here."""

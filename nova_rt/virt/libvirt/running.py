@@ -23,7 +23,7 @@ from oslo_log import log as logging
 from nova_rt import events, exception, faults
 from nova_rt.host import cgroup, helpers
 from nova_rt.host import host as rt_host
-from nova_rt.host.interface import Counted, Usage
+from nova_rt.host.interface import Usage
 from nova_rt.lxc import domains, protection
 from nova_rt.reservation import cpulist, record
 from nova_rt.tracking import once
@@ -64,7 +64,6 @@ class RunningContainers:
         #: one thread, which ends when the queue is empty.
         self._started: collections.deque[str] = collections.deque()
         self._verifies = False
-        self._watchers: list[Callable[[str], None]] = []
         #: Containers by UUID, as libvirt has them.
         self.domains = domains.Domains(hypervisor)
         #: The protection of the host and other containers from their roots.
@@ -82,41 +81,11 @@ class RunningContainers:
         :raises InvalidRecord: if the server's record cannot be read
         """
         rec = self._reservations.held.get_record(uuid)
-        counted = self.read_counted(uuid)
-        if rec is None or counted is None:
-            return {}
-        held = counted.cpus.keys() & rec.cpus
-        return {cpu: counted.cpus[cpu] for cpu in held}
-
-    def read_counted(self, uuid: str) -> Counted | None:
-        """Read the use of a server's reservation on all CPUs.
-
-        :returns: None where the kernel does not count it, or the server does
-            not run
-        :raises OSError: with the kernel's errno
-        """
         guest = self.domains.find_running(uuid)
-        if guest is None:
-            return None
-        usage = self._host.read_usage(guest.id)
-        return None if usage is None else Counted(guest.id, usage)
-
-    def watch_ends(self, watcher: Callable[[str], None]) -> None:
-        """Subscribe to the ends of containers, before they are stopped.
-
-        :param watcher: called with the UUID of the server; its exceptions are
-            logged
-        """
-        self._watchers.append(watcher)
-
-    def note_end(self, uuid: str) -> None:
-        """Notify all watchers that a container is about to be stopped."""
-        for watcher in self._watchers:
-            try:
-                watcher(uuid)
-            except Exception:
-                LOG.exception('Watcher %r of the end of this container failed',
-                              watcher, instance_uuid=uuid)  # fmt: skip
+        if rec is None or guest is None:
+            return {}
+        usage = self._host.read_usage(guest.id) or {}
+        return {cpu: usage[cpu] for cpu in usage.keys() & rec.cpus}
 
     @contextlib.contextmanager
     def starting(self, uuid: str, rec: record.Record | None) -> Iterator[None]:
@@ -448,7 +417,6 @@ class RunningContainers:
         stop: Callable[[], None],
         at_start: bool = False,
     ) -> None:
-        self.note_end(uuid)
         try:
             stop()
         except Exception as err:

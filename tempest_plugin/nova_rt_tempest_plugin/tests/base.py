@@ -426,12 +426,12 @@ class RTTest(test.BaseTestCase):
     def assert_reported(
         self, server: str, reservation: str, cpus: list[int]
     ) -> None:
-        """Database and exporter know a running server's reservation."""
+        """nova-rt-manage and exporter know a running server's reservation."""
         if CONF.nova_rt.manage_command:
             self.wait_until_equal(
-                (reservation, cpus, 'applied'),
-                lambda: self.stored(server),
-                'what the database holds',
+                (reservation, cpus, 'held'),
+                lambda: self.recorded(server),
+                'what nova-rt-manage shows',
             )
         if CONF.nova_rt.exporter_url:
             host = self.host(server)
@@ -442,8 +442,8 @@ class RTTest(test.BaseTestCase):
                 'what the exporter tells',
             )
 
-    def stored(self, server: str) -> tuple[str, list[int], str] | None:
-        """Return (Q/P, CPUs, state) of the database of nova_rt."""
+    def recorded(self, server: str) -> tuple[str, list[int], str] | None:
+        """Return what nova-rt-manage shows: (Q/P, CPUs, state)."""
         row = reports.manage('server', 'show', server)
         if row is None:
             return None

@@ -99,7 +99,6 @@ class StoryTest(capacity.HostTest):
                 and row['Servers'] >= 1
             )
 
-        # The host's picture comes some seconds after the server's event.
         self.wait_for(reserved, 'the host shows no reservation')
 
         self.delete(server)

@@ -12,7 +12,6 @@ from nova.virt.libvirt import guest as libvirt_guest
 from oslo_privsep import comm, daemon
 
 from nova_rt import events, exception
-from nova_rt.host.interface import Counted
 from nova_rt.reservation import record
 from nova_rt.reservation.domain_record import DomainRecord
 from nova_rt.reservation.extra_specs import Enforcement
@@ -699,9 +698,6 @@ class RunningContainersTest(RunningContainersTestCase):
         ).mock
         self.assertEqual({2: 'x'}, self.running.read_usage('a'))
         use.assert_called_once_with(100)
-        self.assertEqual(
-            Counted(100, {2: 'x', 3: 'before'}), self.running.read_counted('a')
-        )
         use.return_value = None
         self.assertEqual({}, self.running.read_usage('a'))
 
