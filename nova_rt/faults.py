@@ -79,7 +79,7 @@ class BuildAborted(exception.BuildAbortException):
 
 
 class ReservationNotHeld(exception.InstancePowerOnFailure):
-    """A container was not started, or stopped again."""
+    """The failure of a container to start with its reservation."""
 
     msg_fmt = '%(reason)s'
     # The user can do nothing about it. With this code alone, Nova keeps the

@@ -36,7 +36,7 @@ class Revert:
 def on_error() -> Iterator[Revert]:
     """Undo the steps that are added if the block fails, the last one first.
 
-    The error of the block is raised, whatever becomes of the way back.
+    The error of the block is raised, also if the way back fails.
 
     :returns: for the steps
     """

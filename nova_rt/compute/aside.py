@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events for listeners that are slow, out of the way of those who emit."""
+"""Events for listeners that are slow, out of the way of the emitter."""
 
 import collections
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Aside:
     not come to an end, events are lost when too many wait, and the log says
     so once it has come to one.
 
-    :param listener: is called with each event, or what was made of it, by one
+    :param listener: is called with each event, or its notification, by one
         thread at a time
     :param most: events that may wait
     """

@@ -2,7 +2,7 @@
 """Sends notifications of events to the history, in a thread of its own.
 
 Nothing waits for it. While the message bus is away, notifications wait in
-memory, up to a bound; what is dropped is counted and logged. As soon as the
+memory, up to a bound; dropped ones are counted and logged. As soon as the
 bus has one, it is safe there.
 """
 
@@ -74,7 +74,7 @@ class History:
         self._thread.start()
 
     def stop(self) -> None:
-        """Send the rest, for a bounded time, and drop what is left."""
+        """Send the rest, for a bounded time, and drop all others."""
         with self._changed:
             self._stopping = True
             self._changed.notify()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versioned notifications ``nova_rt.reservation.*``, for all who listen.
+"""Versioned notifications ``nova_rt.reservation.*``, for every listener.
 
 Each event becomes one notification, in the thread in which it happens: that
 knows the time, and the request on which it works. Channels send it.
@@ -49,10 +49,10 @@ _OF_RECORDS = {
 # Not in Nova's registry: that is for what its services send each other.
 @base.NovaObjectRegistry.register_if(False)
 class RTReservationPayload(notification_base.NotificationPayloadBase):
-    """The payload that tells what happened to the reservation of a server.
+    """The payload of an event of a server's reservation.
 
     Fields of the reservation are null in ``stopped``, ``unverified`` and
-    ``refused``; action, what was refused, is null in all but the last. Each
+    ``refused``; action, the refused one, is null in all but the last. Each
     extra spec has a field: a new one takes a new version, as a test checks.
     ``at_us`` is the time by the clock of the host, in microseconds since 1970:
     it grows with each event of a start of the service. The IDs are those of
@@ -147,7 +147,7 @@ class Announcer:
 
 
 class Notifier:
-    """A channel to all who listen to Nova's versioned notifications."""
+    """A channel to all listeners of Nova's versioned notifications."""
 
     def __init__(self) -> None:
         self._context = context.get_admin_context()

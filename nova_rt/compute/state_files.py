@@ -10,7 +10,7 @@ def find(state_path: str, kind: str, host: str) -> pathlib.Path:
     """Name a file of a host.
 
     :param state_path: Nova's
-    :param kind: what it keeps, a word
+    :param kind: a word for its contents
     :param host: name of this host
     :returns: a file that two hosts of one directory do not share
     """

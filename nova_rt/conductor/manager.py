@@ -182,7 +182,7 @@ class Upkeep:
         self._failing = False
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Do what is due; other conductors may do the same meanwhile.
+        """Delete expired events; other conductors may do the same meanwhile.
 
         :param stopping: asked between two steps whether to leave the rest
         """

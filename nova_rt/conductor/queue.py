@@ -2,8 +2,8 @@
 """The queue of events, from compute services to the conductors.
 
 It is a queue of notifications on the message bus of the cloud, in an exchange
-of its own: both are durable and messages are persistent whatever the options
-of the cloud's own queues are. The first sender or listener declares them.
+of its own: both are durable and messages are persistent, independent of the
+options of the cloud's own queues. The first sender or listener declares them.
 """
 
 import datetime

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The history of reservations: one writer, and the queries of programs.
 
-The table is a log: events are added once, in whatever order they come, and
+The table is a log: events are added once, in any order, and
 read in the order of their times. Errors of the database itself are in
 :data:`ERRORS`.
 """
@@ -71,7 +71,7 @@ def add_event(event: HistoryEvent, now: datetime.datetime) -> None:
 
 
 def get_history(server: str, limit: int | None = None) -> list[HistoryEvent]:
-    """Read what happened to a server's reservation, the latest first.
+    """Read the events of a server's reservation, the latest first.
 
     :param server: UUID
     :param limit: at most so many events
@@ -109,7 +109,7 @@ def _read(row: models.EventRow) -> HistoryEvent:
 
 
 def get_intervals(server: str) -> list[Interval]:
-    """Read from when to when a server held what, and where.
+    """Read the intervals in which a server held reservations.
 
     :param server: UUID
     :returns: in the order in which they began

@@ -102,9 +102,9 @@ def is_behind() -> bool:
 
 
 def find_differences() -> list[str]:
-    """Compare the tables with what this software expects.
+    """Compare the tables with those that this software expects.
 
-    :returns: what differs, one sentence each
+    :returns: the differences, one sentence each
     """
     with _open() as (connection, _):
         context = alembic.runtime.migration.MigrationContext.configure(

@@ -36,14 +36,14 @@ def from_options(conf: Any) -> datetime.timedelta:
 
 
 def purge(now: datetime.datetime, keep: datetime.timedelta) -> Iterator[int]:
-    """Delete what is too old.
+    """Delete expired events.
 
     One clock that is wrong deletes nothing: the time is that of the caller,
     of the database or of the newest event, whichever is earliest, and an
     event is as old as its receipt.
 
     :param now: the time
-    :param keep: age of what stays
+    :param keep: age of events that stay
     :returns: after each transaction, how many rows it has deleted
     """
     oldest = _choose_now(now) - keep

@@ -50,7 +50,7 @@ _password: str | None = None
 def configure(conf: cfg.ConfigOpts) -> None:
     """Take the options of ``[nova_rt_database]``; connects at first use.
 
-    Once more replaces what was before.
+    A second call replaces the first.
     """
     global _facade, _password
     facade = enginefacade.transaction_context()
@@ -65,10 +65,10 @@ def configure(conf: cfg.ConfigOpts) -> None:
 
 
 def describe(err: Exception) -> str:
-    """Say what is wrong with the database, in its own words.
+    """Describe an error of the database, in its own words.
 
     :param err: one of :data:`ERRORS`
-    :returns: the verb and what follows it, in one line, without a password
+    :returns: verb and complement, in one line, without a password
     """
     found = getattr(err, 'inner_exception', None) or err
     said = getattr(found, 'orig', None)

@@ -27,7 +27,7 @@ _NOT_OURS = (
 
 
 class Unreadable(Exception):
-    """Libvirt has not answered; the text says what it did instead."""
+    """Libvirt has not answered; the text has its reaction."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +35,10 @@ class LibvirtServer:
     """A real-time server of this host.
 
     :ivar uuid: in the usual form
-    :ivar record: what its domain carries; None if that cannot be read
+    :ivar record: the one in its domain; None if that cannot be read
     :ivar pid: its libvirt_lxc process; None if it does not run
-    :ivar details: what Nova has written about it; None if that is not read
-    :ivar beside: what it holds here in addition, for a move
+    :ivar details: written by Nova; None if that is not read
+    :ivar beside: held here in addition, for a move
     """
 
     uuid: str
@@ -51,10 +51,10 @@ class LibvirtServer:
 class Domains:
     """The domains of this host.
 
-    :param uri: what to connect to
+    :param uri: of the connection
     :param timeout_s: how long libvirt has for all that it is asked
     :param connect: makes a read-only connection
-    :param details: whether to read what Nova has written about servers
+    :param details: whether to read Nova's details of servers
     """
 
     def __init__(

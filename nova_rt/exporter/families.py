@@ -29,7 +29,8 @@ _Row = tuple[tuple[str, ...], float]
 def collect(reading: Reading) -> Iterator[core.Metric]:
     """Turn a reading into metrics.
 
-    :returns: what could be read, and ``nova_rt_up``, which says what could not
+    :returns: everything readable, and ``nova_rt_up``, which names the sources
+        that could not be read
     """
     yield _gauge(
         'up',

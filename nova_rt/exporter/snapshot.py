@@ -13,7 +13,7 @@ class Snapshot(Files):
     """Files that are remembered until the next reading, and never written.
 
     The host layer looks at some of them several times, and opening them is
-    what a reading costs most.
+    the largest cost of a reading.
 
     :param files: where they are
     """
@@ -28,7 +28,7 @@ class Snapshot(Files):
         self._texts.clear()
 
     def read(self, path: pathlib.Path) -> str:
-        """Read a file; what fails is not remembered.
+        """Read a file; a failure is not remembered.
 
         :returns: its text, as it was at the first time
         :raises OSError: with the kernel's errno

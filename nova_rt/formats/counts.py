@@ -2,7 +2,7 @@
 """The event counts of a compute service, as text in a file.
 
 nova-rt-compute writes it, nova-rt-exporter reads it. Beside the counts it has
-the options that decide what the host offers.
+the options that decide the offer of the host.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Counts:
     """Event counts, kept across restarts.
 
     :ivar by_kind: name of a type of event -> number
-    :ivar by_action: what was refused -> number
+    :ivar by_action: refused action -> number
     :ivar verified_at: when all servers were verified last, seconds since
         1970; 0 if they are not
     :ivar dropped: events that are missing in the history, because they could
@@ -59,7 +59,7 @@ class Counts:
         """Add up.
 
         :param other: later ones
-        :returns: the sums, and what the later ones have beside them
+        :returns: the sums, with all other values of the later ones
         """
         return dataclasses.replace(
             self,
@@ -88,9 +88,9 @@ class Counts:
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Read what :meth:`encode` of this or another version wrote.
+        """Read the output of :meth:`encode` of this or another version wrote.
 
-        :returns: all names that this version knows; what is missing is 0
+        :returns: all names that this version knows; missing ones are 0
         :raises ValueError: if it is anything else
         """
         try:

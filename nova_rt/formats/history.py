@@ -34,7 +34,7 @@ _HOST = re.compile('[!-~]{1,255}')
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """The request in which something happened; '' for what is not known.
+    """The request in which something happened; '' for unknown values.
 
     :ivar user_id: its sender; '' for Nova's own periodic tasks
     """
@@ -175,7 +175,7 @@ class Interval:
 
 
 def find_intervals(events: list[HistoryEvent]) -> list[Interval]:
-    """Find out from when to when a server held what.
+    """Find the intervals in which a server held reservations.
 
     During a move it holds something on two hosts, during a resize on its host
     two reservations there.

@@ -132,7 +132,7 @@ class Host:
         return found
 
     def check_helper(self) -> None:
-        """See :meth:`.Files.check_helper`; it then runs for a minute."""
+        """See :meth:`.Files.check_helper`; the helper then runs a minute."""
         self._files.check_helper()
 
     def check_delegation(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that decide what a host offers.
+"""The options that decide the offer of a host.
 
 nova-rt-compute reads them from its configuration and writes them next to its
 counts, so that nova-rt-exporter has the same options without a configuration

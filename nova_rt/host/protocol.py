@@ -31,8 +31,8 @@ class Backend(abc.ABC, Generic[ContainerT]):
 
     The methods that are not abstract suit a kernel without the feature.
 
-    :ivar reserved_ppm: bandwidth to keep back from servers. A back end whose
-        partition holds a share leaves this part to the host
+    :ivar reserved_ppm: bandwidth to keep back from servers. A back end with a
+        share for its partition leaves this part to the host
     """
 
     reserved_ppm: int = 0

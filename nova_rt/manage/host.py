@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``host list|show``: what hosts can promise and have promised."""
+"""``host list|show``: bandwidth that hosts can promise, and have promised."""
 
 import argparse
 from collections.abc import Sequence
@@ -64,11 +64,11 @@ def _list(host: 'HostRecord', now: datetime.datetime) -> Sequence[Any]:
 
 
 class Show(base.Lister):
-    """List the CPUs of a host: what its servers reserve, what is free.
+    """List the CPUs of a host: reserved and free bandwidth.
 
-    Reserved is the sum of the servers' records, free is what nova-rt-compute
-    has published. The last row has the whole host: where its kernel sums over
-    all CPUs, less may be free there than on them.
+    Reserved is the sum of the servers' records, free was published by
+    nova-rt-compute. The last row has the whole host: where its kernel sums
+    over all CPUs, less may be free there than on them.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

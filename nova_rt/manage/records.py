@@ -54,10 +54,10 @@ class HostRecord:
     """A host that offers bandwidth.
 
     :ivar stats: statistics that its compute service has published
-    :ivar free: what is free on each CPU; None if that cannot be read
-    :ivar capacity_ppm: what Placement can allocate there; None without an
+    :ivar free: on each CPU; None if that cannot be read
+    :ivar capacity_ppm: inventory in Placement; None without an
         inventory
-    :ivar used_ppm: what Placement has allocated there
+    :ivar used_ppm: allocated in Placement
     :ivar seen_at: when its compute service was last seen by Nova, UTC
     """
 
@@ -79,7 +79,7 @@ class HostRecord:
 
 @contextlib.contextmanager
 def errors() -> Iterator[None]:
-    """Turn what cannot be read into the error of a command.
+    """Turn a failed reading into the error of a command.
 
     :returns: nothing, once
     :raises CannotRun: instead
@@ -113,7 +113,7 @@ class Records(Cloud):
         return found
 
     def list_holdings(self, node: Node) -> list[Holding]:
-        """List what servers hold on a host.
+        """List the bandwidth that servers hold on a host.
 
         :returns: by UUID
         :raises Unreadable: if its cell does not answer
@@ -157,7 +157,7 @@ class Records(Cloud):
         )
 
     def find_holding(self, uuid: str) -> Holding | None:
-        """Look up what a server holds on its host.
+        """Look up the bandwidth that a server holds on its host.
 
         :returns: None if Nova has no such server, or if it is on no host
         :raises CommandFailed: if it is no real-time server

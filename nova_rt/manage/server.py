@@ -84,10 +84,10 @@ def _list(held: 'Holding') -> Sequence[Any]:
 
 
 class Show(base.ShowOne):
-    """Show what a server reserves on its host, or reserved last.
+    """Show the reservation of a server on its host, or its last one.
 
-    If Nova has no such server any more, or it is on no host, the history says
-    what it held, if there is one; the state is ``released`` then.
+    If Nova has no such server any more, or it is on no host, the history, if
+    there is one, has its last reservation; the state is ``released`` then.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -152,7 +152,7 @@ def _show(held: 'Holding') -> Sequence[Any]:
 
 
 class History(base.Lister):
-    """List what happened to a server's reservation, the latest first.
+    """List the events of a server's reservation, the latest first.
 
     Times are those of the hosts' clocks. Request, user and project are those
     of the request to Nova, as in the logs of its services; a periodic task has
@@ -205,7 +205,7 @@ def _describe(event: 'HistoryEvent') -> Sequence[Any]:
 
 
 class Reservations(base.Lister):
-    """List from when to when a server held what, and where.
+    """List the intervals in which a server held reservations.
 
     During a move it holds two reservations. ``To`` is empty while no event
     says that a reservation is over: if Nova deletes a server while the compute

@@ -285,7 +285,7 @@ def least_hosts(
 
 
 def _count(needed: int, each: list[int]) -> int:
-    """Number of the largest ones that together have what is needed."""
+    """Number of the largest ones that are enough together."""
     for number, size in enumerate(sorted(each, reverse=True)):
         if needed <= 0:
             return number

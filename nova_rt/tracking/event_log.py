@@ -80,7 +80,7 @@ class EventLog:
     @_log.register
     def _(self, event: events.Unverified) -> None:
         LOG.error(
-            'Cannot verify or repair its reservation: %s; the container runs '
+            'Cannot verify or repair the reservation: %s; the container runs '
             'on, and each check tries again', event.reason,
             instance_uuid=event.uuid,
         )  # fmt: skip
@@ -89,5 +89,7 @@ class EventLog:
     def _(self, event: events.Refused) -> None:
         if event.action is events.Action.CLAIM:
             LOG.warning(
-                'Cannot claim: %s', event.reason, instance_uuid=event.uuid
+                'Cannot claim reservation: %s',
+                event.reason,
+                instance_uuid=event.uuid,
             )

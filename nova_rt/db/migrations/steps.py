@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of migrations that may be taken twice.
 
-MariaDB keeps what a failed migration has made, so the next run meets it.
+MariaDB keeps the tables of a failed migration, so the next run meets it.
 """
 
 from alembic import op

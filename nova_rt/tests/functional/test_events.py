@@ -70,7 +70,7 @@ class EventsTest(base.RTServersTestBase):
             self.assert_held(server)
         self.wait_for_counts(unverified=15, stopped=0)
         text = self.stdlog.logger.output
-        self.assertEqual(5, text.count('Cannot verify or repair its'))
+        self.assertEqual(5, text.count('Cannot verify or repair the'))
 
     def test_counted_for_the_exporter(self):
         """Over a restart of the service as well."""

@@ -71,7 +71,7 @@ class EventLogTest(base.BaseTestCase):
 
     def test_unverified(self):
         self.assert_logged(
-            'ERROR Cannot verify or repair its reservation: it is red; the '
+            'ERROR Cannot verify or repair the reservation: it is red; the '
             'container runs on, and each check tries again',
             events.Unverified('a', 'it is red'),
         )
@@ -85,7 +85,7 @@ class EventLogTest(base.BaseTestCase):
 
     def test_refused(self):
         self.assert_logged(
-            'WARNING Cannot claim: full',
+            'WARNING Cannot claim reservation: full',
             events.Refused('a', events.Action.CLAIM, 'full'),
         )
 

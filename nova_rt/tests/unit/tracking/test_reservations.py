@@ -126,7 +126,7 @@ class ClaimsTest(base.TestBase):
             ],
             self.events,
         )  # fmt: skip
-        self.assertIn('Cannot claim: RT bandwidth: asked 600000', (
+        self.assertIn('Cannot claim reservation: RT bandwidth: asked 600000', (
             self.log.output
         ))  # fmt: skip
 

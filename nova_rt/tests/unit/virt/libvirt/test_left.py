@@ -135,7 +135,9 @@ class LeftGroupsTest(LeftTestCase):
             self.hypervisor.list_guests = mock.Mock(side_effect=error)
             self.assertEqual([], self.left.reclaim())
             self.assertTrue(group.is_dir())
-        self.assertEqual(2, self.log.output.count('Cannot look for groups'))
+        self.assertEqual(
+            2, self.log.output.count('Cannot look for orphaned groups')
+        )
 
     def test_what_stays_is_told_once(self):
         group = self.leave(7)
