@@ -48,6 +48,5 @@ could not be read, and those that the database did not take.
 """,
         ),
         prefix='metrics_',
-        old_address='metrics_host',
     ),
 ]

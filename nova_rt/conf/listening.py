@@ -7,22 +7,18 @@ from oslo_config import cfg
 TLS_FILES = ('tls_cert_file', 'tls_key_file', 'tls_client_ca_file')
 
 
-def make_opts(
-    program: str, port: cfg.Opt, prefix: str = '', old_address: str = ''
-) -> list[cfg.Opt]:
+def make_opts(program: str, port: cfg.Opt, prefix: str = '') -> list[cfg.Opt]:
     """Make the options of one program.
 
     :param program: its name
     :param port: its option ``port``, with the prefix
     :param prefix: of the names of the options
-    :param old_address: an older name of ``listen_address``
     :returns: the options, for a group of this program
     """
     return [
         cfg.IPOpt(
             f'{prefix}listen_address',
             default='127.0.0.1',
-            deprecated_name=old_address or None,
             help=f"""
 Address on which {program} serves metrics.
 

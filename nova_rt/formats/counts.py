@@ -32,7 +32,7 @@ class Counts:
     :ivar dropped: events that are missing in the history, because they could
         not be sent
     :ivar host: the options, from :meth:`nova_rt.host.options.Options.to_dict`;
-        None if an older version has written the file
+        None if the file has none
     """
 
     by_kind: Mapping[str, int] = dataclasses.field(default_factory=dict)

@@ -37,16 +37,6 @@ class ListeningTest(base.BaseTestCase):
         self.assertEqual(('127.0.0.1', 7), (found.address, found.port))
         self.assertIsNone(found.tls)
 
-    def test_older_name_of_the_address(self):
-        file = self.top / 'conf'
-        file.write_text('[nova_rt_conductor]\nmetrics_host = 192.0.2.1\n')
-        conf = cfg.ConfigOpts()
-        nova_rt.conf.register_opts(conf)
-        conf(['--config-file', str(file)])
-        self.assertEqual(
-            '192.0.2.1', conf.nova_rt_conductor.metrics_listen_address
-        )
-
     @ddt.data('tls_key_file', 'tls_client_ca_file')
     def test_no_plain_text_if_tls_was_wanted(self, name):
         self.assertIn('require tls_cert_file', self.refusal(**{name: '/x'}))
