@@ -72,6 +72,9 @@ class Events:
 
         :returns: whether the queue may forget it, or is to deliver it again
         """
+        if self._stopping.is_set():
+            # Others have more time for a database that may not answer.
+            return str(oslo_messaging.NotificationResult.REQUEUE)
         try:
             event = history.read(metadata['message_id'], event_type, payload)
             api.add_event(event, self._clock())

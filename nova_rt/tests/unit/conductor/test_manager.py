@@ -9,6 +9,7 @@ from oslo_db import exception as db_exception
 from oslo_messaging import NotificationResult
 import sqlalchemy as sa
 
+from nova_rt import exception
 from nova_rt.conductor import manager, metrics, queue
 from nova_rt.db import api, models, retention, session
 from nova_rt.formats.history import PREFIX
@@ -97,6 +98,16 @@ class EventsTest(base.DatabaseTest):
         )
         self.assertIn('RuntimeError: ours', self.log.output)
         self.assertIn(UUID, self.log.output)
+
+    def test_the_end_of_the_service(self):
+        """What waits in the process goes back, and nobody is asked."""
+        stopping = threading.Event()
+        stopping.set()
+        self.assertEqual(
+            NotificationResult.REQUEUE,
+            take(manager.Events(stopping), event(1, 'claimed')),
+        )
+        self.assertRaises(exception.ServerNotFound, self.kinds)
 
     def test_a_database_that_fails(self):
         before = counted(metrics.FAILED)
