@@ -194,7 +194,8 @@ def _read_seen(context: Any, host: str) -> datetime.datetime | None:
         service = objects.Service.get_by_compute_host(context, host)
     except nova_exception.NotFound:
         return None
-    seen: datetime.datetime | None = service.last_seen_up or service.updated_at
+    # As Nova's own judgement does, for one that has just come.
+    seen: datetime.datetime | None = service.last_seen_up or service.created_at
     return seen
 
 
