@@ -100,7 +100,7 @@ class EventsTest(base.DatabaseTest):
         self.assertIn(UUID, self.log.output)
 
     def test_the_end_of_the_service(self):
-        """What waits in the process goes back, and nobody is asked."""
+        """Events in the process go back, and no database is asked."""
         stopping = threading.Event()
         stopping.set()
         self.assertEqual(
