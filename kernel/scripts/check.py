@@ -207,6 +207,27 @@ RUNS = [
     Run(
         'percpu', 'core', 'hcbs', 'core', cpus='4,sockets=1,cores=2,threads=2'
     ),
+    *(
+        Run('attacks', f'attack-{name}', 'hcbs', f'attack:{name}', cpus=cpus)
+        for name, cpus in (
+            ('stuck', '4'),
+            ('online', '4'),
+            ('churn', '1'),
+            ('tiny', '1'),
+            ('many', '2'),
+            ('held', '1'),
+            ('resize', '2'),
+        )
+    ),
+    # KASAN sees what it does.
+    Run(
+        'attacks',
+        'attack-stale',
+        'debug',
+        'attack:stale',
+        cpus='4,sockets=1,cores=2,threads=2',
+        when='full',
+    ),
     Run('migration', 'migrate', 'hcbs', 'migrate', cpus='4'),
     Run('inheritance', 'pi', 'hcbs', 'pi'),
     Run('inheritance', 'pi-cpus', 'hcbs', 'pi-cpus', cpus='4'),

@@ -35,7 +35,7 @@ echo '# CONFIG_RT_GROUP_SCHED is not set' >"$tree.off.config"
 configure "$tree.o" /dev/null
 configure "$tree.off" "$tree.off.config"
 
-# 0001, 0023 to 0025, 0030: the commits are mainline's, which the tree here does not have.
+# 0000, 0001, 0023 to 0025, 0030: the commits are mainline's, which the tree here does not have.
 # 0008: for_each_rt_group() is a loop with a condition; no parentheses fit.
 # 0009: scoped_guard() after a declaration and a blank line is taken for another
 #       declaration.
@@ -43,6 +43,7 @@ configure "$tree.off" "$tree.off.config"
 # 0022: pr_cont_cgroup_path() prints the path of a group, and nothing else does.
 # 0026: a line of mainline's that 0014 had changed.
 cat >"$tree.known" <<EOF
+0000 Unknown commit id '63ba8422f876', maybe rebased or not pulled?
 0001 Unknown commit id 'a110a81c52a9', maybe rebased or not pulled?
 0008 Macros with complex values should be enclosed in parentheses
 0009 Missing a blank line after declarations

@@ -8,9 +8,10 @@ The simulation knows nothing of the kernel but the rules. The earliest deadline
 comes first. A server that has used up its budget waits for its deadline, and
 then has a new budget and a deadline one period later. A server that wakes up
 begins a new period if its deadline has passed, or if what is left of its
-budget is more than its bandwidth until then. What it takes from the log is
-what the tasks did: when each was to start, what its jobs used, and whether it
-slept before.
+budget is more than its bandwidth until then. A server that preempts another
+one gives it some of its budget, for the switches. What it takes from the log
+is what that costs, and what the tasks did: when each was to start, what its
+jobs used, and whether it slept before.
 """
 
 from collections.abc import Iterable
@@ -94,10 +95,14 @@ class Piece:
 
 @dataclasses.dataclass
 class Set:
-    """A set of reservations, as the log has it."""
+    """A set of reservations, as the log has it.
+
+    :ivar cost: what preempting another one costs, in ns
+    """
 
     number: int
     length: int
+    cost: int = 0
     reservations: list[Reservation] = dataclasses.field(default_factory=list)
     pieces: list[Piece] = dataclasses.field(default_factory=list)
 
@@ -213,7 +218,9 @@ class Simulation:
         reservations: list[Reservation],
         length: int,
         answers: dict[Key, bool] | None = None,
+        cost: int = 0,
     ) -> None:
+        self.cost = cost
         self.servers = [Server(i, r) for i, r in enumerate(reservations)]
         self.length = length
         self.answers = answers or {}
@@ -319,6 +326,13 @@ class Simulation:
         if self.running is not before or abs(wanted - self.hrtick) > REARM_NS:
             self.hrtick = wanted
 
+    def pay(self, before: Server | None) -> None:
+        """Move the cost of a preemption to who is preempted."""
+        server = self.running
+        if server and before and server is not before and before.queued:
+            server.budget -= self.cost
+            before.budget = min(before.budget + self.cost, before.runtime)
+
     def switch(self, before: Server | None) -> None:
         """Begin to run another task, or one that slept."""
         server = self.running
@@ -345,6 +359,7 @@ class Simulation:
                 ):
                     self.wake(server)
             self.running = self.pick()
+            self.pay(before)
             self.set_hrtick(before)
             self.switch(before)
             until = min(self.length, self.next_event())
@@ -457,7 +472,9 @@ def compare(case: Set) -> Outcome:
     def attempt(
         tried: dict[Key, bool],
     ) -> tuple[Simulation, Outcome, int]:
-        simulation = Simulation(case.reservations, case.length, tried)
+        simulation = Simulation(
+            case.reservations, case.length, tried, case.cost
+        )
         pieces = simulation.run()
         outcome = Outcome(
             len(pieces),
@@ -489,15 +506,15 @@ def compare(case: Set) -> Outcome:
 def parse(lines: Iterable[str]) -> tuple[list[Set], int]:
     """The sets of a log that are complete, and how many there should be."""
     sets: list[Set] = []
-    wanted = 0
+    wanted = cost = 0
     current: Set | None = None
     now = 0
     for line in lines:
         w = line.split()
-        if w[:1] == ['seed'] and len(w) == 4:
-            wanted = int(w[3])
+        if w[:1] == ['seed'] and len(w) == 6:
+            wanted, cost = int(w[3]), int(w[5])
         elif w[:1] == ['set'] and len(w) == 4:
-            current, now = Set(int(w[1]), int(w[2])), 0
+            current, now = Set(int(w[1]), int(w[2]), cost), 0
         elif current is None or not w:
             continue
         elif w[0] == 'reservation' and len(w) == 5:

@@ -44,16 +44,17 @@ class BoundsTest(unittest.TestCase):
         cls.task_tolerance.restype = ctypes.c_uint64
         cls.tolerance.restype = ctypes.c_uint64
 
-    def verdict(self, **changes: int) -> bool:
+    def verdict(self, paid: int = 0, **changes: int) -> bool:
         """Whether (3, 10) ms is kept, with changes to a good run."""
         good = {'periods': 40, 'gap': 7_005_000, 'acct_ppm': -17}
         found = Verdict(**{**good, **changes})
-        return self.kept(3000, 10000, ctypes.byref(found))
+        return self.kept(3000, 10000, paid, ctypes.byref(found))
 
     def test_kept(self) -> None:
         self.assertTrue(self.verdict())
         self.assertTrue(self.verdict(gap=14_015_000, acct_ppm=999))
         self.assertTrue(self.verdict(acct_ppm=-999))
+        self.assertTrue(self.verdict(paid=6_000, acct_ppm=2_999))
 
     def test_broken(self) -> None:
         self.assertFalse(self.verdict(shorts=1))
@@ -62,6 +63,7 @@ class BoundsTest(unittest.TestCase):
         self.assertFalse(self.verdict(acct_ppm=1000))
         self.assertFalse(self.verdict(acct_ppm=-1000))
         self.assertFalse(self.verdict(periods=0))
+        self.assertFalse(self.verdict(paid=6_000, acct_ppm=3_000))
 
     def test_tolerance(self) -> None:
         self.assertEqual(45_000, self.tolerance(3000, 10000, 0))

@@ -32,10 +32,13 @@ def simulation(
     *reservations: simulate.Reservation,
     length: int = LENGTH,
     answers: dict[simulate.Key, bool] | None = None,
+    cost: int = 0,
 ) -> list[simulate.Piece]:
     """The schedule on a machine where timers and switches take no time."""
     with mock.patch.multiple(simulate, TIMER_NS=0, SWITCH_NS=0, RETURN_NS=0):
-        return simulate.Simulation(list(reservations), length, answers).run()
+        return simulate.Simulation(
+            list(reservations), length, answers, cost
+        ).run()
 
 
 def run(
@@ -59,6 +62,18 @@ class SimulationTest(unittest.TestCase):
                 (0, 30500, 33500),
             ],
             found,
+        )
+
+    def test_who_preempts_pays(self) -> None:
+        found = simulation(
+            busy(4000, 20000),
+            busy(1000, 5000, 2000),
+            length=7500 * US,
+            cost=100 * US,
+        )
+        self.assertEqual(
+            [(0, 0, 2000), (1, 2000, 2900), (0, 2900, 5000), (1, 7000, 7500)],
+            [(p.who, p.begin // US, p.end // US) for p in found],
         )
 
     def test_the_earlier_deadline_preempts(self) -> None:
@@ -250,7 +265,7 @@ def log_of(*reservations: tuple[int, int, int], late: int = 0) -> list[str]:
     """The log of a kernel without a fault, late by so many us."""
     length = 600 * MS
     case = [busy(*reservation) for reservation in reservations]
-    lines = ['TEST random:1,1', 'seed 1 sets 1', f'set 0 {length} -']
+    lines = ['TEST random:1,1', 'seed 1 sets 1 cost 0', f'set 0 {length} -']
     for i, (q, p, offset) in enumerate(reservations):
         lines.append(f'reservation {i} {q} {p} {offset * US}')
     now = 0
@@ -292,7 +307,7 @@ class VerdictTest(unittest.TestCase):
         self.assertFalse(self.verdict(lines[:-1]))
         self.assertFalse(self.verdict([*lines, 'FAIL set 0']))
         self.assertFalse(self.verdict([]))
-        lines[1] = 'seed 1 sets 2'
+        lines[1] = 'seed 1 sets 2 cost 0'
         self.assertFalse(self.verdict(lines))
 
     def test_few_decisions(self) -> None:

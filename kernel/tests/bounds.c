@@ -40,10 +40,16 @@ uint64_t task_tolerance(int q_us, int p_us, int interruptions)
 	return cost > few ? cost : few;
 }
 
-/* No period short or too long, no gap above two waits, the accounted time right. */
-bool kept(int q_us, int p_us, const struct verdict *v)
+/*
+ * No period with less work or more than it is owed, no gap above two waits, the
+ * accounted time right: but for @paid_ns that may have moved in a period, to a group
+ * from those that preempt it, or from it.
+ */
+bool kept(int q_us, int p_us, int paid_ns, const struct verdict *v)
 {
+	int64_t bound = ACCT_PPM + (int64_t)paid_ns * 1000 / q_us;
+
 	return v->periods > 0 && !v->shorts && !v->overs &&
 	       v->gap <= 2 * (p_us - q_us) * US + MARGIN_NS &&
-	       v->acct_ppm > -ACCT_PPM && v->acct_ppm < ACCT_PPM;
+	       v->acct_ppm > -bound && v->acct_ppm < bound;
 }

@@ -236,7 +236,7 @@ static void test_others(void)
 	fair = fair_share(true, len, &v, &used);
 	check(used > len / 3, "long system calls without budget, for %llu us",
 	      (unsigned long long)used / US);
-	check(kept(5000, 10000, &v),
+	check(kept(5000, 10000, 3 * switch_cost(), &v),
 	      "beside them (5, 10) has %llu to %llu us in %d periods, gap %llu us, %lld ppm",
 	      (unsigned long long)v.min / US, (unsigned long long)v.max / US, v.periods,
 	      (unsigned long long)v.gap / US, (long long)v.acct_ppm);

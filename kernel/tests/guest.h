@@ -114,6 +114,8 @@ void *shared(void);
 void busy_until(uint64_t t);
 /* Use that much CPU time. */
 void spin(uint64_t cpu_ns);
+/* What a group pays for preempting another one, in ns. */
+int switch_cost(void);
 
 /* ---- hog.c ---- */
 
@@ -155,10 +157,11 @@ void judge(struct hog *h, uint64_t len, struct verdict *v);
 /* What a period may lack, in ns. */
 uint64_t tolerance(int q_us, int p_us, int interruptions);
 uint64_t task_tolerance(int q_us, int p_us, int interruptions);
-bool kept(int q_us, int p_us, const struct verdict *v);
+bool kept(int q_us, int p_us, int paid_ns, const struct verdict *v);
 
 /* ---- the tests; @arg is what follows the name, or "" ---- */
 
+void test_attack(const char *arg);
 void test_bisect(const char *arg);
 void test_core(const char *arg);
 void test_supply(const char *arg);

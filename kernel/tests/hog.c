@@ -2,8 +2,11 @@
 /* Hogs that note when they have the CPU, and what they got of it. */
 #include "guest.h"
 
-/* A break in the hog's view of the clock that is longer is lost service. */
-#define GAP_NS (20 * US)
+/*
+ * A break in the hog's view of the clock that is longer is lost work: a switch takes
+ * longer, and so does a tick. Its kernel accounts for some of that as the hog's time.
+ */
+#define GAP_NS (1 * US)
 
 struct hog *hogs;
 

@@ -390,6 +390,11 @@ void busy_until(uint64_t t)
 		;
 }
 
+int switch_cost(void)
+{
+	return atoi(get("/proc/sys/kernel/sched_rt_switch_cost_ns"));
+}
+
 void spin(uint64_t cpu_ns)
 {
 	uint64_t c0 = now_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -13,6 +13,7 @@ static const struct test {
 	int cgroups;	/* the version that is mounted on /cg */
 	void (*run)(const char *arg);
 } tests[] = {
+	{ "attack", V2, test_attack },
 	{ "bisect", V1, test_bisect },
 	{ "core", V2, test_core },
 	{ "control", V1, test_control },

@@ -112,6 +112,7 @@ static void move_holder(pid_t holder)
 static void runtime_again(__attribute__((unused)) pid_t holder)
 {
 	expect(reserve("h", 0, 10000), 0, "runtime of the holder's group to 0");
+	usleep(12000);	/* until that is free */
 	expect(reserve("h", 4000, 10000), 0, "and to 0.4");
 }
 

@@ -310,7 +310,7 @@ void test_random(const char *arg)
 		die("memory");
 	sscanf(arg, "%u,%u,%7s", &seed, &sets, word);
 	state = seed;
-	printf("seed %u sets %u\n", seed, sets);
+	printf("seed %u sets %u cost %d\n", seed, sets, switch_cost());
 	/* Every third at the ceiling, every second beside a fair task. */
 	for (i = 0; i < sets; i++)
 		one_set(i, i % 3 == 0, !strcmp(word, "sleep"), i % 2);

@@ -27,9 +27,10 @@ _Found = TypeVar('_Found')
 CPUS_FILE = 'cpuset.cpus'
 
 #: The kernel gives the bandwidth of a removed group back after a grace period
-#: of RCU (kernel/sched/core.c, sched_unregister_group_rcu()): a write that is
-#: refused now may be accepted a little later. Seconds.
-PATIENCE_S = 2.0
+#: of RCU (kernel/sched/core.c, sched_unregister_group_rcu()), and holds used
+#: bandwidth until the end of its period, of at most 4.2 s: a write that is
+#: refused now may be accepted then. Seconds.
+PATIENCE_S = 5.0
 PAUSE_S = 0.05
 
 #: A group without the file; one that is nested so deep that it has no path.

@@ -189,7 +189,8 @@ class HCBS(GroupBackend):
                 self._move(level, Share(None, share.period_us))
         if held[one].unbounded:
             self._move(one, wish)
-        elif held[one] != wish:
+        elif held[one] != wish or self._find_missing(one, wish, rec.cpus):
+            # The same again, if it could not follow its cpuset: then it does.
             self.hierarchy.write(one, _raise_to(wish))
 
     def _choose_level(

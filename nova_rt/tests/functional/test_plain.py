@@ -198,8 +198,10 @@ class GroupsTest(base.RTServersTestBase):
         self.refuse_limits(errno.EIO)
         for flavor in (self._create_flavor(memory_mb=64), self.rt_flavor()):
             server = self.create(flavor, state='ERROR')
-            self.assertIn('takes from the root of this host: no (EIO)',
-                          self.stdlog.logger.output)  # fmt: skip
+            self.assertIn(
+                'limit the user namespace of the container: no (EIO)',
+                self.stdlog.logger.output,
+            )
             self._delete_server(server)
 
     def test_cannot_be_limited_later(self):

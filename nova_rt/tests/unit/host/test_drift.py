@@ -315,3 +315,10 @@ class HCBSTest(EveryInterface, DriftTestCase):
         cpus = [path for path, _ in self.kernel.writes
                 if path.parent == self.kernel.partition]  # fmt: skip
         self.assertEqual([], cpus)
+
+    def test_reservation_that_could_not_follow_its_cpuset(self):
+        """The kernel tries it again with the same numbers."""
+        self._start(1, 3)
+        self.kernel.leave_behind(self.group, 3)
+        self._differs('on CPU 3, found nothing')
+        self._repair()

@@ -727,7 +727,7 @@ class RunningContainersTest(RunningContainersTestCase):
         self.hypervisor.broken.add('c')
         self.reservations.adopt(self.servers.values())
         self.assertEqual({}, self.running.find_outside())
-        self.assertIn('Cannot see', self.log.output)
+        self.assertIn('Cannot find the group', self.log.output)
         capability = self.host.capability
         self.host.capability = dataclasses.replace(
             capability, partition=capability.partition.parent / 'other'
