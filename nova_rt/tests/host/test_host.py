@@ -292,10 +292,9 @@ class EveryMachine:
         """Find what differs once the kernel holds the reservation."""
         cgroup.Patience().repeat(
             lambda: self.host._backend.reserve(
-                self.host.capability, self.host._find(pid),
-                rec.request.reservation, rec.cpus,
+                self.host.capability, self.host._find(pid), rec
             )
-        )  # fmt: skip
+        )
         return self.host.check(pid, rec)
 
     def _write_as_mapped_root(self, groups):

@@ -82,13 +82,17 @@ class ConductorsTest(base.DatabaseTest):
         self.rabbit = self.useFixture(rabbitmq.RabbitMQ())
         self.bus = self.useFixture(conductor.Bus(url=self.rabbit.url))
         self.dropped = []
-        self.history = history.History(
-            queue.Sender(self.bus.conf), self.dropped.append, pause_s=1
-        )
+        self.history = self._make_history()
         self.history.start()
         self.addCleanup(self.history.stop)
         self.dispatcher = events.Dispatcher()
         self.dispatcher.subscribe(notifications.Announcer('one', self.history))
+
+    def _make_history(self):
+        sender = queue.Sender(self.bus.conf)
+        # Its thread would look for RabbitMQ in all later tests.
+        self.addCleanup(sender._transport.cleanup)
+        return history.History(sender, self.dropped.append, pause_s=1)
 
     def _start(self):
         return self.useFixture(Conductor(self.bus, self.database.url))
@@ -176,9 +180,7 @@ class ConductorsTest(base.DatabaseTest):
             'rabbit_quorum_queue', True, 'oslo_messaging_rabbit'
         )
         self.bus.conf.set_override('history_topic', 'quorum', 'nova_rt')
-        sender = history.History(
-            queue.Sender(self.bus.conf), self.dropped.append, pause_s=1
-        )
+        sender = self._make_history()
         self.dispatcher = events.Dispatcher()
         self.dispatcher.subscribe(notifications.Announcer('one', sender))
         self.SERVERS = 4
