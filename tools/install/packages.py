@@ -396,8 +396,8 @@ class Test:
             ' = 440:root:root\n'
             'test "$(stat -c %a:%U:%G /etc/nova/nova-rt-conductor.conf)"'
             ' = 640:root:nova\n'
-            '/lib/systemd/systemd-sysctl --cat-config |'
-            ' grep -q "^-kernel.sched_rt_runtime_us = 950000$"\n'
+            'test -z "$(/lib/systemd/systemd-sysctl --cat-config |'
+            ' grep sched_rt_runtime_us)"\n'
             'nova-rt-manage --help >/dev/null\n'
             'tempest list-plugins | grep -w nova_rt',
             LOG,
