@@ -21,10 +21,10 @@ from oslo_service import periodic_task, systemd
 
 from nova_rt import conf, events, faults, revert
 from nova_rt.compute import (
-    aside,
     counters,
     history,
     notifications,
+    queued_listener,
     requests,
     resource_tracker,
     stopped,
@@ -34,7 +34,12 @@ from nova_rt.conf import exporter
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host.options import Options
 from nova_rt.lxc import user_namespaces
-from nova_rt.moves import destinations, endings, interrupted, remnants
+from nova_rt.moves import (
+    destinations,
+    endings,
+    interrupted,
+    orphaned_instances,
+)
 from nova_rt.reservation import bounds, record
 from nova_rt.tracking import servers
 from nova_rt.virt.libvirt import driver
@@ -92,8 +97,12 @@ class RTComputeManager(manager.ComputeManager):
                 f'{driver.COMPUTE_DRIVER}'
             )
         dispatcher = self.driver.reservations.dispatcher
-        dispatcher.subscribe(aside.Aside(stopped.StopReporter(self.host)))
-        dispatcher.subscribe(aside.Aside(self.driver.running.note_slots))
+        dispatcher.subscribe(
+            queued_listener.QueuedListener(stopped.StopReporter(self.host))
+        )
+        dispatcher.subscribe(
+            queued_listener.QueuedListener(self.driver.running.note_slots)
+        )
         dispatcher.subscribe(self._rt_counters)
         self._rt_counters.start()
         channels = []
@@ -473,7 +482,7 @@ class RTComputeManager(manager.ComputeManager):
     @periodic_task.periodic_task(spacing=CONF.instance_delete_interval)
     def _remove_remnants(self, context: Any) -> None:
         """Remove disks and domains left by moves of deleted servers."""
-        remnants.remove(self, context)
+        orphaned_instances.remove(self, context)
 
     # Refused actions
 

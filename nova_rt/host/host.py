@@ -18,9 +18,9 @@ from nova_rt.host import capability, cgroup, cpus, lxc, ownership, probe
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
-from nova_rt.host.left import Left
 from nova_rt.host.offer import Offer
 from nova_rt.host.options import Options
+from nova_rt.host.orphans import OrphanedGroup
 from nova_rt.host.protocol import Backend
 from nova_rt.reservation import admission, cpulist, record
 from nova_rt.reservation.request import Request
@@ -275,10 +275,10 @@ class Host:
 
         try:
             found = (patience or cgroup.Patience()).repeat(hold)
-            self._backend.serve_tasks(found, rec)
+            self._backend.set_policy(found, rec)
             unheld = self._find_unheld(found, rec)
             differs = unheld or self._backend.find_exposed(found)
-            differs = differs or self._backend.find_unserved(found, rec)
+            differs = differs or self._backend.check_policy(found, rec)
         except OSError as err:
             raise self._not_applied(err, rec) from err
         if differs is not None:
@@ -330,9 +330,9 @@ class Host:
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        if self._backend.find_unserved(found, rec) is None:
+        if self._backend.check_policy(found, rec) is None:
             return False
-        self._backend.serve_tasks(found, rec)
+        self._backend.set_policy(found, rec)
         return True
 
     def observe(
@@ -369,7 +369,7 @@ class Host:
         """See :meth:`.Backend.read_usages`."""
         return self._backend.read_usages(self.capability)
 
-    def reclaim(self, running: Collection[int]) -> list[Left]:
+    def reclaim(self, running: Collection[int]) -> list[OrphanedGroup]:
         """See :meth:`.Backend.reclaim`."""
         return self._backend.reclaim(self.capability, running)
 

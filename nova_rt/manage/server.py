@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from nova_rt.cmd.cli import base
-from nova_rt.manage import progress, stored
+from nova_rt.manage import db_access, progress
 from nova_rt.reservation import cpulist
 from nova_rt.reservation.extra_specs import SPECS
 
@@ -116,11 +116,11 @@ class Show(base.ShowOne):
 
     def _show_last(self, uuid: str) -> Sequence[Any]:
         nothing = base.CommandFailed(f'server {uuid} holds no bandwidth')
-        if not stored.connect(self.conf):
+        if not db_access.connect(self.conf):
             raise nothing
         from nova_rt.db import api
 
-        with stored.errors():
+        with db_access.errors():
             found = api.get_intervals(uuid)
         if not found:
             raise nothing
@@ -168,7 +168,7 @@ class History(base.Lister):
         parser.add_argument('server', help='UUID of the server.')
         parser.add_argument(
             '--limit',
-            type=stored.parse_count,
+            type=db_access.parse_count,
             default=_ENTRIES,
             metavar='N',
             help=f'The latest N events. Default: {_ENTRIES}; 0 for all.',
@@ -182,10 +182,10 @@ class History(base.Lister):
 
         :returns: columns and rows
         """
-        stored.require(self.conf)
+        db_access.require(self.conf)
         from nova_rt.db import api
 
-        with stored.errors():
+        with db_access.errors():
             events = api.get_history(
                 parsed_args.server, parsed_args.limit or None
             )
@@ -194,7 +194,7 @@ class History(base.Lister):
 
 def _describe(event: 'HistoryEvent') -> Sequence[Any]:
     return (
-        stored.render_time(event.at),
+        db_access.render_time(event.at),
         event.host,
         event.kind,
         event.reservation,
@@ -228,10 +228,10 @@ class Reservations(base.Lister):
 
         :returns: columns and rows
         """
-        stored.require(self.conf)
+        db_access.require(self.conf)
         from nova_rt.db import api
 
-        with stored.errors():
+        with db_access.errors():
             found = api.get_intervals(parsed_args.server)
         return _RESERVATIONS, [_span(each) for each in found]
 
@@ -242,6 +242,6 @@ def _span(interval: 'Interval') -> Sequence[Any]:
         interval.host,
         interval.reservation,
         interval.describe_cpus(),
-        stored.render_time(interval.since),
-        '' if until is None else stored.render_time(until),
+        db_access.render_time(interval.since),
+        '' if until is None else db_access.render_time(until),
     )

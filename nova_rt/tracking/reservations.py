@@ -24,7 +24,7 @@ from nova_rt.reservation import admission, record
 from nova_rt.tracking import event_log, servers
 from nova_rt.tracking.claims import (
     Claims,
-    Held,
+    ClaimStore,
     Known,
     Slots,
     read_slot,
@@ -52,7 +52,7 @@ class Reservations:
         self.dispatcher.subscribe(self.counter)
         self.dispatcher.subscribe(event_log.EventLog(self.counter))
         self._claims = Claims(self.dispatcher)
-        self.held: Held = self._claims
+        self.held: ClaimStore = self._claims
         self._adopted = False
         # Before the first audit of the resource tracker, the sum of claims is
         # not zero but unknown.
