@@ -173,14 +173,11 @@ class RTComputeManager(manager.ComputeManager):
         block_device_mapping: Any, node: Any = None, limits: Any = None,
         host_list: Any = None, accel_uuids: Any = None,
     ) -> Any:  # fmt: skip
-        """Keep the reason of a failure on the last of the chosen hosts.
-
-        If Nova tried another host, the server's fault would be "Exhausted all
-        hosts available for retrying", without a number.
-        """
-        last = host_list is not None and not host_list
-        if last and servers.is_rt(instance):
-            filter_properties = requests.without_retry(filter_properties)
+        """Keep the reason of a failure on the last of the chosen hosts."""
+        if servers.is_rt(instance):
+            filter_properties = requests.without_last_retry(
+                filter_properties, host_list
+            )
         result = super()._do_build_and_run_instance(
             context, instance, image, request_spec, filter_properties,
             admin_password, injected_files, requested_networks,
@@ -243,9 +240,10 @@ class RTComputeManager(manager.ComputeManager):
         clean_shutdown: Any, migration: Any, host_list: Any,
     ) -> Any:  # fmt: skip
         """Keep the reason of a failure on the last of the chosen hosts."""
-        last = host_list is not None and not host_list
-        if last and servers.is_rt_move(instance, flavor):
-            filter_properties = requests.without_retry(filter_properties)
+        if servers.is_rt_move(instance, flavor):
+            filter_properties = requests.without_last_retry(
+                filter_properties, host_list
+            )
         return super()._do_prep_resize(
             context, image, instance, flavor, request_spec,
             filter_properties, node, clean_shutdown, migration, host_list,

@@ -83,21 +83,25 @@ def _list(held: 'Holding') -> Sequence[Any]:
     )
 
 
-class Show(base.ShowOne):
-    """Show the reservation of a server on its host, or its last one.
-
-    If Nova has no such server any more, or it is on no host, the history, if
-    there is one, has its last reservation; the state is ``released`` then.
-    """
+class _OfServer(base.ExitCodes):
+    """A command with a server as its argument."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
+        """Add the argument.
 
         :returns: the parser
         """
         parser = super().get_parser(prog_name)
         parser.add_argument('server', help='UUID of the server.')
         return parser
+
+
+class Show(_OfServer, base.ShowOne):
+    """Show the reservation of a server on its host, or its last one.
+
+    If Nova has no such server any more, or it is on no host, the history, if
+    there is one, has its last reservation; the state is ``released`` then.
+    """
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -151,7 +155,7 @@ def _show(held: 'Holding') -> Sequence[Any]:
     )
 
 
-class History(base.Lister):
+class History(_OfServer, base.Lister):
     """List the events of a server's reservation, the latest first.
 
     Times are those of the hosts' clocks. Request, user and project are those
@@ -165,7 +169,6 @@ class History(base.Lister):
         :returns: the parser
         """
         parser = super().get_parser(prog_name)
-        parser.add_argument('server', help='UUID of the server.')
         parser.add_argument(
             '--limit',
             type=db_access.parse_count,
@@ -204,22 +207,13 @@ def _describe(event: 'HistoryEvent') -> Sequence[Any]:
     )
 
 
-class Reservations(base.Lister):
+class Reservations(_OfServer, base.Lister):
     """List the intervals in which a server held reservations.
 
     During a move it holds two reservations. ``To`` is empty while no event
     says that a reservation is over: if Nova deletes a server while the compute
     service of its host is down, none does.
     """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        parser.add_argument('server', help='UUID of the server.')
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

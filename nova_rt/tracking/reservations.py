@@ -32,6 +32,14 @@ from nova_rt.tracking.claims import (
 
 LOG = logging.getLogger(__name__)
 
+#: Errors of :meth:`Reservations.claim`.
+CLAIM_ERRORS = (
+    exception.ClaimsUnknown,
+    exception.HostNotPrepared,
+    exception.InsufficientBandwidth,
+    exception.InvalidRecord,
+)
+
 
 class Reservations:
     """Reservations of one host's servers.
@@ -128,12 +136,7 @@ class Reservations:
                 )
             rec = rec.claimed_on(self._host.place(claims, rec.request))
             rec.encode()
-        except (
-            exception.ClaimsUnknown,
-            exception.HostNotPrepared,
-            exception.InsufficientBandwidth,
-            exception.InvalidRecord,
-        ) as err:
+        except CLAIM_ERRORS as err:
             self.refuse(uuid, events.Action.CLAIM, err)
             raise
         if beside:

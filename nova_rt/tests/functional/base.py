@@ -83,9 +83,8 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
             )
         )
         # A fake kernel gives bandwidth back at once.
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0.05)
-        )
+        for name in ('cgroup.PATIENCE_S', 'host._CLAIM_PATIENCE_S'):
+            self.useFixture(fixtures.MonkeyPatch(f'nova_rt.host.{name}', 0.05))
         # Checks of a test follow each other at once.
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.tracking.stop_policy.CONFIRM_S', 0)
