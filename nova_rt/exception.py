@@ -118,7 +118,11 @@ class ClaimsUnknown(NovaRTError):
     """The claims of a host's servers are not known yet."""
 
 
-class ServerNotFound(NovaRTError):
+class NotFound(NovaRTError):
+    """A server or a host is unknown, or has no reservations."""
+
+
+class ServerNotFound(NotFound):
     """The history has nothing of this server, or all of it was purged."""
 
 
