@@ -66,6 +66,10 @@ class HintRefused(InvalidRequest):
     """A hint is well formed but the operator's rule does not allow it."""
 
 
+class ChangeRefused(InvalidRequest):
+    """The flavor does not let the owner of a server make a change."""
+
+
 class InvalidRecord(NovaRTError):
     """A stored record of a server cannot be read."""
 
