@@ -103,6 +103,20 @@ class InsufficientBandwidth(NovaRTError):
         self.user_message = f'{asked}, which is not free'
 
 
+class TooLarge(InsufficientBandwidth):
+    """The bandwidth asked for is more than an empty host has."""
+
+
+class GenerationConflict(NovaRTError):
+    """A reservation was changed by somebody else meanwhile."""
+
+    def __init__(self, known: int, present: int) -> None:
+        super().__init__(
+            f'the reservation was changed meanwhile: expected generation '
+            f'{known}, found {present}'
+        )
+
+
 class NoHost(NovaRTError):
     """No host can take a server, seen from the scheduler.
 
