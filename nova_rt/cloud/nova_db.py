@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's databases, read as ``nova-manage`` reads them."""
 
+import contextlib
 from typing import Any
+
+from oslo_db.sqlalchemy import enginefacade
 
 
 class Unreadable(Exception):
@@ -24,7 +27,8 @@ def connect() -> Any:
         raise Unreadable('[api_database] connection is not set')
     # As api_db.configure(), which also wants options of osprofiler that are
     # known only after Nova's way of reading its configuration.
-    api_db.context_manager.configure(**dict(conf.api_database.items()))
+    with contextlib.suppress(enginefacade.AlreadyStartedError):
+        api_db.context_manager.configure(**dict(conf.api_database.items()))
     objects.register_all()
     return context.get_admin_context()
 
