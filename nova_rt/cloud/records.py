@@ -118,10 +118,14 @@ class Records(Cloud):
         for cell in self._cells:
             with _errors(), nova_context.target_cell(self.context, cell) as c:
                 uuids = _list_uuids(c, limit, marker, filters)
-                found += objects.InstanceList.get_by_filters(
-                    c, {'uuid': uuids, 'deleted': False},
-                    expected_attrs=['flavor', 'system_metadata'],
-                ) if uuids else []  # fmt: skip
+                if uuids:
+                    found += list(
+                        objects.InstanceList.get_by_filters(
+                            c,
+                            {'uuid': uuids, 'deleted': False},
+                            expected_attrs=['flavor', 'system_metadata'],
+                        )
+                    )
         return sorted(found, key=lambda each: each.uuid)[:limit]
 
     def list_holdings(self, node: Node) -> list[Holding]:
