@@ -115,7 +115,7 @@ class ChangesTest(base.DatabaseTest):
         self.assertTrue(self.changes._awake)
 
     def test_no_database(self):
-        """What came free is not forgotten; one error is logged."""
+        """Hosts with more room are not forgotten; one error is logged."""
         log = self.useFixture(fixtures.FakeLogger())
         error = sa.exc.OperationalError('', {}, Exception('away'))
         with mock.patch.object(db, 'take_due', side_effect=error):

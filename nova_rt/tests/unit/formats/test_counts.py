@@ -19,8 +19,8 @@ class CountsTest(base.BaseTestCase):
         self.assertEqual(
             {
                 'added', 'applied', 'changed', 'claimed', 'drifted',
-                'dropped', 'promoted', 'refused', 'released', 'repaired', 'stopped',
-                'unverified',
+                'dropped', 'promoted', 'refused', 'released', 'repaired',
+                'stopped', 'unverified',
             },
             set(counts.KINDS),
         )  # fmt: skip
