@@ -62,7 +62,7 @@ class Call:
             return False
 
     def require(self, rule: str, project: str | None = None) -> None:
-        """Require what :meth:`allows` checks.
+        """Require a policy rule, as :meth:`allows`.
 
         :raises Forbidden: if the rule does not allow the call
         """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy rules of nova-rt-api.
 
-They lie in Nova's policy file, beside Nova's own, and use its base rules: an
-operator who changes ``project_reader_api`` changes it for both.
+They lie in Nova's policy file, beside Nova's own, and use its base rules: a
+change of ``project_reader_api`` holds for both.
 """
 
 from nova.policies import base

@@ -100,7 +100,7 @@ def _render_condition(change: Change | None, full: bool) -> dict[str, Any]:
 def render_event(event: HistoryEvent, hosts: bool) -> dict[str, Any]:
     """Render an event of a history.
 
-    :param hosts: whether to show what tells about hosts
+    :param hosts: whether to show host, CPUs and details
     :returns: an object of the schema
     """
     cpus = None if event.cpus is None else cpulist.render(event.cpus)
