@@ -112,11 +112,11 @@ class AskedTest(changes.ChangesTestBase):
     def set_allocation(self, ppm):
         """Do as "nova-manage placement heal_allocations --force" does."""
         url = f'/allocations/{self.server["id"]}'
-        found = self.placement.get(url, version='1.38').body
+        found = self.placement.get(url, version='1.28').body
         for each in found['allocations'].values():
             each.pop('generation', None)
             each['resources']['CUSTOM_RT_BANDWIDTH'] = ppm
-        done = self.placement.put(url, found, version='1.38')
+        done = self.placement.put(url, found, version='1.28')
         self.assertEqual(204, done.status)
 
     def test_no_room(self):
