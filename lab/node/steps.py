@@ -18,7 +18,7 @@ _SAY_S = 30
 
 _RUN = """#!/bin/sh
 # Written by the lab: the machine {host}.
-exec nice -n 5 qemu-system-x86_64 -name {host} {accelerator} \\
+exec qemu-system-x86_64 -name {host} {accelerator} \\
     -smp {cpus} -m {memory} -nodefaults -no-user-config -display none \\
     -rtc base=utc -serial stdio \\
     -kernel {kernel} -append "console=ttyS0 root=/dev/vda rw \\
