@@ -106,7 +106,7 @@ def _wait_for_image() -> None:
             raise LabError('the nodes: not waited for', image.LOG)
         if time.monotonic() > said + _SAY_S:
             said = time.monotonic()
-            say(f'node: {tail(image.LOG, 1).partition("] ")[2]}')
+            say(f'node: {tail(image.LOG, 1).rpartition("] ")[2]}')
     if not image.RESULT.exists():
         raise LabError('kernel and disk of the nodes are missing', image.LOG)
 
