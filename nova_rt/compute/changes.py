@@ -12,7 +12,7 @@ and recorded, in this order. Everything else is done by :meth:`Changes.settle`,
 which always leads to the *lesser* of both records: it ends a change that
 shrinks, undoes one that grows and has failed, and does the same for a change
 whose service was killed. The lesser one needs no room that could be missing.
-The states are in doc/source/contributor/changes-live.rst.
+The states are in doc/source/contributor/live-change.rst.
 """
 
 import dataclasses

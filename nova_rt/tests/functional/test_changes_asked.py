@@ -99,6 +99,26 @@ class AskedTest(changes.ChangesTestBase):
 
         self._wait_for_assert(check)
 
+    def test_audit(self):
+        """It agrees with all places, and finds what heals by the flavor."""
+        self.change(self.server, '600/1000')
+        result = self.run_command('audit')
+        self.assertEqual(0, result.code, result.out)
+        self.set_allocation(400_000)
+        result = self.run_command('audit', '--repair')
+        self.assertIn('400000', result.out)
+        self.assert_changed('600/1000')
+
+    def set_allocation(self, ppm):
+        """Do as "nova-manage placement heal_allocations --force" does."""
+        url = f'/allocations/{self.server["id"]}'
+        found = self.placement.get(url, version='1.28').body
+        for each in found['allocations'].values():
+            each.pop('generation', None)
+            each['resources']['CUSTOM_RT_BANDWIDTH'] = ppm
+        done = self.placement.put(url, found, version='1.28')
+        self.assertEqual(204, done.status)
+
     def test_no_room(self):
         self.bus.start()
         self.fill('500/1000', 4)
