@@ -83,6 +83,8 @@ def _handle(err: Exception) -> flask.Response:
     request = flask.request.environ.get(request_id.ENV_REQUEST_ID, '')
     answer = flask.jsonify(_make_error(status, code, detail, request))
     answer.status_code = status
+    if isinstance(err, http.MethodNotAllowed):
+        answer.allow.update(err.valid_methods or ())
     return answer
 
 

@@ -19,7 +19,7 @@ _IF_MATCH = {
     'in': 'header',
     'description': 'ETag of the last answer: refuse the change with 409 if '
     'somebody else has made one.',
-    'schema': {'type': 'string'},
+    'schema': {'type': 'string', 'pattern': '^("[0-9]{1,18}"|[*])$'},
 }
 _TITLES = {
     400: 'The request is malformed.',

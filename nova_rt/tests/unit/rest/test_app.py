@@ -52,9 +52,10 @@ class AppTest(base.APITestCase):
     def test_no_such_thing(self):
         self.assert_error(404, 'not_found', path='/v1/nothing')
         self.assert_error(404, 'not_found', path='/v1/servers/one/reservation')
-        self.assert_error(
+        response = self.assert_error(
             405, 'method_not_allowed', path='/v1/hosts', method='DELETE'
         )
+        self.assertIn('GET', response.allow)
 
     def test_sources_that_do_not_answer(self):
         for error in (
