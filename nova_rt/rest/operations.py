@@ -9,6 +9,7 @@ from urllib import parse
 
 from oslo_config import cfg
 from oslo_context import context as oslo_context
+from oslo_log import log as logging
 from oslo_policy import policy
 
 from nova_rt import exception
@@ -16,6 +17,8 @@ from nova_rt.formats.changes import OnNoRoom
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.rest import openapi, policies, schemas, views
 from nova_rt.rest.sources import Server, Sources
+
+LOG = logging.getLogger(__name__)
 
 SERVICE = 'rt'
 #: The microversions, the oldest first.
@@ -126,7 +129,8 @@ def put_reservation(call: Call, server: str) -> Answer:
     found = call.find_server(server)
     call.require(policies.SET, found.project)
     asked = call.body['reservation']
-    wish = Reservation(asked['runtime_us'], asked['period_us'])
+    # JSON has no integers: 600.0 is one for the schema.
+    wish = Reservation(int(asked['runtime_us']), int(asked['period_us']))
     group = call.conf.nova_rt
     wish.check_period(group.min_period_us, group.max_period_us)
     known = _parse_etag(call.if_match)
@@ -139,6 +143,11 @@ def put_reservation(call: Call, server: str) -> Answer:
     call.sources.check_limit(found, wish)
     on_no_room = OnNoRoom(asked.get('on_no_room', OnNoRoom.FAIL))
     change = call.sources.ask(found, wish, on_no_room, known)
+    LOG.info(
+        'Change %d of reservation to %s was asked for by user %s',
+        change.generation, wish, call.context.user_id,
+        extra={'instance_uuid': server},
+    )  # fmt: skip
     shown = call.render(found, change)
     return {'reservation': shown}, shown['generation']
 

@@ -161,6 +161,10 @@ class ChangeTest(base.APITestCase):
         }[user]
         self.assert_refused(status, code, body=wish(600), user=user)
 
+    def test_whole_number_with_a_point(self):
+        self.put(wish(600.0))
+        self.assertEqual('600/2000', self.sources.asked[0][1])
+
     def test_policy_file(self):
         self.policy.write_text('"rt:reservation:set": "!"\n')
         self.assert_refused(
