@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of nova-rt-api, and common code of the commands."""
 
+import argparse
 from collections.abc import Iterator
 import re
 from typing import Any
@@ -97,7 +98,22 @@ def _describe(response: Any) -> str:
 
 
 class Caller(command.Command):
-    """A command that calls nova-rt-api."""
+    """A command that calls nova-rt-api.
+
+    :cvar arguments: names of its arguments, and options of each
+    """
+
+    arguments: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        for name, options in self.arguments:
+            parser.add_argument(name, **options)
+        return parser
 
     @property
     def client(self) -> Client:

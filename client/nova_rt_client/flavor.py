@@ -12,14 +12,14 @@ from osc_lib.command import command
 from nova_rt_client import api
 
 _PPM = 1_000_000
-#: Extra specs ``rt:NAME`` with their meaning.
+#: Options of extra specs ``rt:NAME``.
 _OPTIONS = {
     'enforcement': 'Required of the kernel: guarantee (default) or limit',
     'policy': 'Scheduling policy of the processes: rr, fifo or other',
     'priority': 'Real-time priority of the processes, 1 to 99',
     'numa': 'CPUs on one NUMA node: prefer, same or any',
-    'runtime_min': 'Shortest runtime that owners of servers may choose',
-    'runtime_max': 'Longest runtime that owners of servers may choose',
+    'runtime-min': 'Shortest runtime that owners of servers may choose',
+    'runtime-max': 'Longest runtime that owners of servers may choose',
 }
 
 
@@ -48,44 +48,35 @@ def make_specs(
 class CreateFlavor(api.Caller, command.ShowOne):
     """Create a real-time flavor, with all of its properties."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'name', metavar='<name>', help='Name of the flavor'
-        )
-        parser.add_argument(
-            '--reservation',
-            required=True,
-            metavar='<runtime>/<period>',
-            help='Reservation on each vCPU, in microseconds',
-        )
-        for name, default, text in (
-            ('vcpus', 1, 'Number of vCPUs'),
-            ('ram', 256, 'Memory size in MB'),
-            ('disk', 0, 'Disk size in GB'),
-        ):
-            parser.add_argument(
-                f'--{name}',
-                type=int,
-                default=default,
-                metavar='<number>',
-                help=f'{text} (default: {default})',
+    arguments = (
+        ('name', {'metavar': '<name>', 'help': 'Name of the flavor'}),
+        ('--reservation', {
+            'required': True,
+            'metavar': '<runtime>/<period>',
+            'help': 'Reservation on each vCPU, in microseconds',
+        }),
+        *(
+            (f'--{name}', {
+                'type': int,
+                'default': default,
+                'metavar': '<number>',
+                'help': f'{text} (default: {default})',
+            })
+            for name, default, text in (
+                ('vcpus', 1, 'Number of vCPUs'),
+                ('ram', 256, 'Memory size in MB'),
+                ('disk', 0, 'Disk size in GB'),
             )
-        for name, text in _OPTIONS.items():
-            option = name.replace('_', '-')
-            parser.add_argument(
-                f'--{option}', metavar=f'<{option}>', help=text
-            )
-        parser.add_argument(
-            '--private',
-            action='store_true',
-            help='Give no project access to the flavor',
-        )
-        return parser
+        ),
+        *(
+            (f'--{name}', {'metavar': f'<{name}>', 'help': text})
+            for name, text in _OPTIONS.items()
+        ),
+        ('--private', {
+            'action': 'store_true',
+            'help': 'Give no project access to the flavor',
+        }),
+    )  # fmt: skip
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -94,10 +85,11 @@ class CreateFlavor(api.Caller, command.ShowOne):
 
         :returns: columns and values
         """
+        fields = (name.replace('-', '_') for name in _OPTIONS)
         given = {
-            name: getattr(parsed_args, name)
-            for name in _OPTIONS
-            if getattr(parsed_args, name) is not None
+            field: getattr(parsed_args, field)
+            for field in fields
+            if getattr(parsed_args, field) is not None
         }
         specs = make_specs(parsed_args.reservation, parsed_args.vcpus, given)
         compute = self.cloud.compute

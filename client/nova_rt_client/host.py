@@ -34,14 +34,7 @@ class ListHost(api.Caller, command.Lister):
 class ShowHost(api.Caller, command.ShowOne):
     """Show a host: the bandwidth of each CPU, and the servers on it."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the argument.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        parser.add_argument('host', metavar='<host>', help='Name of the host')
-        return parser
+    arguments = (('host', {'metavar': '<host>', 'help': 'Name of the host'}),)
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -20,6 +20,8 @@ _HISTORY = (
 )  # fmt: skip
 _POLL_S = 0.5
 
+_SERVER = ('server', {'metavar': '<server>', 'help': 'Server (name or ID)'})
+
 
 def _show(state: dict[str, Any]) -> tuple[Sequence[str], Sequence[Any]]:
     """Render the state of a reservation; reservations as flavors have them.
@@ -35,12 +37,6 @@ def _show(state: dict[str, Any]) -> tuple[Sequence[str], Sequence[Any]]:
     return tuple(found), tuple(found.values())
 
 
-def _add_server(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        'server', metavar='<server>', help='Server (name or ID)'
-    )
-
-
 class ShowReservation(api.Caller, command.ShowOne):
     """Show the reservation of a server, and the state of its last change.
 
@@ -50,14 +46,7 @@ class ShowReservation(api.Caller, command.ShowOne):
     Infeasible: the reservation stays as it is.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the argument.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        _add_server(parser)
-        return parser
+    arguments = (_SERVER,)
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -77,45 +66,35 @@ class SetReservation(api.Caller, command.ShowOne):
     flavor; operators may choose any reservation.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        _add_server(parser)
-        parser.add_argument(
-            'reservation',
-            metavar='<runtime>/<period>',
-            help='New reservation on each vCPU, in microseconds',
-        )
-        parser.add_argument(
-            '--on-no-room',
-            choices=('fail', 'defer'),
-            default='fail',
-            help='If its host has no room: fail (default), or defer the '
+    arguments = (
+        _SERVER,
+        ('reservation', {
+            'metavar': '<runtime>/<period>',
+            'help': 'New reservation on each vCPU, in microseconds',
+        }),
+        ('--on-no-room', {
+            'choices': ('fail', 'defer'),
+            'default': 'fail',
+            'help': 'If its host has no room: fail (default), or defer the '
             'change until there is room',
-        )
-        parser.add_argument(
-            '--generation',
-            type=int,
-            metavar='<number>',
-            help='Refuse the change unless the reservation has this '
+        }),
+        ('--generation', {
+            'type': int,
+            'metavar': '<number>',
+            'help': 'Refuse the change unless the reservation has this '
             'generation',
-        )
-        parser.add_argument(
-            '--wait',
-            action='store_true',
-            help='Wait until the change is applied or infeasible',
-        )
-        parser.add_argument(
-            '--timeout',
-            type=int,
-            default=300,
-            metavar='<seconds>',
-            help='Seconds to wait (default: 300)',
-        )
-        return parser
+        }),
+        ('--wait', {
+            'action': 'store_true',
+            'help': 'Wait until the change is applied or infeasible',
+        }),
+        ('--timeout', {
+            'type': int,
+            'default': 300,
+            'metavar': '<seconds>',
+            'help': 'Seconds to wait (default: 300)',
+        }),
+    )  # fmt: skip
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -196,26 +175,18 @@ def _describe(condition: dict[str, Any]) -> str:
 class ListReservation(api.Caller, command.Lister):
     """List the reservations of servers."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--host', metavar='<host>', help='Only on this host (admin only)'
-        )
-        parser.add_argument(
-            '--project',
-            metavar='<project>',
-            help='Only of this project (name or ID; admin only)',
-        )
-        parser.add_argument(
-            '--all-projects',
-            action='store_true',
-            help='Of all projects (admin only)',
-        )
-        return parser
+    arguments = (
+        ('--host', {
+            'metavar': '<host>', 'help': 'Only on this host (admin only)',
+        }),
+        ('--project', {
+            'metavar': '<project>',
+            'help': 'Only of this project (name or ID; admin only)',
+        }),
+        ('--all-projects', {
+            'action': 'store_true', 'help': 'Of all projects (admin only)',
+        }),
+    )  # fmt: skip
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -254,21 +225,15 @@ class ListReservation(api.Caller, command.Lister):
 class ShowHistory(api.Caller, command.Lister):
     """List the events of the reservation of a server, the latest first."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        _add_server(parser)
-        parser.add_argument(
-            '--limit',
-            type=int,
-            default=100,
-            metavar='<number>',
-            help='Largest number of events (default: 100)',
-        )
-        return parser
+    arguments = (
+        _SERVER,
+        ('--limit', {
+            'type': int,
+            'default': 100,
+            'metavar': '<number>',
+            'help': 'Largest number of events (default: 100)',
+        }),
+    )  # fmt: skip
 
     def take_action(
         self, parsed_args: argparse.Namespace
