@@ -17,7 +17,7 @@ PATIENCE_S = 300
 WINDOW_S = 20
 #: Of a mean, relative. On a quiet machine it is 0.0005; a busy one takes the
 #: virtual CPU away at times.
-TOLERANCE = 0.005
+TOLERANCE = 0.02
 #: Attempts to find a window in which it does not.
 WINDOWS = 10
 
