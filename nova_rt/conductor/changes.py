@@ -66,6 +66,8 @@ class Hosts:
                 topic=TOPIC, namespace=NAMESPACE, version=VERSION
             ),
             timeout=TIMEOUT_S,
+            # Not for ever while the message bus is away.
+            retry=1,
         )
 
     def ask(self, change: Change) -> Answer:
@@ -153,7 +155,10 @@ class Changes:
                     return
                 self._awake = False
                 freed, self._freed = self._freed, set()
-            self.take(freed)
+            try:
+                self.take(freed)
+            except Exception:
+                LOG.exception('Could not take changes of reservations')
 
     def take(self, freed: set[str]) -> list[threading.Thread]:
         """Take the changes that are due, each host in a thread of its own.
@@ -200,6 +205,9 @@ class Changes:
         except api.ERRORS as err:
             # The host does the same again, and answers the same.
             self._report(err)
+        except Exception:
+            # The others are due again when their lease has ended.
+            LOG.exception('Could not finish changes of reservations')
         finally:
             self._room.release()
 
@@ -225,7 +233,7 @@ class Changes:
             'Change %d of reservation to %s is %s%s', change.generation,
             change.desired, answer.condition,
             f': {answer.reason}' if answer.reason else '',
-            extra={'instance_uuid': change.server},
+            instance_uuid=change.server,
         )  # fmt: skip
 
 

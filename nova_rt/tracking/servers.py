@@ -139,6 +139,8 @@ def forget_cpus(instance: Any) -> None:
     The request stays, for a new claim on the server's next host. An
     unreadable record stays as it is.
     """
+    # Nor does a change go on there that its host has not ended.
+    instance.system_metadata.pop(CHANGE, None)
     try:
         rec = read_record(instance)
     except exception.InvalidRecord:

@@ -187,6 +187,24 @@ class ChangesTest(changes.ChangesTestBase):
         self.assertEqual(Condition.INFEASIBLE, answer.condition)
 
 
+class V1Test(changes.ChangesTestBase):
+    """A kernel that sums over the host, and limits."""
+
+    INTERFACE = 'v1-throttle'
+
+    def test_grow_and_shrink(self):
+        for reservation in '600/1000', '20/100', '100/1000':
+            self.change(self.server, reservation)
+            self.assert_changed(reservation)
+
+    def test_no_room(self):
+        self.fill('300/1000', 1)
+        self.change(self.server, '600/1000')
+        answer = self.change(self.server, '700/1000', Condition.DEFERRED)
+        self.assertIn('sums over the whole host', answer.rule)
+        self.assert_changed('600/1000')
+
+
 class LaterTest(changes.ChangesTestBase):
     """All that is done to a server later uses the changed reservation."""
 
@@ -324,3 +342,46 @@ class FaultsTest(changes.ChangesTestBase):
         self.restart_compute_service(self.host)
         self.settle()
         self.assert_changed('200/1000')
+
+    def leave(self, reservation):
+        """A change that neither goes on nor can be undone."""
+        self.break_placement(
+            'get_allocs_for_consumer',
+            nova_exception.PlacementAPIConnectFailure(), 2,
+        )  # fmt: skip
+        self.change(self.server, reservation, Condition.IN_PROGRESS)
+        self.assertTrue(servers.is_changing(self.instance(self.server)))
+
+    def test_reset(self):
+        """An operator resets the task: no move before the change has ended."""
+        self.leave('600/1000')
+        self.api.post_server_action(
+            self.server['id'], {'os-resetState': {'state': 'active'}}
+        )
+        self.fail_move(self.server, None, 'migrate', 'compute_prep_resize')
+        self.assertIn('has not ended', self.reason(self.server))
+        self.settle()
+        self.assert_changed('400/1000')
+        self.confirm(self.migrate(self.server))
+
+    def test_evacuated(self):
+        """Its new host has the record in force, and no change."""
+        self.leave('600/1000')
+        self.die(self.host)
+        other = self.other(self.host)
+        self.api.post_server_action(self.server['id'], {'evacuate': {}})
+        self._wait_for_server_parameter(
+            self.server, {'OS-EXT-STS:task_state': None,
+                          'OS-EXT-SRV-ATTR:host': other}
+        )  # fmt: skip
+        self.assertFalse(servers.is_changing(self.instance(self.server)))
+        (claim,) = self.all_claims(other)
+        self.assertEqual(400_000, claim.ppm)
+        self.assertEqual(400_000, self.used(other))
+
+    def test_deleted(self):
+        self.leave('600/1000')
+        self._delete_server(self.server)
+        self.assert_nothing_left(self.host, of=[self.server])
+        self.settle()
+        self.assertEqual([], self.all_claims(self.host))
