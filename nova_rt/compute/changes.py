@@ -224,9 +224,9 @@ class Changes:
 
         A request that is under way has the lock of its server.
         """
-        for uuid, held in self._manager.driver.reservations.held.list_all(
-        ).items():  # fmt: skip
-            if held.changing is None:
+        held = self._manager.driver.reservations.held
+        for uuid, slots in held.list_all().items():
+            if slots.changing is None:
                 continue
             try:
                 self.settle(context, uuid)

@@ -136,7 +136,7 @@ class RTComputeManager(manager.ComputeManager):
         """
         ended = False
         try:
-            if servers.is_changing(instance):
+            if self.rt.rt_is_changing(instance.uuid):
                 with _going_on(
                     'Could not end change of reservation', instance
                 ):

@@ -246,6 +246,10 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
 
     # Changes of a reservation
 
+    def rt_is_changing(self, uuid: str) -> bool:
+        """Tell whether the reservation of a server is being changed."""
+        return self._rt.get(uuid).changing is not None
+
     @locked
     def rt_begin_change(
         self,

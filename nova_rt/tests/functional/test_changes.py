@@ -187,6 +187,24 @@ class ChangesTest(changes.ChangesTestBase):
         self.assertEqual(Condition.INFEASIBLE, answer.condition)
 
 
+class V1Test(changes.ChangesTestBase):
+    """A kernel that sums over the host, and limits."""
+
+    INTERFACE = 'v1-throttle'
+
+    def test_grow_and_shrink(self):
+        for reservation in '600/1000', '20/100', '100/1000':
+            self.change(self.server, reservation)
+            self.assert_changed(reservation)
+
+    def test_no_room(self):
+        self.fill('300/1000', 1)
+        self.change(self.server, '600/1000')
+        answer = self.change(self.server, '700/1000', Condition.DEFERRED)
+        self.assertIn('sums over the whole host', answer.rule)
+        self.assert_changed('600/1000')
+
+
 class LaterTest(changes.ChangesTestBase):
     """All that is done to a server later uses the changed reservation."""
 
