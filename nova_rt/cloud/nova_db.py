@@ -4,8 +4,6 @@
 import contextlib
 from typing import Any
 
-from oslo_db.sqlalchemy import enginefacade
-
 
 class Unreadable(Exception):
     """Something cannot be read from here."""
@@ -21,6 +19,7 @@ def connect() -> Any:
     from nova import context, objects
     import nova.conf
     from nova.db.api import api as api_db
+    from oslo_db.sqlalchemy import enginefacade
 
     conf = nova.conf.CONF
     if not conf.api_database.connection:
