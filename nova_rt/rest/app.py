@@ -47,8 +47,7 @@ def _classify(err: Exception) -> tuple[int, str, str]:
         if isinstance(err, kind):
             return status, code, str(err)
     if isinstance(err, db.ERRORS):
-        # Its text has the driver's words, and no password.
-        return 503, 'unavailable', f'the database {db.describe(err)}'
+        return 503, 'unavailable', 'the database of nova_rt does not answer'
     if isinstance(err, http.HTTPException):
         name = err.name.lower().replace(' ', '_')
         return err.code or 500, name, err.description or ''
@@ -79,7 +78,9 @@ def _handle(err: Exception) -> flask.Response:
     if status == 500:
         LOG.error('Cannot answer %s', flask.request.path, exc_info=err)
     elif status == 503:
-        LOG.error('Cannot answer %s: %s', flask.request.path, detail)
+        # The driver's words are not for users.
+        text = db.describe(err) if isinstance(err, db.ERRORS) else ''
+        LOG.error('Cannot answer %s: %s %s', flask.request.path, detail, text)
     request = flask.request.environ.get(request_id.ENV_REQUEST_ID, '')
     answer = flask.jsonify(_make_error(status, code, detail, request))
     answer.status_code = status
