@@ -11,7 +11,12 @@ from microversion_parse import middleware as microversion
 from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log as logging
-from oslo_middleware import healthcheck, http_proxy_to_wsgi, request_id
+from oslo_middleware import (
+    catch_errors,
+    healthcheck,
+    http_proxy_to_wsgi,
+    request_id,
+)
 from oslo_policy import policy
 from werkzeug import exceptions as http
 from werkzeug.middleware import dispatcher
@@ -196,6 +201,8 @@ def add_middleware(app: flask.Flask, conf: cfg.ConfigOpts) -> Any:
     inner = microversion.MicroversionMiddleware(
         inner, SERVICE, list(VERSIONS), _format_version_error
     )
+    # Of the middleware, such as one without a way to Keystone.
+    inner = catch_errors.CatchErrors(inner, conf)
     inner = request_id.RequestId(inner, conf)
     inner = http_proxy_to_wsgi.HTTPProxyToWSGI(inner, conf)
     return dispatcher.DispatcherMiddleware(
