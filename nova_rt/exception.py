@@ -66,6 +66,10 @@ class HintRefused(InvalidRequest):
     """A hint is well formed but the operator's rule does not allow it."""
 
 
+class ChangeRefused(InvalidRequest):
+    """The flavor does not let the owner of a server make a change."""
+
+
 class InvalidRecord(NovaRTError):
     """A stored record of a server cannot be read."""
 
@@ -132,7 +136,11 @@ class ClaimsUnknown(NovaRTError):
     """The claims of a host's servers are not known yet."""
 
 
-class ServerNotFound(NovaRTError):
+class NotFound(NovaRTError):
+    """A server or a host is unknown, or has no reservations."""
+
+
+class ServerNotFound(NotFound):
     """The history has nothing of this server, or all of it was purged."""
 
 

@@ -92,6 +92,16 @@ def get(server: str) -> Change | None:
         return None if row is None else _read(row)
 
 
+def get_all(uuids: Collection[str]) -> dict[str, Change]:
+    """Read the last changes of servers.
+
+    :returns: by UUID, of those that have one
+    """
+    query = sa.select(_ROW).where(_ROW.server.in_(uuids))
+    with session.reader() as reader:
+        return {row.server: _read(row) for row in reader.scalars(query)}
+
+
 @retried
 def take_due(
     now: datetime.datetime,

@@ -41,8 +41,8 @@ def _find(server: str) -> Any:
     :returns: nova.objects.Instance
     :raises CommandFailed: if there is none on a host
     """
+    from nova_rt.cloud.reading import PENDING
     from nova_rt.manage import records
-    from nova_rt.manage.audit.cloud import PENDING
     from nova_rt.tracking import servers
 
     with records.errors():
