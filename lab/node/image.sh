@@ -19,7 +19,7 @@ say() { echo "$*" >&2; }
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 packages="systemd-sysv udev dbus systemd-container libpam-systemd login passwd
-    kmod zstd e2fsprogs iproute2 procps busybox-static util-linux mount
+    libnss-systemd kmod zstd e2fsprogs iproute2 procps busybox-static util-linux mount
     libvirt-daemon-system libvirt-daemon-driver-lxc libvirt-clients
     python3-minimal python3 sudo openvswitch-switch ovn-host qemu-utils
     dropbear-bin nftables ethtool"
