@@ -2,12 +2,14 @@
 """Changes that operators ask for: command, database, conductor, host."""
 
 import datetime
+import threading
 
 from cliff import commandmanager
 import fixtures
 from nova.tests.functional.libvirt import base as nova_base
 
 from nova_rt import conf as nova_rt_conf
+from nova_rt.conductor import changes as conductor_changes
 from nova_rt.db import api
 from nova_rt.db import changes as db
 from nova_rt.formats.changes import Condition
@@ -151,6 +153,37 @@ class AskedTest(changes.ChangesTestBase):
         self.bus.start()
         self.wait_for('Applied')
         self.assert_changed('600/1000')
+
+    def test_a_conductor_is_killed(self):
+        """Another takes over, before the host was asked or after it."""
+        original = conductor_changes.Hosts.ask
+        over = threading.Event()
+        self.addCleanup(over.set)
+        for name, value in ('LEASE_S', 1), ('PAUSE_S', 0.1):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova_rt.conductor.changes.{name}', value
+                )
+            )
+        for wish, after in ('600/1000', False), ('200/1000', True):
+            killed = []
+
+            def ask(hosts, change, after=after, killed=killed):
+                if killed:
+                    return original(hosts, change)
+                killed.append(change)
+                if after:
+                    original(hosts, change)
+                over.wait()
+                raise SystemExit
+
+            with fixtures.MockPatchObject(conductor_changes.Hosts, 'ask', ask):
+                self.bus.start(2)
+                self.set(wish)
+                self.wait_for('Applied')
+                self.bus.stop()
+            self.assertEqual(1, len(killed))
+            self.assert_changed(wish)
 
     def test_a_host_is_away(self):
         """Its answer is missing: it is asked again, once or more."""
