@@ -217,6 +217,8 @@ RUNS = [
             ('many', '2'),
             ('held', '1'),
             ('resize', '2'),
+            ('merge', '4'),
+            ('nothing', '1'),
         )
     ),
     # KASAN sees what it does.

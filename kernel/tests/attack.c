@@ -86,8 +86,10 @@ static void limited(const char *group, int cpu, uint64_t most, const char *what)
 static void in_the_kernel(const char *group, int cpu)
 {
 	uint64_t len = 300 * MS, c0;
-	pid_t pid = fork();
+	pid_t pid;
 
+	done->units = 0;
+	pid = fork();
 	if (!pid) {
 		pin(cpu);
 		if (enter(group))
@@ -98,7 +100,6 @@ static void in_the_kernel(const char *group, int cpu)
 		done->units = 2;
 		_exit(0);
 	}
-	done->units = 0;
 	while (!*(volatile uint64_t *)&done->units)
 		usleep(100);
 	usleep(1000);
@@ -579,6 +580,54 @@ static void stale(void)
 	remove_group("quiet");
 }
 
+/* ---- deadline tasks ---- */
+
+/* A partition with one becomes a member, where no CPU has room for it. */
+static void merge(void)
+{
+	int *err = shared();
+	pid_t pid;
+
+	make_group("g");
+	make_group("p");
+	put(cg("g", "cpuset.cpus"), "2");
+	put(cg("p", "cpuset.cpus"), "3");
+	expect(put(cg("p", "cpuset.cpus.partition"), "root"), 0, "CPU 3 is a partition");
+	*err = -1;
+	pid = fork();
+	if (!pid) {
+		if (enter("p"))
+			_exit(1);
+		*err = set_deadline(5 * MS, 10 * MS);
+		for (;;)
+			usleep(100000);
+	}
+	while (*(volatile int *)err < 0)
+		usleep(1000);
+	expect(*err, 0, "a deadline task of 0.5 in it");
+	expect(reserve("g", 9000, PERIOD), 0, "0.9 of CPU 2");
+	expect(put(cg("p", "cpuset.cpus.partition"), "member"), EBUSY, "one domain for both");
+	same("it is", "root", get(cg("p", "cpuset.cpus.partition")));
+	expect(reserve("g", 4000, PERIOD), 0, "0.4 of CPU 2");
+	usleep(20000);
+	expect(put(cg("p", "cpuset.cpus.partition"), "member"), 0, "one domain for both");
+	end_child(pid);
+	reserve("g", 0, PERIOD);
+	remove_group("g");
+	remove_group("p");
+}
+
+/* ---- reservations of next to nothing ---- */
+
+static void nothing(void)
+{
+	make_group("a");
+	expect(reserve("a", 2, 4000000), EINVAL, "(2 us, 4 s)");
+	expect(reserve("a", 4, 4000000), 0, "(4 us, 4 s)");
+	reserve("a", 0, 4000000);
+	remove_group("a");
+}
+
 static const struct attack {
 	const char *name;
 	void (*run)(void);
@@ -590,6 +639,8 @@ static const struct attack {
 	{ "many", many },
 	{ "held", held },
 	{ "resize", resize },
+	{ "merge", merge },
+	{ "nothing", nothing },
 	{ "stale", stale },
 };
 
