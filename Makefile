@@ -14,10 +14,10 @@ FAULTS := $(PY) -m lab exec env NOVA_RT_TEST_FAULTS=1 NOVA_RT_TEST_KILLS=all \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help interface demo check check-full bench bench-reports venv style \
+.PHONY: help interface demo check check-full bench bench-exporter venv style \
 	unit tools functional property nova-unit host kernel kernel-tested e2e \
 	tempest-plugin tempest docs figures operations faults lab lab-down \
-	image wheel packages role chapter chapter-cloud runbooks experiments \
+	image packages role chapter chapter-cloud runbooks experiments \
 	model experiments-full clean
 
 help: ## Show this list
@@ -41,7 +41,7 @@ clean: ## Take the lab down and remove what these commands made
 
 ##@ Check
 
-check: venv ## Run what has to pass before a change lands; half an hour
+check: venv ## Run what has to pass before a change lands; 20 minutes
 	@$(CHECK)
 
 check-full: venv ## Run every check there is; hours; PART="..." runs some of it
@@ -56,7 +56,7 @@ docs: venv ## Build the manual and the release notes
 unit: venv ## Run the unit tests
 	@$(CHECK) unit
 
-tools: venv ## Test the files for operators, the tools and the lab's modules
+tools: venv ## Test the files for operators, and the manual's examples
 	@$(CHECK) tools
 
 functional: venv ## Run Nova's services in one process, with threads and eventlet
@@ -85,9 +85,6 @@ tempest-plugin: venv ## Run nova_rt's plug-in of Tempest on the lab
 
 tempest: venv ## Compare nova-rt-compute with nova-compute by Tempest
 	@$(CHECK) --full tempest
-
-wheel: venv ## Build wheel and sdist, and use the wheel where nothing else is
-	@$(PY) -m tools.install wheel
 
 packages: venv ## Build the Debian packages, install, upgrade and purge them
 	@$(PY) -m tools.install packages
@@ -123,12 +120,9 @@ lab: interface venv ## Bring the lab up and leave it running
 lab-down: ## Take the lab down, with nothing left behind
 	@$(PY) -m lab down
 
-figures: demo ## Run the demo, and draw it and a dashboard for the front page
+figures: demo ## Run the demo, and draw it for the front page
 	install -m 644 $(NOVA_RT_LAB)/results/demo/response-times.png \
 		doc/source/figures/
-	$(PY) -m tools.dashboard_story $(NOVA_RT_LAB)/results/dashboards
-	install -m 644 $(NOVA_RT_LAB)/results/dashboards/host.png \
-		doc/source/figures/dashboard-host.png
 
 operations: venv ## Do all of Nova's operations on the lab, for the manual's table
 	@$(PY) -m lab up --computes 2
@@ -157,12 +151,8 @@ bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
 		--output $(NOVA_RT_LAB)/results/bench/scheduler.json
 	@$(PY) -m bench.create
 
-bench-reports: venv ## Measure database, conductor and exporter; 15 minutes
+bench-exporter: venv ## Measure nova-rt-exporter
 	@mkdir -p $(NOVA_RT_LAB)/results/bench
-	@$(PY) -m bench.usage \
-		--output $(NOVA_RT_LAB)/results/bench/usage.json
-	@$(PY) -m bench.reports --hosts 1000 --servers 20 --interval 60 \
-		--seconds 180 --output $(NOVA_RT_LAB)/results/bench/reports.json
 	@$(PY) bench/exporter.py \
 		--output $(NOVA_RT_LAB)/results/bench/exporter.json
 

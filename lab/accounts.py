@@ -65,7 +65,7 @@ def write() -> None:
 def own(unit: Unit) -> None:
     """Give user nova its files, as packages and systemd do.
 
-    Its configuration stays root's: it says what the privileged helpers may do.
+    Its configuration stays root's: it bounds the privileged helpers.
     """
     _own(unit, HOME, paths.LOG / 'nova', paths.ETC / 'nova', '/run')
     if second.holder():

@@ -22,7 +22,7 @@ def at_port(number: int, address: str = '127.0.0.1') -> Callable[[], bool]:
 
 
 def by_http(number: int, address: str = '127.0.0.1') -> Callable[[], bool]:
-    """An application answers a request, in whatever way.
+    """An application answers a request, in any way.
 
     Its port is open before it is loaded.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Content that an administrator puts into a new cloud, through its APIs.
 
-Service users and endpoints, and then what users find: image, network, flavors.
+Service users and endpoints, and then image, network and flavors for users.
 """
 
 import contextlib
@@ -178,7 +178,7 @@ def _seconds(stamp: str | None) -> float:
 
 
 def seed(cloud: Connection, image: pathlib.Path) -> None:
-    """Give the cloud an image, a network and flavors, what is missing.
+    """Give the cloud the missing ones of image, network and flavors.
 
     :param image: file with the root file system of a container.
     """
@@ -261,7 +261,7 @@ def _seed_flavors(cloud: Connection) -> None:
 
 
 def rt_specs(runtime_us: int, period_us: int, vcpus: int) -> dict[str, str]:
-    """All extra specs of a real-time flavor for whatever kernel this is."""
+    """All extra specs of a real-time flavor for this kernel."""
     specs = {
         'rt:reservation': f'{runtime_us}/{period_us}',
         'rt:enforcement': 'limit',

@@ -74,7 +74,7 @@ def up(arguments: list[str], computes: int | None = None) -> int:
 def up_and_run(module: str, arguments: Sequence[str]) -> int:
     """Bring everything up, then run a module of the checkout in it.
 
-    :return: the exit code of what failed, or of the module.
+    :return: the exit code of the failed command, or of the module.
     """
     code = up([])
     kept = namespace.holder()
@@ -128,7 +128,7 @@ def up_inside(stock_compute: bool, revive: bool = True) -> None:
 
 
 def boot_inside(without: Collection[str]) -> None:
-    """Start the second compute's machine and what runs on it.
+    """Start the second compute's machine and its services.
 
     :param without: services of it that stay down
     """
@@ -220,7 +220,7 @@ def seed() -> None:
 
 
 def restart_inside(names: list[str], stock_compute: bool) -> None:
-    """Stop some services and start them again, with what they need."""
+    """Stop some services and start them again, with those they need."""
     table = services.table(stock_compute)
     possible = second_services.possible(table)
     for name in names:

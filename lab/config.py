@@ -111,7 +111,7 @@ NOVA_RT_LAB='{work}' PYTHONPATH='{checkout}' \\
 
 
 def user_environment() -> dict[str, str]:
-    """Return the environment of a user who works with the lab as admin."""
+    """Return the environment of an admin of the lab."""
     return {
         'OS_AUTH_URL': AUTH_URL,
         'OS_USERNAME': 'admin',
@@ -190,7 +190,7 @@ def write() -> None:
 
 
 def _write_second() -> None:
-    """Write the second's files, and what tells the two computes apart.
+    """Write the second's files, and the differences of the computes.
 
     The files of the second have the same names.
     """
@@ -238,7 +238,7 @@ def put(path: pathlib.Path, text: str, mode: int = 0o644) -> None:
 def with_hint_filter(paste: str) -> str:
     """Return Nova's api-paste.ini with the hint filter in the v2.1 pipelines.
 
-    :raises LabError: when the file is not what this Nova's should be.
+    :raises LabError: when the file is not this Nova's.
     """
     before = ' keystonecontext '
     lines = paste.splitlines()

@@ -19,7 +19,7 @@ SUDO = 'sudo ' if 'SUDO_USER' in os.environ else ''
 
 
 class LabError(Exception):
-    """The lab cannot go on; the message says why and what helps.
+    """The lab cannot go on; the message has the reason and the remedy.
 
     :param log: the log file that knows more; its last lines are shown.
     """
@@ -63,8 +63,7 @@ def fail(error: LabError) -> None:
 def let_go_of_output() -> bool:
     """See whether nobody reads the output any more, as after ``| head``.
 
-    If so, what is still to be printed goes nowhere, without an error when the
-    program ends.
+    If so, later output goes nowhere, without an error when the program ends.
 
     :return: whether it is so.
     """

@@ -4,7 +4,7 @@
 The lab's Python environment is never changed. The other version has an
 environment of its own with nothing in it but its wheel; the rest it has from
 the lab's. Services run one or the other, as their commands say. ``lab up``
-knows nothing of this, and so leads back to what is installed whenever a test
+knows nothing of this, and so leads back to the installed version after a test
 was killed.
 """
 

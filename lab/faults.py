@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual's table of faults: what was broken, and what came of it.
+"""The manual's table of faults and their outcomes.
 
 The tests that :mod:`lab.tests.watched` helps leave their figures behind.
 ``python -m lab.faults`` copies them into the manual and writes the page.
@@ -133,7 +133,7 @@ def _cells(texts: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Put what the last run has found into the manual; or forget it first.
+    """Put the figures of the last run into the manual; or forget them.
 
     :return: 1 if something must not be, or is missing
     """

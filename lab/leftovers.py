@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find and remove what the lab could leave behind on the machine.
+"""Find and remove remains of the lab on the machine.
 
-Things are found by what they are, not by the lab's own notes, so that this
-works after a crash as well. The one note is of what the machine had before the
-lab came.
+Things are found by their kind, not by the lab's own notes, so that this works
+after a crash as well. The one note lists the things that were there before the
+lab.
 """
 
 import contextlib

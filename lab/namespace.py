@@ -85,7 +85,7 @@ def inside() -> bool:
 def create() -> process.Process:
     """Make the namespaces and return their holder.
 
-    What PRIVATE_FILES names has to be there, but for the hosts.
+    The files of PRIVATE_FILES have to be there, but for the hosts.
 
     :raises LabError: when the machine does not allow it.
     """
@@ -116,7 +116,7 @@ def create() -> process.Process:
 def keep_private() -> None:
     """Put the lab's own files back over those that the machine has replaced.
 
-    A mount on a file ends when somebody, in whatever mount namespace, renames
+    A mount on a file ends when somebody, in any mount namespace, renames
     another over it, as a package does that adds a group to /etc/group.
 
     :raises LabError: when it cannot be mounted.
@@ -137,7 +137,7 @@ def keep_private() -> None:
 def enter_command(
     kept: process.Process, directory: str | pathlib.Path
 ) -> list[str]:
-    """Return the command that runs what follows it in the namespaces.
+    """Return the command that runs its arguments in the namespaces.
 
     :param directory: where it runs; entering a mount namespace loses the
         working directory.

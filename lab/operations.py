@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manual's table of operations: what each does to a reservation.
+"""The manual's table of operations and their effect on a reservation.
 
 :mod:`lab.tests.test_operations` finds the rows. ``python -m lab.operations``
 copies them into the manual, and writes the page with the table. Rows are made
@@ -72,7 +72,7 @@ class State:
     """All that there is of a server at one moment, in words.
 
     :ivar status: Nova's
-    :ivar claims: what the hosts' trackers have claimed for it
+    :ivar claims: of the hosts' trackers for it
     """
 
     status: str = NONE
@@ -89,10 +89,10 @@ NOTHING = State()
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """An operation and what it did.
+    """An operation and its effect.
 
     :ivar operation: its name
-    :ivar outcome: what became of the request
+    :ivar outcome: of the request
     :ivar during: for one that waits for a second request, its state then
     """
 
@@ -119,7 +119,7 @@ def amounts(held: Mapping[str, int]) -> str:
 
 
 def placed(own: Mapping[str, int], move: Mapping[str, int]) -> str:
-    """Return in words what Placement holds.
+    """Put allocations into words.
 
     :param own: host -> ppm, of the server
     :param move: the same of its migration
@@ -130,13 +130,13 @@ def placed(own: Mapping[str, int], move: Mapping[str, int]) -> str:
 
 
 def on_cpus(reservation: object, cpus: int) -> str:
-    """Return in words what is reserved, and on how many CPUs."""
+    """Put a reservation and its number of CPUs into words."""
     return f'{reservation} on {cpus or "no"} CPU{"" if cpus == 1 else "s"}'
 
 
 def slots(current: str, *, old: str | None = None, new: str | None = None
           ) -> str:  # fmt: skip
-    """Return in words what each of a server's slots holds.
+    """Put the slots of a server into words.
 
     :param old: None if there is no such slot
     :param new: the same
@@ -193,7 +193,7 @@ def add(rows: Iterable[Row], row: Row, order: Iterable[str]) -> list[Row]:
 
 
 def differences(committed: Row | None, found: Row) -> list[str]:
-    """List where what was found differs from what the manual has.
+    """List the differences between a run and the manual.
 
     :param committed: None if it has no such row
     """
@@ -250,7 +250,7 @@ def _cells(texts: list[str]) -> list[str]:
 
 
 def main() -> int:
-    """Put what the last run has found into the manual.
+    """Put the rows of the last run into the manual.
 
     :return: 1 if there is nothing.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Tempest plug-in of nova_rt on the lab, and a look at what it leaves.
+"""The Tempest plug-in of nova_rt on the lab, and a look at its remains.
 
 Each of its tests sees to its own servers; here the whole lab is looked at,
 before the first test and after the last. Runs inside the lab's namespaces.

@@ -47,15 +47,15 @@ _LXC_DRIVER = '/usr/lib/*/libvirt/connection-driver/libvirt_driver_lxc.so'
 
 
 def require_root() -> None:
-    """Refuse a user who cannot make namespaces and cgroups."""
+    """Refuse a user without the right to make namespaces and cgroups."""
     if os.geteuid() != 0:
         raise LabError('only root can do this; run it as root or with sudo')
 
 
 def check() -> None:
-    """Refuse a machine that cannot run the lab, saying what is missing.
+    """Refuse a machine that cannot run the lab, with the reason.
 
-    :raises LabError: with all that is missing and what helps.
+    :raises LabError: with all that is missing, and remedies.
     """
     if not re.fullmatch(r'/[\w./+-]+', str(paths.WORK)):
         raise LabError(
@@ -83,7 +83,7 @@ def is_this_installed() -> bool:
 def check_second() -> None:
     """Refuse a machine that cannot be two compute hosts.
 
-    :raises LabError: with what is missing.
+    :raises LabError: with the missing parts.
     """
     missing = _missing(_SECOND_PROGRAMS)
     if missing:

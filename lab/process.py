@@ -73,7 +73,7 @@ class Process:
                 os.kill(self.pid, signum)
 
     def kill_session(self) -> None:
-        """Kill it and what else still runs in its session."""
+        """Kill it and the rest of its session."""
         for pid in pids():
             fields = _stat(pid)
             if fields and int(fields[3]) == self.pid:
@@ -135,7 +135,7 @@ def wait_gone(processes: Iterable[Process], seconds: float) -> list[Process]:
 
 
 def stop(processes: Iterable[Process], seconds: float) -> None:
-    """Ask processes to end, and end what has not after some seconds."""
+    """Ask processes to end, and kill the others after some seconds."""
     processes = list(processes)
     for process in processes:
         process.kill(signal.SIGTERM)

@@ -2,14 +2,14 @@
 """The machine of the second compute: namespaces and a control group.
 
 It has a network, mounts, a host name and control groups of its own, made
-inside the lab's. What it shares with the first is this machine's kernel and
-what any two computes share: the services of the cloud, which it reaches by
+inside the lab's. It shares this machine's kernel with the first and,
+like any compute, the services of the cloud, which it reaches by
 :mod:`lab.programs.relay`, and a network.
 
 A kernel whose sum of bandwidth is over the whole host sees one host here. So
 the machine is one control group, the root of a cgroup namespace, which holds
-half of what the kernel gives: that is all that its compute finds, and what
-the first one finds taken.
+half of the kernel's bandwidth: its compute finds no more, and the first one
+finds that half taken.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def online() -> str:
 
 
 def cpu_sets(online: str) -> tuple[str, str]:
-    """Return what either compute offers of this machine's CPUs, as lists.
+    """Return this machine's CPUs that either compute offers, as lists.
 
     :param online: those that there are, as a list of ranges
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the machine of the second compute, and lets it die.
 
-What it is stands in :mod:`lab.second`. Everything here runs inside the lab's
+:mod:`lab.second` describes it. Everything here runs inside the lab's
 namespaces.
 """
 
@@ -134,7 +134,7 @@ def ensure() -> None:
 
 
 def _keep_private() -> None:
-    """Do for its files what :func:`lab.namespace.keep_private` does."""
+    """Keep its files private, as :func:`lab.namespace.keep_private`."""
     files = namespace.PRIVATE_FILES | {'/etc/hosts': second.ETC / 'hosts'}
     for target, source in files.items():
         if not source.samefile(second.path(target)):
@@ -194,7 +194,7 @@ def hierarchies() -> list[pathlib.Path]:
 def half_us(runtime_us: int, period_us: int, limit_ppm: int) -> int:
     """Return the half of a root group's bandwidth, in us of a second.
 
-    :param limit_ppm: what the kernel gives real-time tasks of a CPU
+    :param limit_ppm: the kernel's limit for real-time tasks on a CPU
     """
     whole_ppm = min(limit_ppm, runtime_us * _PERIOD_US // period_us)
     return whole_ppm // 2
@@ -286,7 +286,7 @@ def _freeze(state: str) -> None:
 
 
 def _forget() -> bool:
-    """Drop what a kernel forgets when it boots: loop devices, containers.
+    """Drop the things that end at a boot: loop devices, containers.
 
     Not at once: the kernel ends namespaces, and zombies, a little later.
 

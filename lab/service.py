@@ -93,7 +93,7 @@ class Service:
         return True
 
     def stop(self, seconds: float | None = None) -> None:
-        """End it and what it started, in order if that is quick enough."""
+        """End it and its children, in order if that is quick enough."""
         running = self.running()
         if running:
             process.stop([running], seconds or self.stop_s)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the lab's services: what each runs, needs and reads.
+"""The table of the lab's services: commands, dependencies and files.
 
-What starts, watches and ends them is in :mod:`lab.service`.
+:mod:`lab.service` starts, watches and ends them.
 """
 
 import pathlib

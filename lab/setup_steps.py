@@ -36,7 +36,7 @@ def run(
 ) -> None:
     """Run a set-up command, its output added to the log of this name.
 
-    :param text: what it reads from standard input.
+    :param text: its standard input.
     :raises LabError: when it fails.
     """
     log = paths.LOG / f'{name}.log'
@@ -221,7 +221,7 @@ def switch_settings() -> None:
 
 
 def settings_of(host: str, address: str) -> dict[str, str]:
-    """Return what the switch of a machine has to know."""
+    """Return the settings of the switch of a machine."""
     return {
         'external-ids:system-id': host,
         'external-ids:hostname': host,

@@ -46,7 +46,7 @@ group_regex=([^\.]*\.)*
 def write(
     connection: Connection, flavors: tuple[str, str] = PLAIN_FLAVORS
 ) -> None:
-    """Write the workspace: what Tempest and the plug-in have to know.
+    """Write the workspace of Tempest and the plug-in.
 
     :param flavors: of the servers of Tempest's own tests
     :raises LabError: when Tempest is not installed.

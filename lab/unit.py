@@ -42,7 +42,7 @@ class Unit:
     stop_s: float
 
     def around(self, command: Iterable[str]) -> tuple[str, ...]:
-        """Return the command that becomes another, with what the unit says."""
+        """Return the command that becomes another, by the unit."""
         bounding = ['-all']
         bounding += [
             f'+{name.removeprefix("CAP_").lower()}'

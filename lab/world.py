@@ -46,7 +46,7 @@ class Stats:
 class World:
     """Everything that is there at one moment.
 
-    :ivar hosts: what each compute node publishes, by the name of its host
+    :ivar hosts: published by each compute node, by the name of its host
     """
 
     servers: list[str]
@@ -70,7 +70,7 @@ class World:
 
 
 def look(cloud: Connection) -> World:
-    """Return what is there now."""
+    """Return the present world."""
     return World(
         servers=_ids(cloud.compute.servers(all_projects=True)),
         domains=container.domains(),
@@ -98,10 +98,10 @@ def look(cloud: Connection) -> World:
 
 
 def left(cloud: Connection, before: World) -> dict[str, Any]:
-    """Return what differs from before: name -> (before, now).
+    """Return the differences: name -> (before, now).
 
-    libvirt, the switch and the kernel take back what they gave a moment after
-    a server is gone.
+    libvirt, the switch and the kernel free things a moment after a server is
+    gone.
     """
     deadline = time.monotonic() + _SETTLE_S
     while (now := look(cloud)) != before:
@@ -127,9 +127,9 @@ def hosts() -> list[str]:
 
 
 def stats(host: str) -> Stats:
-    """Return what the compute node of a host publishes, from Nova's database.
+    """Return the published bandwidth of a host, from Nova's database.
 
-    Of a dead host, what it has published last.
+    A dead host has its last publication.
     """
     (text,) = select(
         'nova_cell1',
@@ -148,12 +148,12 @@ def stats(host: str) -> Stats:
 
 
 def all_stats() -> dict[str, Stats]:
-    """Return what each compute node publishes, by the name of its host."""
+    """Return the published bandwidth of each host, by its name."""
     return {host: stats(host) for host in hosts()}
 
 
 def select(database: str, query: str, *values: object) -> list[Any]:
-    """Return the first column of what a query finds."""
+    """Return the first column of the result of a query."""
     connection = pymysql.connect(
         unix_socket=str(paths.MYSQL_SOCKET), user='root', db=database
     )

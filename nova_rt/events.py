@@ -49,7 +49,7 @@ class Event:
 
     @property
     def kind(self) -> str:
-        """Name of what happened, such as ``claimed``."""
+        """Name of the event, such as ``claimed``."""
         return name_of(type(self))
 
     @property
@@ -64,13 +64,13 @@ class Event:
 
     @property
     def repeated(self) -> bool:
-        """Whether it is counted alone, and is no news, as what goes on."""
+        """Whether it is counted alone: a known state that continues."""
         return False
 
 
 @dataclasses.dataclass(frozen=True)
 class _WithRecord(Event):
-    """:ivar record: what the server holds, or must hold"""
+    """:ivar record: held by the server, or to be held"""
 
     record: Record
 
@@ -84,7 +84,7 @@ class _WithRecord(Event):
 class Claimed(_WithRecord):
     """A server holds bandwidth of this host.
 
-    :ivar record: what it holds, on which CPUs
+    :ivar record: with its CPUs
     """
 
 
@@ -95,7 +95,7 @@ class Added(_WithRecord):
     For a resize on this host: until that is confirmed or reverted, it holds
     the old and the new.
 
-    :ivar record: what it holds in addition
+    :ivar record: the additional one
     """
 
 
@@ -103,7 +103,7 @@ class Added(_WithRecord):
 class Dropped(_WithRecord):
     """A server holds one reservation of this host, no longer two.
 
-    :ivar record: what it gave up
+    :ivar record: the one given up
     """
 
 
@@ -111,7 +111,7 @@ class Dropped(_WithRecord):
 class Released(_WithRecord):
     """A server no longer holds bandwidth of this host.
 
-    :ivar record: what it held
+    :ivar record: the last one
     """
 
 
@@ -119,19 +119,19 @@ class Released(_WithRecord):
 class Applied(_WithRecord):
     """A container was started and the kernel holds its reservation.
 
-    :ivar record: what the kernel holds for it
+    :ivar record: as the kernel holds it
     """
 
 
 @dataclasses.dataclass(frozen=True)
 class _WithDifference(_WithRecord):
-    """:ivar difference: what the kernel held instead, a sentence"""
+    """:ivar difference: between kernel and record, a sentence"""
 
     difference: str
 
     @property
     def details(self) -> str:
-        """The difference: what the kernel held instead."""
+        """The difference between kernel and record."""
         return self.difference
 
 
@@ -142,8 +142,8 @@ class Drifted(_WithDifference):
     :class:`Repaired` follows, or :class:`Unverified` until the next check,
     or :class:`Stopped`.
 
-    :ivar record: what it must have
-    :ivar difference: what it has instead, a sentence
+    :ivar record: the required one
+    :ivar difference: between kernel and record, a sentence
     :ivar again: whether the check before has found the same
     """
 
@@ -159,8 +159,8 @@ class Drifted(_WithDifference):
 class Repaired(_WithDifference):
     """A container that had drifted has its reservation again.
 
-    :ivar record: what it has
-    :ivar difference: what it had instead, a sentence
+    :ivar record: the restored one
+    :ivar difference: before the repair, a sentence
     """
 
 
@@ -184,7 +184,7 @@ class Stopped(Event):
     """A container was stopped because its reservation is not held.
 
     :ivar reason: why, a sentence with the numbers
-    :ivar at_start: whether it was being started: whoever wanted that has an
+    :ivar at_start: whether it was being started: its user has an
         error then, while nobody waits for the result of a check
     """
 
@@ -203,7 +203,7 @@ class Unverified(Event):
 
     The next check tries again.
 
-    :ivar reason: what went wrong, a sentence
+    :ivar reason: the fault, a sentence
     :ivar again: whether the check before has had the same
     """
 
@@ -212,7 +212,7 @@ class Unverified(Event):
 
     @property
     def details(self) -> str:
-        """The reason: what went wrong."""
+        """The reason."""
         return self.reason
 
     @property
@@ -227,7 +227,7 @@ class Refused(Event):
 
     The numbers are those of a claim that does not fit, else 0 and empty.
 
-    :ivar action: what was refused
+    :ivar action: the refused one
     :ivar reason: why, a sentence
     :ivar asked_ppm: bandwidth asked for on each CPU, in ppm of a CPU
     :ivar cpus: number of distinct CPUs asked for
@@ -293,7 +293,7 @@ class Dispatcher:
             self._listeners += (listener,)
 
     def emit(self, event: Event) -> None:
-        """Call all listeners; what they raise does not reach the caller."""
+        """Call all listeners; their exceptions do not reach the caller."""
         for listener in self._listeners:
             try:
                 listener(event)

@@ -4,7 +4,7 @@
 The tree has four branches, by the party that can act on an error: the user
 (:class:`InvalidRequest`), the scheduler and the claim
 (:class:`InsufficientBandwidth`), the operator of a host (:class:`HostError`),
-and the owner of a service who asks how large its reservation must be
+and the owner of a service with a question about its reservation
 (:class:`Unanswerable`).
 
 The text of an error is for administrators. It can describe hosts and other
@@ -118,20 +118,12 @@ class ClaimsUnknown(NovaRTError):
     """The claims of a host's servers are not known yet."""
 
 
-class NotReported(NovaRTError):
-    """The database has nothing of that name."""
-
-
-class HostNotFound(NotReported):
-    """No report of this host has come."""
-
-
-class ServerNotFound(NotReported):
-    """No report of this server has come, or it was purged."""
+class ServerNotFound(NovaRTError):
+    """The history has nothing of this server, or all of it was purged."""
 
 
 class InvalidReport(NovaRTError):
-    """A report of a compute service cannot be read."""
+    """A notification of a compute service cannot be read."""
 
 
 class HostError(NovaRTError):

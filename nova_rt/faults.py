@@ -3,8 +3,8 @@
 
 Nova keeps 255 characters of the message of its own exceptions in a server's
 fault, and of all others only the class name (nova/compute/utils.py,
-exception_to_dict()). What Nova's exceptions say before the reason, the
-server's UUID among it, would push the numbers out.
+exception_to_dict()). The messages of Nova's exceptions begin with text such as
+the server's UUID, which would push the numbers of the reason out.
 """
 
 import errno
@@ -28,7 +28,7 @@ CANNOT_LEAVE_CELL = 'real-time servers cannot be moved to another cell'
 
 
 def tell(error: Exception) -> str:
-    """Return what users may read of an error; see nova_rt.exception.tell().
+    """Return an error as text for users; see nova_rt.exception.tell().
 
     :returns: the reason for the fault that is raised ``from`` the error
     """
@@ -36,11 +36,11 @@ def tell(error: Exception) -> str:
 
 
 def tell_failure(failure: exception.RescheduledException) -> str:
-    """The same for what failed a build, whoever raised it.
+    """Return the cause of a failed build as text for users.
 
-    Nova puts the text of any error into this exception. Those of others may
-    name files and programs of the host: of them, exception_to_dict() shows
-    the class alone.
+    Nova puts the text of any error into this exception. The text of a foreign
+    error may name files and programs of the host: only its class is shown, as
+    exception_to_dict() does.
 
     :returns: the reason for the fault that is raised ``from`` the failure
     """
@@ -67,7 +67,7 @@ def describe(error: Exception) -> str:
 
 
 class ActionRefused(exception.Invalid):
-    """A server is not made for this; it stays as it was."""
+    """An action is not supported by a server, which stays as it was."""
 
     msg_fmt = '%(reason)s'
 
@@ -79,7 +79,7 @@ class BuildAborted(exception.BuildAbortException):
 
 
 class ReservationNotHeld(exception.InstancePowerOnFailure):
-    """A container was not started, or stopped again."""
+    """The failure of a container to start with its reservation."""
 
     msg_fmt = '%(reason)s'
     # The user can do nothing about it. With this code alone, Nova keeps the

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of the checkout that are no part of what is installed."""
+"""Programs of the checkout that are not installed."""

@@ -227,7 +227,7 @@ function version {
     count=$(git -c "safe.directory=$ROOT" -C "$ROOT" rev-list --count HEAD \
         2>/dev/null || echo 0)
     git -c "safe.directory=$ROOT" -C "$ROOT" describe --tags --exact-match \
-        2>/dev/null || echo "0.1.0.dev$count"
+        2>/dev/null || echo "1.0.0.0rc1.dev$count"
 }
 
 function are_wheels_installed {

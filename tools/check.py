@@ -3,16 +3,12 @@
 
     python -m tools.check [--full] [PART ...]
 
-Without --full it is the gate: what has to pass before a change lands. A part
-whose content has passed on this machine before is not run again, unless it is
-named. With --full it is everything; a second call goes on where the first one
-stopped, for the same tree. A part that fails does not keep the others from
-running. The exit code is 0 if all passed.
-
-Other calls: --shown (what the long form has shown, and what has changed
-since), --unstable (tests that passed in their second run only), --note-tested
-and --note-full (write kernel/tested.toml and tools/gate/shown.toml, for other
-machines).
+Without --full it is the gate: the parts that have to pass before a change
+lands. A part that has passed on this machine with the same content is not run
+again, unless it is named. With --full it is everything; a second call goes on
+where the first one stopped, for the same tree. A part that fails does not keep
+the others from running. The exit code is 0 if all passed. --note-tested writes
+kernel/tested.toml, for other machines.
 """
 
 import argparse
@@ -29,18 +25,14 @@ import subprocess
 import sys
 import sysconfig
 import time
-from typing import Any
 
 from tools.gate import parts, places, records
 from tools.gate.parts import FULL, GATE, Part, Step
 
 HEARTBEAT_S = 30
 TAIL_LINES = 40
-#: The whole gate ends by then with its table, before someone ends it without.
-DEADLINE_S = 75 * 60
-#: With more failures than that in a part, none is run again.
-MOST_AGAIN = 2
-_FAILED = re.compile(r'^(?:\{\d+\} )?(\S+) \[[\d.]+s\] \.\.\. FAILED$', re.M)
+#: A part hangs if it takes longer than that; one of the long form takes more.
+LIMIT_S, FULL_LIMIT_S = 3600, 3 * 3600
 # How many tests ended in which way: passed, failed, skipped.
 Counts = collections.Counter[str]
 
@@ -49,9 +41,9 @@ Counts = collections.Counter[str]
 class Outcome:
     """The outcome of a part.
 
-    :ivar word: passed, unstable, recorded, skipped, FAILED
-    :ivar note: why it failed, or what is missing, or what recorded it
-    :ivar unstable: names of tests that passed in a second run
+    :ivar word: passed, recorded, skipped, FAILED
+    :ivar note: why it failed, the missing source, or the earlier run
+    :ivar key: a hash of the content that it ran with
     """
 
     name: str
@@ -59,7 +51,6 @@ class Outcome:
     seconds: float
     counts: Counts
     note: str = ''
-    unstable: list[str] = dataclasses.field(default_factory=list)
     key: str = ''
 
 
@@ -76,7 +67,7 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """A part cannot run here; the text says what is missing."""
+    """A part cannot run here; the text names the missing source."""
 
 
 def beside_the_checkout(name: str) -> pathlib.Path:
@@ -90,8 +81,9 @@ def beside_the_checkout(name: str) -> pathlib.Path:
     where = places.RUN / 'check' / name
     where.mkdir(parents=True, exist_ok=True)
     for each in where.iterdir():
-        # It knows how long each test took: workers are balanced by that.
-        if each.name != '.stestr':
+        # It knows how long each test took: workers are balanced by that. But
+        # Nova's tests stop the clock: one worker would get nearly all of them.
+        if each.name != '.stestr' or name == 'nova-unit':
             each.unlink() if each.is_symlink() else shutil.rmtree(each)
     (where / wheel.name).symlink_to(wheel)
     for each in places.ROOT.iterdir():
@@ -114,7 +106,7 @@ def lab_is(*words: str) -> bool:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a command and what it started."""
+    """End a command and its children."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -163,7 +155,7 @@ def run(
 
 
 def count(text: str) -> Counts:
-    """Sum what stestr says about its tests."""
+    """Sum the totals that stestr prints."""
     words = {
         'Passed': 'passed',
         'Expected Fail': 'passed',
@@ -185,110 +177,58 @@ def said(counts: Counts) -> str:
     )
 
 
-class Runner:
-    """Runs the steps of one part.
+def run_step(
+    step: Step, where: pathlib.Path, log: pathlib.Path, deadline: float
+) -> Counts:
+    """Run one step of a part; return its tests, none if it has none.
 
-    :ivar unstable: names of tests that passed in a second run
+    :raises Failed: if it failed, took too long or ran no test
+    :raises Skipped: if its source is missing
     """
-
-    def __init__(self, name: str, part: Part, deadline: float) -> None:
-        self.name = name
-        self.part = part
-        self.unstable: list[str] = []
-        self._log = places.LOGS / f'{name}.log'
-        self._log.write_text('')
-        self._deadline = min(deadline, time.monotonic() + part.limit_s)
-        self._meter = records.Meter()
-
-    def run(self) -> Counts:
-        """Run the steps, up to the first that fails.
-
-        :return: how many tests there were; a part without tests counts as one
-        :raises Failed: if it failed, took too long or ran no test
-        :raises Skipped: if it misses what the part cannot do without
-        """
-        where = beside_the_checkout(self.name)
-        total = Counts()
-        for step in self.part.steps:
-            total += self._step(step, where)
-        found = total['passed'] + total['skipped']
-        if found < self.part.at_least:
-            raise Failed(
-                f'{found} tests, of {self.part.at_least} at least',
-                total + Counts(failed=1),
-            )
-        return total or Counts(passed=1)
-
-    def _step(self, step: Step, where: pathlib.Path) -> Counts:
-        start = self._log.stat().st_size
-        code = run(step, where, self._log, self._deadline)
-        if step.without and code == os.EX_UNAVAILABLE:
-            raise Skipped(step.without)
-        if not step.tests:
-            if code:
-                raise Failed(f'{" ".join(step.command)} ended with {code}')
-            return Counts()
-        with self._log.open('rb') as output:
-            output.seek(start)
-            text = output.read().decode(errors='replace')
-        counts = count(text)
-        if counts['failed']:
-            names = _FAILED.findall(text)
-            if len(names) == counts['failed'] and self._may_again(step, names):
-                return counts + self._again(step, where, names, text)
-            raise Failed(f'{counts["failed"]} failed', counts)
-        if code or not counts['passed']:
-            why = f'stestr ended with {code}' if code else 'no test ran'
-            raise Failed(why, counts + Counts(failed=1))
-        return counts
-
-    def _may_again(self, step: Step, names: list[str]) -> bool:
-        if not step.again or len(names) > MOST_AGAIN:
-            return False
-        # On a lab that has lost a service, a second run shows nothing.
-        return self.name not in parts.ON_THE_LAB or lab_is()
-
-    def _again(
-        self, step: Step, where: pathlib.Path, names: list[str], text: str
-    ) -> Counts:
-        """Run the tests that failed once more.
-
-        :return: what makes the counts of the first run those of both
-        """
-        print(f'           again: {", ".join(names)}', flush=True)
-        regex = '|'.join(re.escape(re.sub(r'\[.*', '', n)) for n in names)
-        try:
-            counts = self._step(step.of(f'^({regex})($|\\[)'), where)
-        except Failed as error:
-            failed = Counts(failed=len(names))
-            raise Failed(f'{error}, twice', failed) from None
-        if counts['passed'] != len(names):
-            raise Failed(f'{said(counts)} in the second run')
-        self.unstable += names
-        for name in names:
-            records.append(
-                'unstable.jsonl',
-                {
-                    'at': records.now(),
-                    'commit': records.commit(),
-                    'part': self.name,
-                    'test': name,
-                    'output': _output_of(name, text),
-                    **self._meter.read(),
-                },
-            )
-        return Counts(passed=len(names), failed=-len(names))
+    start = log.stat().st_size
+    code = run(step, where, log, deadline)
+    if step.without and code == os.EX_UNAVAILABLE:
+        raise Skipped(step.without)
+    if not step.tests:
+        if code:
+            raise Failed(f'{" ".join(step.command)} ended with {code}')
+        return Counts()
+    with log.open('rb') as output:
+        output.seek(start)
+        counts = count(output.read().decode(errors='replace'))
+    if counts['failed']:
+        raise Failed(f'{counts["failed"]} failed', counts)
+    if code or not counts['passed']:
+        why = f'stestr ended with {code}' if code else 'no test ran'
+        raise Failed(why, counts + Counts(failed=1))
+    return counts
 
 
-def _output_of(name: str, text: str) -> list[str]:
-    """The lines that follow a test that failed."""
-    lines = text.splitlines()
-    start = next(i for i, line in enumerate(lines) if f'{name} [' in line)
-    return lines[start : start + 60]
+def run_steps(name: str, part: Part, limit_s: float) -> Counts:
+    """Run the steps of a part, up to the first that fails.
+
+    :return: how many tests there were; a part without tests counts as one
+    :raises Failed: if a step failed or there were too few tests
+    :raises Skipped: if the source of a step is missing
+    """
+    log = places.LOGS / f'{name}.log'
+    log.write_text('')
+    deadline = time.monotonic() + limit_s
+    where = beside_the_checkout(name)
+    total = Counts()
+    for step in part.steps:
+        total += run_step(step, where, log, deadline)
+    found = total['passed'] + total['skipped']
+    if found < part.at_least:
+        raise Failed(
+            f'{found} tests, of {part.at_least} at least',
+            total + Counts(failed=1),
+        )
+    return total or Counts(passed=1)
 
 
 def recorded(name: str, part: Part) -> Outcome | None:
-    """Return what an earlier run has shown of the same content.
+    """Return the outcome of an earlier run of the same content.
 
     :returns: None if there is nothing that will do
     """
@@ -315,17 +255,13 @@ def _keep_service_logs(name: str) -> str:
     return f'; the logs of the services: {kept}'
 
 
-def run_part(name: str, part: Part, deadline: float) -> Outcome:
+def run_part(name: str, part: Part, limit_s: float) -> Outcome:
     """Run a part; nothing that happens in it is raised."""
     begin = time.monotonic()
-    if deadline <= begin:
-        return Outcome(name, 'FAILED', 0, Counts(failed=1), 'no time left')
-    runner = Runner(name, part, deadline)
+    key = records.key(part)
     word, note = 'passed', ''
     try:
-        counts = runner.run()
-        if runner.unstable:
-            word, note = 'unstable', ', '.join(runner.unstable)
+        counts = run_steps(name, part, limit_s)
     except Failed as error:
         word, note, counts = 'FAILED', str(error), error.counts
         if name in parts.USES_THE_LAB:
@@ -333,13 +269,11 @@ def run_part(name: str, part: Part, deadline: float) -> Outcome:
     except Skipped as error:
         word, note, counts = 'skipped', str(error), Counts(skipped=1)
     seconds = time.monotonic() - begin
-    return Outcome(
-        name, word, seconds, counts, note, runner.unstable, records.key(part)
-    )
+    return Outcome(name, word, seconds, counts, note, key)
 
 
 def show(outcome: Outcome) -> None:
-    """Print what became of a part, and the end of its log if it failed."""
+    """Print the outcome of a part, and the end of its log if it failed."""
     print(
         f'           {outcome.word} in {outcome.seconds:.0f} s:'
         f' {said(outcome.counts)}',
@@ -348,7 +282,7 @@ def show(outcome: Outcome) -> None:
     if not outcome.note:
         return
     log = places.LOGS / f'{outcome.name}.log'
-    if outcome.word != 'FAILED' or not outcome.seconds:
+    if outcome.word != 'FAILED':
         print(f'           {outcome.note}')
         return
     print(f'           {outcome.note}; the whole log: {log}')
@@ -361,7 +295,7 @@ def show(outcome: Outcome) -> None:
 
 
 def summary(outcomes: list[Outcome], table: dict[str, Part]) -> None:
-    """One table; what was not run; one line with the numbers of what was."""
+    """Print the table, the parts that did not run, and a line of totals."""
     print(f'\n{"part":<22}{"result":<9}{"time":>8}{"budget":>9}  tests')
     for outcome in outcomes:
         noted = outcome.word in ('skipped', 'recorded')
@@ -378,14 +312,16 @@ def summary(outcomes: list[Outcome], table: dict[str, Part]) -> None:
                 f'{outcome.name}: from records, {outcome.note}: '
                 f'{said(outcome.counts)}'
             )
-        elif outcome.word in ('skipped', 'unstable'):
-            print(f'{outcome.name}: {outcome.word}, {outcome.note}')
+        elif outcome.word == 'skipped':
+            print(f'{outcome.name}: skipped, {outcome.note}')
+        if outcome.seconds > 1.5 * table[outcome.name].budget_s:
+            print(f'{outcome.name}: slow, no failure')
     ran = [each.counts for each in outcomes if each.word != 'recorded']
     print(said(sum(ran, Counts())))
 
 
 def with_the_lab(names: list[str], everything: bool) -> list[str]:
-    """The parts to run, with what has to become of the lab.
+    """List the parts to run, with the ends of the lab.
 
     All of them want a lab as a fresh machine has it, with nobody's servers,
     and so do some of them on a machine without a lab: one that died has left
@@ -399,7 +335,7 @@ def with_the_lab(names: list[str], everything: bool) -> list[str]:
 
 
 def outcomes_of(
-    names: list[str], table: dict[str, Part], lookup: bool, deadline: float
+    names: list[str], table: dict[str, Part], lookup: bool, limit_s: float
 ) -> Iterator[Outcome]:
     """Run parts, each as it is asked for."""
     begin = time.monotonic()
@@ -407,20 +343,9 @@ def outcomes_of(
         elapsed = time.monotonic() - begin
         print(f'[{elapsed:5.0f} s] {name}: {table[name].title}', flush=True)
         found = recorded(name, table[name]) if lookup else None
-        outcome = found or run_part(name, table[name], deadline)
+        outcome = found or run_part(name, table[name], limit_s)
         show(outcome)
         yield outcome
-
-
-def entry(outcome: Outcome) -> dict[str, Any]:
-    """Return what is recorded of a part."""
-    return {
-        'word': outcome.word,
-        'key': outcome.key,
-        'seconds': round(outcome.seconds, 1),
-        'counts': dict(outcome.counts),
-        'note': outcome.note,
-    }
 
 
 def check(names: list[str], full: bool) -> int:
@@ -434,79 +359,49 @@ def check(names: list[str], full: bool) -> int:
     tree = records.tree()
     wanted = names or list(table)
     if full and not names:
-        done = records.parts_of(tree, 'full')
+        done = records.passed_of(tree)
         wanted = [
             name for name in wanted
             if name not in done or name.startswith('lab-down')
         ]  # fmt: skip
         print(f'shown already of this tree: {", ".join(sorted(done)) or "-"}')
-    deadline = float('inf') if full else time.monotonic() + DEADLINE_S
-    meter = records.Meter()
-    begin = time.monotonic()
     outcomes: list[Outcome] = []
-    try:
-        for outcome in outcomes_of(
-            with_the_lab(wanted, not names),
-            table,
-            not full and not names,
-            deadline,
-        ):
-            outcomes.append(outcome)
-    finally:
-        unstable = [name for each in outcomes for name in each.unstable]
-        often = records.often_unstable(unstable) if full else []
-        bad = bool(often) or any(each.word == 'FAILED' for each in outcomes)
-        if records.tree() != tree:
-            # Some of it ran with files that are here no longer.
-            tree = ''
-            for each in outcomes:
-                each.key = ''
-        records.append(
-            'runs.jsonl',
-            {
-                'at': records.now(),
-                'tree': tree,
-                'commit': records.commit(),
-                'form': 'full' if full else 'gate',
-                'whole': not names,
-                'ok': not bad and sys.exc_info()[0] is None,
-                'seconds': round(time.monotonic() - begin),
-                'parts': {each.name: entry(each) for each in outcomes},
-                'unstable': unstable,
-                **meter.read(),
-            },
-        )
+    for outcome in outcomes_of(
+        with_the_lab(wanted, not names),
+        table,
+        not full and not names,
+        FULL_LIMIT_S if full else LIMIT_S,
+    ):
+        outcomes.append(outcome)
+        # Else it ran with files that are here no longer.
+        if outcome.word == 'passed' and records.tree() == tree:
+            records.append(
+                outcome.name,
+                'full' if full else 'gate',
+                tree,
+                outcome.key,
+                outcome.seconds,
+                outcome.counts,
+            )
     summary(outcomes, table)
-    if often:
-        print(f'unstable more than once lately: {", ".join(often)}')
-    return int(bad)
+    return int(any(each.word == 'FAILED' for each in outcomes))
 
 
 def main(words: list[str]) -> int:
-    """Do what the command line says; return the exit code."""
+    """Follow the command line; return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument('--full', action='store_true')
-    parser.add_argument('--shown', action='store_true')
-    parser.add_argument('--unstable', action='store_true')
     parser.add_argument('--note-tested', action='store_true')
-    parser.add_argument('--note-full', action='store_true')
     parser.add_argument('names', nargs='*', metavar='PART')
     options = parser.parse_args(words)
-    if options.shown or options.unstable:
-        found = records.last_full() if options.shown else records.unstable()
-        print('\n'.join(found) or 'none')
-        return 0
     # As an interrupt from the keyboard: the part that runs is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if options.note_tested:
             print(records.note_tested())
-            return 0
-        if options.note_full:
-            print(records.note_full())
             return 0
         with records.alone():
             return check(options.names, options.full)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put a fault into a copy of the checkout, and see that the checks find it.
+"""Put a fault into a copy of the checkout; the checks must find it.
 
-    python -m tools.mutants [PART ...]
+    python -m tools.mutants [NAME ...]
 
-For each part of the gate, and some of the long form, there is a fault in
-tools/gate/mutants.toml; all of them are tried, or those that are named. A part
-has found its fault if it fails and its log names what the fault breaks. It
-takes as long as the gate itself, and with the kernel as long as to build one.
-Exit code 1: a fault was not found.
+tools/gate/mutants.toml has a fault for each part of the gate, for some of the
+long form, and for suites that were dropped because other tests hold their
+promise. All of them are tried, or those that are named. A fault is found if
+the part, or the tests that its entry names, fail and their output names the
+right test. A part takes as long as in the gate, and that of the kernel
+as long as to build one. Exit code 1: a fault was not found.
 """
 
 import dataclasses
@@ -26,13 +27,14 @@ TABLE = pathlib.Path(__file__).parent / 'gate/mutants.toml'
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """A fault for a part of the gate.
+    """A fault that the checks have to find.
 
-    :ivar fault: what goes wrong for whom
+    :ivar fault: its effect on a user, an operator or a reader
     :ivar old: text that is once in the file
     :ivar new: takes its place
-    :ivar finds: regular expression of what the part's log names
+    :ivar finds: regular expression that the output must match
     :ivar before: command to run in the copy before the part
+    :ivar tests: names of the tests that find it, instead of a whole part
     """
 
     fault: str
@@ -41,6 +43,7 @@ class Mutant:
     new: str
     finds: str
     before: str = ''
+    tests: str = ''
 
     def put_into(self, top: pathlib.Path) -> None:
         """Change the file below a directory.
@@ -57,9 +60,9 @@ class Mutant:
 
 
 def load() -> dict[str, Mutant]:
-    """Read the table: part -> its fault."""
+    """Read the table: part, or another name -> its fault."""
     found = tomllib.loads(TABLE.read_text())
-    return {part: Mutant(**fields) for part, fields in found.items()}
+    return {name: Mutant(**fields) for name, fields in found.items()}
 
 
 def _copy(top: pathlib.Path) -> None:
@@ -69,6 +72,28 @@ def _copy(top: pathlib.Path) -> None:
         env=places.ENVIRONMENT,
         check=True,
     )
+
+
+def try_tests(name: str, mutant: Mutant) -> bool:
+    """Run some tests on a copy with a fault.
+
+    :return: whether they have failed by it
+    """
+    top = places.RUN / 'mutant'
+    _copy(top)
+    mutant.put_into(top)
+    part = 'functional-threading' if 'functional' in mutant.tests else 'unit'
+    done = subprocess.run(
+        [sys.executable, '-m', 'testtools.run', *mutant.tests.split()],
+        cwd=top,
+        env=places.ENVIRONMENT | parts.GATE[part].steps[-1].environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    (places.LOGS / f'mutant-{name}.log').write_text(done.stdout)
+    return done.returncode == 1 and bool(re.search(mutant.finds, done.stdout))
 
 
 def try_part(part: str, mutant: Mutant) -> bool:
@@ -106,34 +131,37 @@ def try_part(part: str, mutant: Mutant) -> bool:
 
 
 def main(names: list[str]) -> int:
-    """Try parts; return the exit code."""
+    """Try faults; return the exit code."""
     table = load()
     unknown = [name for name in names if name not in table]
     if unknown:
-        print(f'no such part: {unknown[0]}; there are {", ".join(table)}')
+        print(f'no such fault: {unknown[0]}; there are {", ".join(table)}')
         return 2
+    places.LOGS.mkdir(parents=True, exist_ok=True)
+    wanted = {name: table[name] for name in names or table}
     missed = []
     try:
-        for part in names or table:
+        for name, mutant in wanted.items():
             begin = time.monotonic()
-            found = try_part(part, table[part])
+            found = (try_tests if mutant.tests else try_part)(name, mutant)
             seconds = time.monotonic() - begin
             word = 'found' if found else 'NOT FOUND'
             print(
-                f'{part:<22}{word:<11}{seconds:>6.0f} s  {table[part].fault}',
+                f'{name:<22}{word:<11}{seconds:>6.0f} s  {mutant.fault}',
                 flush=True,
             )
             if not found:
-                missed.append(part)
+                missed.append(name)
     finally:
-        # The environment has the wheel of the last copy.
-        subprocess.run(
-            ['tools/bootstrap.sh'],
-            cwd=places.ROOT,
-            env=places.ENVIRONMENT,
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
+        if not all(mutant.tests for mutant in wanted.values()):
+            # The environment has the wheel of the last copy.
+            subprocess.run(
+                ['tools/bootstrap.sh'],
+                cwd=places.ROOT,
+                env=places.ENVIRONMENT,
+                stdout=subprocess.DEVNULL,
+                check=True,
+            )
         shutil.rmtree(places.RUN / 'mutant', ignore_errors=True)
     return int(bool(missed))
 

@@ -44,10 +44,10 @@ def warn(text: str) -> None:
 
 
 def openstack(*words: str, fails: bool = False) -> str:
-    """Run the OpenStack client as a user does, showing what is typed.
+    """Run the OpenStack client as a user does, and show the command.
 
     :param fails: the command is expected to be refused.
-    :returns: what it printed.
+    :returns: its output.
     :raises LabError: when it ends otherwise than expected.
     """
     print(_style(_typed(words), '1'), flush=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demonstration, from an image to a picture of response times.
 
-It runs in the lab's namespaces, reuses what an earlier run has left, and
-leaves its real-time server to the user.
+It runs in the lab's namespaces, reuses servers of an earlier run, and leaves
+its real-time server to the user.
 """
 
 import dataclasses

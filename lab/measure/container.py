@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A container as the kernel has it: control groups, CPU time, namespaces.
 
-Read from the kernel's own files and not through nova_rt, whose work is being
-checked here.
+Read from the kernel's own files and not through nova_rt, which is checked
+here.
 """
 
 import dataclasses
@@ -160,7 +160,7 @@ def shares(containers: list[Container], seconds: float) -> list[float]:
 
 
 def held(cgroup: pathlib.Path) -> Held:
-    """Return the reservation of a control group, whatever the interface."""
+    """Return the reservation of a control group, by any interface."""
     maximum = cgroup / 'cpu.rt.max'
     if maximum.exists():
         runtime, period = maximum.read_text().split()

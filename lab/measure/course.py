@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record of what the kernel held in the course of a test, and its evaluation.
+"""Record of the reservations in the kernel during a test, and its evaluation.
 
 Integers throughout: bandwidth in ppm of a CPU, rounded up; nanoseconds of the
 monotonic clock.
@@ -45,7 +45,7 @@ Groups = dict[str, Group]
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """A bound on what groups may hold together.
+    """A bound on the sum of groups.
 
     :ivar cpus: only groups that may use one of these count; None for all,
         where the kernel sums over the host
@@ -56,7 +56,7 @@ class Budget:
     ppm: int
 
     def held(self, groups: Mapping[str, Group]) -> int:
-        """Sum up what it has to bear."""
+        """Sum up its groups."""
         return sum(
             group.ppm
             for group in groups.values()
@@ -81,7 +81,7 @@ def budgets(cpus: Mapping[int, int], host: int | None) -> list[Budget]:
 
 @dataclasses.dataclass(frozen=True)
 class Course:
-    """Record of what a sampler has seen.
+    """Record of a sampler.
 
     :ivar states: each time at which something changed, with all that groups
         held from then on
@@ -98,9 +98,9 @@ class Course:
 
     @classmethod
     def read(cls, file: pathlib.Path) -> 'Course':
-        """Read what a sampler has written.
+        """Read the file of a sampler.
 
-        :raises ValueError: if it was killed: nobody knows what it missed
+        :raises ValueError: if it was killed, and has gaps of unknown length
         """
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         if not lines or 'samples' not in lines[-1]:
@@ -141,7 +141,7 @@ class Course:
                    default=0)  # fmt: skip
 
     def changes(self, name: str) -> list[str]:
-        """List what became of a group since it first held something.
+        """List the changes of a group since it first held something.
 
         A group to which nothing happened has one entry; one that was away has
         one for each time.

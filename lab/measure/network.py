@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's virtual switch, kept from shaping what is measured."""
+"""The lab's virtual switch, kept from shaping measurements."""
 
 from collections.abc import Iterator
 import contextlib

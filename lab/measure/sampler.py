@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads ten times a second what the kernel holds for each real-time group.
+"""Reads the reservation of each real-time group ten times a second.
 
 A process of its own, so that nothing which a test kills, restarts or waits for
-makes a gap. It writes a line when something has changed, and when it ends what
-it has done; :mod:`lab.measure.course` reads that. Only the kernel's files are
-read, never nova_rt, whose work is being checked.
+makes a gap. It writes a line when something has changed, and a summary when it
+ends; :mod:`lab.measure.course` reads that. Only the kernel's files are
+read, never nova_rt, which is checked.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _GONE = (errno.ENOENT, errno.ENODEV)
 
 @dataclasses.dataclass(frozen=True)
 class Tree:
-    """The cgroup directories in which the kernel shows what groups hold.
+    """The cgroup directories in which the kernel shows reservations.
 
     :ivar cpu: the hierarchy of the cpu controller
     :ivar cpuset: that of the cpusets; the same on cgroup v2
@@ -63,7 +63,7 @@ class Tree:
         :param before: the last reading. libvirt removes a group from one
             hierarchy after the other; one that is gone from the cpusets only
             still has the CPUs that it had.
-        :returns: the group's path below the hierarchy -> what it holds
+        :returns: the group's path below the hierarchy -> reservation
         """
         found: Groups = {}
         for partition in self.partitions:
@@ -181,7 +181,7 @@ class Watch:
         self._child = child
 
     def end(self) -> Course:
-        """End it, if it still runs, and read what it has seen.
+        """End it, if it still runs, and read its record.
 
         :raises ValueError: if it did not run to its end
         """
@@ -192,7 +192,7 @@ class Watch:
 
 @contextlib.contextmanager
 def running(file: pathlib.Path) -> Iterator[Watch]:
-    """Run a sampler beside what is being tested.
+    """Run a sampler beside a test.
 
     :raises TimeoutError: if it does not begin
     """

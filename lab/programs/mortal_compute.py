@@ -36,7 +36,7 @@ class Step:
         self._name = name
 
     def wrap(self) -> None:
-        """Put it around the method, whatever class that comes from."""
+        """Put it around the method, of its class or a base."""
         module, _, path = self._name.partition(':')
         *owners, method = path.split('.')
         found: Any = importlib.import_module(module)

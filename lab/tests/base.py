@@ -80,7 +80,7 @@ class LabTestCase(unittest.TestCase):
     ):
         """Ask for a server, to be deleted at the end of the test.
 
-        :param user: the connection of the user who asks; else the admin's
+        :param user: the connection of the user; else the admin's
         :param more: attributes of the request
         """
         user = user or self.cloud
@@ -138,7 +138,7 @@ class LabTestCase(unittest.TestCase):
         return name
 
     def rt_flavor(self, reservation, vcpus=1, **specs):
-        """Make a real-time flavor for whatever kernel this is."""
+        """Make a real-time flavor for this kernel."""
         return self.flavor(
             {'rt:reservation': reservation, 'rt:enforcement': 'limit'}
             | {f'rt:{key}': value for key, value in specs.items()},
@@ -177,7 +177,7 @@ class LabTestCase(unittest.TestCase):
         return self.cloud.compute.get_server(server.id).compute_host
 
     def stats(self):
-        """Return what each compute node publishes, by its host."""
+        """Return the published bandwidth of each compute node, by host."""
         return world.all_stats()
 
     def record(self, server):
@@ -191,7 +191,7 @@ class LabTestCase(unittest.TestCase):
         return record.Record.decode(found[0]) if found else None
 
     def allocations(self, server):
-        """Return what Placement holds for a server, of all its classes."""
+        """Return the allocations of a server, of all its classes."""
         answer = self.cloud.placement.get(
             f'/allocations/{server.id}', microversion='1.39'
         )
@@ -225,15 +225,15 @@ class LabTestCase(unittest.TestCase):
         self.assert_claimed(server, rec)
 
     def assert_claimed(self, server, rec):
-        """Placement and the host's tracker hold what the record says."""
+        """Placement and the host's tracker agree with the record."""
         self.assertEqual(
-            rec.claim.total_ppm, self.allocations(server)[RESOURCE_CLASS]
+            rec.total_ppm, self.allocations(server)[RESOURCE_CLASS]
         )
         wanted = {
             host: stats.capacity for host, stats in self.before.hosts.items()
         }
         host = self.host_of(server)
-        wanted[host] = wanted[host].free([rec.claim])
+        wanted[host] = wanted[host].free([rec])
         found = {host: each.capacity for host, each in self.stats().items()}
         self.assertEqual(wanted, found)
 
@@ -252,7 +252,7 @@ class LabTestCase(unittest.TestCase):
     # What is there
 
     def look(self):
-        """Return what a server could leave behind."""
+        """Return all things that a server could leave behind."""
         return world.look(self.cloud)
 
     def assert_nothing_left(self):
@@ -262,7 +262,7 @@ class LabTestCase(unittest.TestCase):
     def wait_for(self, condition, message, seconds=ACTIVE_S):
         """Wait until something is so.
 
-        :param message: what is said if it is not; or what makes the text then
+        :param message: the text if it is not; or a function that makes it
         """
         deadline = time.monotonic() + seconds
         while not condition():
@@ -274,7 +274,7 @@ class LabTestCase(unittest.TestCase):
 def lab(*words):
     """Run a command of the lab.
 
-    :raises AssertionError: with what it said, if it fails
+    :raises AssertionError: with its output, if it fails
     """
     done = subprocess.run(
         [sys.executable, '-m', 'lab', *words],

@@ -102,7 +102,7 @@ class AttackTest(base.LabTestCase):
         """Run the script as root of a container, in all its namespaces.
 
         With more than that root has: libvirt has dropped capabilities, which
-        whoever enters the user namespace has.
+        a process has that enters the user namespace.
         """
         self._enter(
             found,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program gets what is reserved; its neighbours keep the rest."""
+"""A program gets its reservation; its neighbours keep the rest."""
 
 import contextlib
 import os
@@ -52,7 +52,7 @@ class BandwidthTest(base.LabTestCase):
 
 @contextlib.contextmanager
 def _before_others(found):
-    """Give a container all but a little of what ordinary programs share.
+    """Give a container nearly all of the ordinary programs' share.
 
     Other programs of this machine are neighbours as well, and how many of them
     there are is not the kernel's doing.

@@ -98,7 +98,7 @@ class RestartTest(watched.WatchedTestCase):
 
 
 class DamageTest(watched.WatchedTestCase):
-    """Somebody does by hand what only nova-rt-compute may do."""
+    """Changes by hand that only nova-rt-compute may make."""
 
     damages = True
 
@@ -203,7 +203,7 @@ def own_disk(test, size=LARGE_DISK, directory=world.INSTANCES, on=list):
     """Give the servers of a host a file system of their own.
 
     :param on: makes the words of a command that runs another on its machine
-    :raises unittest.SkipTest: there are servers, whose disks it would hide
+    :raises unittest.SkipTest: there are servers with disks to hide
     """
     if test.before.files:
         test.skipTest('there are servers')
@@ -313,8 +313,8 @@ class FullDestinationTest(watched.WatchedTestCase, test_moves.DiskTestBase):
 class RebootTest(watched.WatchedTestCase):
     """The host loses power: processes, groups, mounts, loop devices.
 
-    Simulated: everything of the host ends by a signal, and what the kernel
-    would have forgotten is taken away. Somebody else has the loop devices
+    Simulated: everything of the host ends by a signal, and the state of a
+    kernel before its boot is taken away. Somebody else has the loop devices
     afterwards.
     """
 
@@ -393,7 +393,7 @@ class RebootTest(watched.WatchedTestCase):
         return taken
 
     def assert_foreign(self, taken):
-        """Nobody has detached what belongs to somebody else."""
+        """Nobody has detached a device of somebody else."""
         for device, file in taken.items():
             backing = pathlib.Path('/sys/block', pathlib.Path(device).name)
             backing = backing / 'loop' / 'backing_file'

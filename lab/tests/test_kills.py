@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova-rt-compute is killed between any two steps of what it does.
+"""nova-rt-compute is killed between any two of its steps.
 
 A few steps always; all of them on request::
 
@@ -109,7 +109,7 @@ METHODS = sorted({method for steps in STEPS for method, _ in steps.values()})
 
 
 class KillTestBase(watched.WatchedTestCase):
-    """One server lives beside those in whose life it happens."""
+    """One server lives beside the others."""
 
     def each(self, steps, live):
         """Live a server's life once for each step, and die there."""
@@ -143,7 +143,7 @@ class EndingTestBase(KillTestBase, test_moves.DiskTestBase):
     """Nobody but the next service goes on."""
 
     def end(self, steps, move, action):
-        """Kill what confirms or reverts a move.
+        """Kill the service that confirms or reverts a move.
 
         :param move: makes a server and moves it
         """
@@ -232,7 +232,7 @@ class KillTest(EndingTestBase):
             rec = self.assert_held(server)
             held = self.allocations(server)[base.RESOURCE_CLASS]
             # The service has ended the move when it started.
-            self.assertEqual(rec.claim.total_ppm, held)
+            self.assertEqual(rec.total_ppm, held)
             self.delete(server)
 
         self.each(RESIZE, live)
@@ -273,7 +273,7 @@ class SecondHostTestBase(KillTestBase):
 
 
 class ArrivalTest(SecondHostTestBase, test_moves.DiskTestBase):
-    """Nobody ends the move but the operator who starts the server."""
+    """Only the start of the server by an operator ends the move."""
 
     def arrive(self, move):
         def live(arm):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container cannot use up what the kernel counts for the host's root."""
+"""A container cannot use up the limits of the host's root."""
 
 import ctypes
 import errno

@@ -26,7 +26,7 @@ _DATA = bytes(1000)
 
 
 class LinkTest(base.LabTestCase):
-    """A flood, and what of it comes to the container."""
+    """A flood, and the part of it that comes to the container."""
 
     def test_commands_of_the_model(self):
         commands = _commands()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every operation of Nova on a real-time server, and what is held for it.
+"""Every operation of Nova on a real-time server, and its reservation.
 
-For a lab of ``lab up --computes 2``. What Placement, record, kernel, trackers
-and disk are to have after each operation stands in CASES. What they have is
-noted, and is to be what the manual's table says: ``make operations``.
+For a lab of ``lab up --computes 2``. CASES has the state of Placement,
+record, kernel, trackers and disk after each operation. The state that they
+have is noted, and must be that of the manual's table: ``make operations``.
 """
 
 import collections
@@ -119,7 +119,7 @@ class Do(NamedTuple):
 
 
 def do(method: str, *arguments: Any) -> Do:
-    """Return what is to be done."""
+    """Return an action."""
     return Do(method, arguments)
 
 
@@ -400,9 +400,9 @@ class OperationsTest(test_moves.DiskTestBase):
     # What there is
 
     def settle(self, wanted):
-        """Wait until there is of each server what is wanted.
+        """Wait until each server has the wanted state.
 
-        :returns: what there is; of the first server where it is not wanted
+        :returns: the states; of the first server with another one
         """
         for server in self.servers:
             found = self._settle(server, wanted)
@@ -426,7 +426,7 @@ class OperationsTest(test_moves.DiskTestBase):
             time.sleep(0.5)
 
     def see(self, server):
-        """Return what there is of a server."""
+        """Return the state of a server."""
         try:
             found = self.cloud.compute.get_server(server.id)
             status, host = found.status, found.compute_host
@@ -456,7 +456,7 @@ class OperationsTest(test_moves.DiskTestBase):
                 for host, amount in amounts.items()}  # fmt: skip
 
     def placed(self, server):
-        """Return what Placement holds: host -> ppm.
+        """Return the allocations: host -> ppm.
 
         :returns: of the server, and of its migrations
         """
@@ -483,9 +483,9 @@ class OperationsTest(test_moves.DiskTestBase):
         return found
 
     def claims(self, server):
-        """Return in words what the trackers lack since the test began.
+        """Put the changes of the trackers since the beginning into words.
 
-        What Placement holds for other servers of the test is left out.
+        Allocations of other servers of the test are left out.
         """
         missing = {}
         for host in HOSTS:
@@ -523,7 +523,7 @@ class OperationsTest(test_moves.DiskTestBase):
         return dict(each.split(' ', 1) for each in found)
 
     def tell_slots(self, slots):
-        """Return in words what the slots hold."""
+        """Put the slots into words."""
 
         def tell(text):
             if text is None or text == PLAIN:
@@ -538,9 +538,9 @@ class OperationsTest(test_moves.DiskTestBase):
         )
 
     def kernel(self, server, text):
-        """Return in words what the kernel holds on each host.
+        """Put the kernel's reservations on each host into words.
 
-        :param text: the record of what the server runs with, if it has one
+        :param text: the record that the server runs with, if it has one
         """
         words = []
         for host in second.alive():
@@ -560,7 +560,7 @@ class OperationsTest(test_moves.DiskTestBase):
         return ', '.join(words) or NONE
 
     def disk(self, server, host):
-        """Return in words whether what was written is on the root disk.
+        """Put into words whether the mark is on the root disk.
 
         :param host: that of the server; None if it has none
         """
@@ -758,7 +758,7 @@ class OperationsTest(test_moves.DiskTestBase):
         return self.refuse(['No valid host'], 'resize', flavor)
 
     def refuse(self, words, action, value=None):
-        """Ask for what is refused, with one of these texts as the reason.
+        """Ask, and expect a refusal with one of these texts as reason.
 
         :returns: the outcome
         """

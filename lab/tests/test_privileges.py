@@ -55,7 +55,7 @@ def helpers():
 
 
 class PrivilegesTest(base.LabTestCase):
-    """The processes of nova-compute, and what its user may do."""
+    """The processes of nova-compute, and the rights of its user."""
 
     on_first = True
 

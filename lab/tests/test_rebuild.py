@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that exist keep what they have, whatever fails or is allowed."""
+"""Servers keep their reservation through failures and new bounds."""
 
 import contextlib
 import secrets

@@ -14,7 +14,7 @@ class RefusalTestCase(base.LabTestCase):
     """Servers that do not come to be."""
 
     def refused(self, flavor):
-        """Ask for a server, see that nothing of it is there; the fault."""
+        """Ask for a server, check that nothing of it is there; the fault."""
         before = self.look()
         server = self.settled(self.request_server(flavor, network=True))
         self.assertEqual('ERROR', server.status)
@@ -83,7 +83,7 @@ class KernelRefusesTest(RefusalTestCase):
             group.rmdir()
 
     def write(self, path, number):
-        """Write what must fit; a group's bandwidth is back late."""
+        """Write a value that must fit; a group's bandwidth is back late."""
 
         def written():
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own database holds what the kernel does, while a server lives.
+"""Nova's own database agrees with the kernel while a server lives.
 
 All else that users and operators do with servers is in the Tempest plug-in.
 """
@@ -36,7 +36,7 @@ class ReservationTest(base.LabTestCase):
 
 
 class RestartTest(base.LabTestCase):
-    """The service of the first host adopts what is there."""
+    """The service of the first host adopts the running servers."""
 
     on_first = True
 

@@ -31,7 +31,7 @@ CALM_S = (8, 25)
 
 @unittest.skipUnless(SECONDS, 'NOVA_RT_TEST_STORM_S=600 runs it, 12 minutes')
 class StormTest(watched.WatchedTestCase):
-    """Whatever became of the requests, nothing is lost in the end."""
+    """After any outcome of the requests, nothing is lost."""
 
     # Servers are everywhere, and move.
     on_first = False
@@ -84,7 +84,7 @@ class StormTest(watched.WatchedTestCase):
                 self.restart(dice.choice(names), kill=True)
 
     def sweep(self, prefix):
-        """Delete what nobody knows of any more.
+        """Delete servers without an owner.
 
         That is also the images of servers that were deleted on their way to
         the shelf.

@@ -10,8 +10,6 @@ from lab.tests import base
 from lab.tests.test_reports import manage
 
 FIRST, SECOND = namespace.HOST_NAME, second.HOST
-# Above what either host has where the kernel's sum is over the whole host.
-TOO_MUCH = '60000/100000'
 
 
 class TwoComputesTestBase(base.LabTestCase):
@@ -40,15 +38,6 @@ class TwoComputesTest(TwoComputesTestBase):
         base.lab('up')
         self.wait_for(lambda: self._state() == 'up', 'it does not come back')
 
-    def test_services(self):
-        found = {
-            (service.host, service.state)
-            for service in self.cloud.compute.services(binary='nova-compute')
-        }
-        self.assertEqual({(FIRST, 'up'), (SECOND, 'up')}, found)
-        names = {node.name for node in self.cloud.compute.hypervisors()}
-        self.assertEqual({FIRST, SECOND}, names)
-
     def test_capacities_are_disjoint(self):
         first, other = (world.stats(host) for host in (FIRST, SECOND))
         self.assertFalse(set(first.free) & set(other.free))
@@ -63,77 +52,6 @@ class TwoComputesTest(TwoComputesTestBase):
             self.assertLessEqual(
                 ppm, whole.runtime_us * 10**6 // whole.period_us
             )
-
-    def test_server_on_each(self):
-        for host in (FIRST, SECOND):
-            server = self._create_on(host, 'rt.small')
-            with self.subTest(host):
-                self.assertEqual(host, self.host_of(server))
-                self.assertIn(server.id, container.domains_on(host))
-                found = self.container(server)
-                self.assertEqual('20000/100000', str(found.held()))
-                self.assertLessEqual(
-                    set(found.cpus()), set(self.before.hosts[host].free)
-                )
-                self.assert_real_time(found)
-                own = SECOND in found.cgroup.parts
-                self.assertEqual(host == SECOND, own)
-
-    def test_plain_server_on_each(self):
-        for host in (FIRST, SECOND):
-            server = self._create_on(host, base.PLAIN)
-            self.assertEqual(host, self.host_of(server))
-            self.assertIn(server.id, container.domains_on(host))
-
-    def test_emptiest_host_first(self):
-        hosts = {self.host_of(self.create('rt.medium')) for _ in range(2)}
-        self.assertEqual({FIRST, SECOND}, hosts)
-
-    def test_no_host_has_what_both_have(self):
-        flavor = self.rt_flavor(TOO_MUCH)
-        server = self.request_server(flavor)
-        self.wait_for(
-            lambda: self.cloud.compute.get_server(server.id).status == 'ERROR',
-            'it is not refused',
-        )
-
-    def test_network(self):
-        for host in (FIRST, SECOND):
-            server = self._create_on(host, 'rt.tiny', network=True)
-            self.probe(server)
-
-    def _move(self, flavor):
-        """Migrate a server from the first host to the second."""
-        server = self._create_on(FIRST, flavor)
-        self.cloud.compute.migrate_server(server)
-        self.reach(server, 'VERIFY_RESIZE')
-        self.assertEqual(SECOND, self.host_of(server))
-        return server
-
-    def test_cold_migration(self):
-        server = self._move(base.PLAIN)
-        self.cloud.compute.confirm_server_resize(server)
-        server = self.reach(server, 'ACTIVE')
-        self.assertEqual(
-            [server.id],
-            [each for each in container.domains_on(SECOND)],
-        )
-        self.assertNotIn(server.id, container.domains_on(FIRST))
-
-    def test_cold_migration_with_reservation(self):
-        server = self._move('rt.small')
-        self.cloud.compute.confirm_server_resize(server)
-        server = self.reach(server, 'ACTIVE')
-        found = self.container(server)
-        self.assertIn(SECOND, found.cgroup.parts)
-        self.assertEqual('20000/100000', str(found.held()))
-
-    def test_reverted_migration(self):
-        server = self._move(base.PLAIN)
-        self.cloud.compute.revert_server_resize(server)
-        server = self.reach(server, 'ACTIVE')
-        self.assertEqual(FIRST, self.host_of(server))
-        self.assertNotIn(server.id, container.domains_on(SECOND))
 
     def test_evacuation(self):
         servers = [

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests during which the kernel is watched, whatever is broken meanwhile.
+"""Tests during which the kernel is watched.
 
-What an operator does after a fault is done here, too: wait, audit, repair.
-That the audit had to repair is counted, not hidden.
+As an operator after a fault, they wait, audit and repair. Repairs by the audit
+are counted, not hidden.
 """
 
 import collections
@@ -32,7 +32,7 @@ COMPUTE = 'nova-compute'
 MORTAL = paths.ETC / 'nova' / 'mortal_compute.py'
 #: File that tells nova-compute where to die.
 AT = accounts.HOME / 'die-at'
-#: Reports of whole states and Nova's audits come once a minute.
+#: Nova's audits come once a minute.
 AUDIT_S = 150
 #: Nova's sync_power_state_interval of the lab, and what follows.
 NOTICED_S = 120
@@ -137,7 +137,7 @@ class WatchedTestCase(base.LabTestCase):
         config.put(AT, text, 0o666)
 
     def wait_dead(self, service, seconds):
-        """Wait until it has killed itself, and end what it has left behind.
+        """Wait until it has killed itself, and end its children.
 
         :returns: whether it did
         """
@@ -166,12 +166,12 @@ class WatchedTestCase(base.LabTestCase):
         return server
 
     def keep(self, server):
-        """See that a server holds the same until the test deletes it."""
+        """Require that a server holds the same until its deletion."""
         group = self.container(server).cgroup
         self.steady.append(str(group.relative_to(group.parents[1])))
 
     def wait_status(self, server, status):
-        """Wait until Nova has noticed what happened to a server.
+        """Wait until Nova has noticed the change of a server.
 
         :returns: the server
         """
@@ -209,7 +209,7 @@ class WatchedTestCase(base.LabTestCase):
     def assert_same(self, server):
         """Kernel, record and Placement have the same for a server."""
         self.assertEqual(
-            self.assert_held(server).claim.total_ppm,
+            self.assert_held(server).total_ppm,
             self.allocations(server)[base.RESOURCE_CLASS],
         )
 
@@ -242,7 +242,7 @@ class WatchedTestCase(base.LabTestCase):
         self.assertEqual({}, left)
 
     def assert_audited(self):
-        """The audit is clean, or what it repairs makes it so."""
+        """The audit is clean, if need be after its repair."""
         deadline = time.monotonic() + AUDIT_S
         while (found := manage('audit')) != (0, []):
             if time.monotonic() > deadline:

@@ -19,10 +19,10 @@ from nova_rt.reservation.bounds import Bounds
 def check(
     context: Any, flavor_id: str, specs: Any, action: str, allowed: Bounds
 ) -> None:
-    """Hold extra specs against our table and what the flavor has already.
+    """Check extra specs against our table and the present ones of the flavor.
 
     A flavor that lacks a key is not refused: clients give them one at a time
-    in any order, and the scheduler refuses what is never completed.
+    in any order, and the scheduler refuses an incomplete flavor.
 
     :param context: nova.context.RequestContext of the user
     :param specs: those that are given, not validated

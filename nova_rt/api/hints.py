@@ -21,8 +21,8 @@ _PREFIX = 'rt_'
 def check(context: Any, body: dict[str, Any], allowed: Bounds) -> bool:
     """Hold the hints of ours against the flavor and the operator's rules.
 
-    What passes is given the flavor's ID as one hint more: the hints apply to
-    that flavor alone, whatever the server is resized to.
+    A good request gets the flavor's ID as one hint more: the hints apply to
+    that flavor alone, and not after a resize to another.
 
     :param context: nova.context.RequestContext of the user
     :param body: of the request, not validated; changed in place

@@ -13,7 +13,7 @@ It also notes with a hint which flavor it was given with
 (:data:`nova_rt.reservation.request.FLAVOR_HINT`): a resize ends its effect.
 
 The scheduler and the compute service hold every server against the same rules
-again. Therefore it leaves to Nova what Nova cannot read either, and reads a
+again. Therefore it leaves unreadable requests to Nova, and reads a
 flavor only for requests that carry a hint of ours or change a flavor.
 """
 
@@ -41,7 +41,7 @@ _MAX_BODY = 1 << 20
 
 
 class RTHintMiddleware(wsgi.Middleware):
-    """Refuse requests whose hints or extra specs of ours are wrong.
+    """Refuse requests with wrong hints or extra specs of ours.
 
     The name is older than its second task; operators have it in their
     ``api-paste.ini``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our rules among nova-api's: who may use hints of ours.
+"""Our rules among nova-api's: the right to use hints of ours.
 
 An operator writes them into Nova's policy file, beside Nova's own.
 """
@@ -33,7 +33,7 @@ def list_rules() -> list[policy.RuleDefault]:
 
 
 def authorize_hints(context: Any) -> None:
-    """See that the user may give hints of ours.
+    """Require that the user may give hints of ours.
 
     :param context: nova.context.RequestContext
     :raises nova.exception.PolicyNotAuthorized: if not

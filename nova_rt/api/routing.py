@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The requests that concern us, found as Nova's own router finds them.
 
-What a request is for is the router's to know: it takes a line feed behind a
+Only the router knows the purpose of a request: it takes a line feed behind a
 path, and another method in the query. Any pattern of our own would differ
 from it somewhere, and requests would get round the middleware there.
 """
@@ -42,7 +42,7 @@ class Router:
 
         :param environ: of the request; the match is noted there, until Nova
             puts its own in that place
-        :returns: ``action`` and what the path names; empty for a request
+        :returns: ``action`` and the names in the path; empty for a request
             that does not concern us
         """
         return self._find(environ, None)

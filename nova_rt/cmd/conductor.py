@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova-rt-conductor``: takes reports of computes into the database."""
+"""``nova-rt-conductor``: takes events of reservations into the database."""
 
 # First: it says that services have native threads.
 from oslo_service import backend  # isort: skip
@@ -7,7 +7,6 @@ from oslo_service import backend  # isort: skip
 backend.init_backend(backend.BackendType.THREADING)
 
 import os  # noqa: E402
-import socket  # noqa: E402
 import sys  # noqa: E402
 import tempfile  # noqa: E402
 
@@ -18,7 +17,7 @@ from oslo_service import service  # noqa: E402
 
 from nova_rt import conf as nova_rt_conf  # noqa: E402
 from nova_rt.cmd import options  # noqa: E402
-from nova_rt.conductor import rpcapi  # noqa: E402
+from nova_rt.conductor import queue  # noqa: E402
 from nova_rt.conf import conductor, database  # noqa: E402
 from nova_rt.db import api, migration, session  # noqa: E402
 from nova_rt.metrics import listening  # noqa: E402
@@ -30,7 +29,7 @@ PROGRAM = 'nova-rt-conductor'
 
 
 def _check_database(conf: cfg.ConfigOpts) -> str | None:
-    """See that the database is there and has its tables.
+    """Require that the database is there and has its table.
 
     :returns: None if so, else why not
     """
@@ -54,32 +53,26 @@ def _check_database(conf: cfg.ConfigOpts) -> str | None:
 
 
 def _check_bus(conf: cfg.ConfigOpts) -> str | None:
-    """See that the message bus takes the queues of this service.
+    """Require that the message bus takes the queue of this service.
 
     A bus that is away is waited for. One that refuses would end each worker,
     and the next, for ever.
 
     :returns: None if so, else why not
     """
-    transport = oslo_messaging.get_rpc_transport(conf)
-    target = rpcapi.make_target(server=socket.gethostname())
-    try:
-        # What a server does first. Nothing is taken from the queues.
-        transport._listen(target, 1, None).cleanup()
-    except oslo_messaging.MessagingException as err:
-        reason = f'the message bus refuses its queues: {err}'
-        if 'PRECONDITION_FAILED' not in reason:
-            return reason
-        return (
-            f'{reason}. They are there with other arguments: give this '
-            'program the section [oslo_messaging_rabbit] of nova.conf of the '
-            'compute hosts, and delete what older settings have left, '
-            f'exchange {rpcapi.EXCHANGE} and queues {rpcapi.TOPIC}*'
-        )
-    finally:
-        # Not across the fork.
-        transport.cleanup()
-    return None
+    reason = queue.check(conf)
+    if reason is None:
+        return None
+    reason = f'the message bus refuses its queue: {reason}'
+    if 'PRECONDITION_FAILED' not in reason:
+        return reason
+    topic = queue.make_target(conf).topic
+    return (
+        f'{reason}. It is there with other arguments: give this program the '
+        'section [oslo_messaging_rabbit] of nova.conf of the compute hosts, '
+        f'and delete what older settings have left, exchange {queue.EXCHANGE} '
+        f'and queue {topic}.{queue.PRIORITY}'
+    )
 
 
 def _read_options(conf: cfg.ConfigOpts) -> None:
@@ -150,9 +143,7 @@ def _serve(conf: cfg.ConfigOpts, metrics: Listening | None) -> int:
 
     group = conf.nova_rt_conductor
     launcher = service.ServiceLauncher(conf)
-    launcher.launch_service(
-        ours.Worker(conf, socket.gethostname()), group.workers
-    )
+    launcher.launch_service(ours.Worker(conf), group.workers)
     launcher.launch_service(ours.Upkeep(conf))
     if metrics is not None:
         launcher.launch_service(ours.Metrics(conf, metrics))

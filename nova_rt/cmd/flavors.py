@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real-time flavors in Nova's API database that should say more, or else.
 
-A flavor that carries what its servers ask of Placement keeps them away from
+A flavor with the resources and traits of its servers keeps them away from
 hosts without reservations even where nova-scheduler lacks our filter.
 """
 
@@ -23,7 +23,7 @@ class Finding:
     :ivar flavor_id: its ID, as users give it
     :ivar name: its name
     :ivar refusal: why its servers are refused; None if they are not
-    :ivar commands: what mends it
+    :ivar commands: that mend it
     """
 
     flavor_id: str
@@ -57,7 +57,7 @@ def read() -> Iterable[Any]:
 
 
 def judge(flavor: Any, allowed: Bounds) -> Finding | None:
-    """Find what is wrong with a flavor.
+    """Find the faults of a flavor.
 
     :param flavor: nova.objects.Flavor
     :param allowed: the operator's bounds

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does the installed Nova have what we extend and call.
+"""Comparison of the installed Nova with the code that we extend and call.
 
 Half of it is private to Nova and may change in any commit, so its release
-number alone says little: what is compared here is what our classes stand on.
+number alone says little: the methods that our classes use are compared here.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -52,36 +52,14 @@ MANAGER = Extension(
     frozenset(
         {
             '_build_and_run_instance',
+            '_delete_stashed_flavor_info',
+            '_destroy_evacuated_instances',
             '_do_build_and_run_instance',
+            '_do_prep_resize',
+            '_finish_resize',
             '_get_rescue_image',
             '_init_instance',
             '_nil_out_instance_obj_host_and_node',
-            'cleanup_host',
-            '_destroy_evacuated_instances',
-            'init_host',
-            'post_start_hook',
-        }
-    ),
-    called={
-        '_delete_allocation_after_move': 'self context instance migration',
-        '_get_instance_block_device_info': 'self context instance '
-        'refresh_conn_info bdms',
-        '_get_power_state': 'self instance',
-        '_get_scheduler_hints': 'filter_properties request_spec',
-        '_revert_allocation': 'self context instance migration',
-        '_set_instance_obj_error_state': 'self instance clean_task_state',
-        'reboot_instance': 'self context instance block_device_info '
-        'reboot_type',
-    },
-)
-MOVES = Extension(
-    ('nova_rt.compute.move_manager', 'MoveManager'),
-    ('nova.compute.manager', 'ComputeManager'),
-    frozenset(
-        {
-            '_delete_stashed_flavor_info',
-            '_do_prep_resize',
-            '_finish_resize',
             '_power_on',
             '_prep_resize',
             '_prep_snapshot_based_resize_at_source',
@@ -90,8 +68,11 @@ MOVES = Extension(
             '_resume_guests_state',
             '_revert_instance_flavor_host_node',
             '_send_finish_resize_notifications',
+            'cleanup_host',
             'confirm_resize',
             'finish_revert_resize',
+            'init_host',
+            'post_start_hook',
             'revert_resize',
         }
     ),
@@ -104,10 +85,18 @@ MOVES = Extension(
         'reimage_boot_volume target_state',
     },
     called={
+        '_delete_allocation_after_move': 'self context instance migration',
         '_error_out_instance_on_exception': 'self context instance '
         'instance_state',
+        '_get_instance_block_device_info': 'self context instance '
+        'refresh_conn_info bdms',
+        '_get_power_state': 'self instance',
         '_get_scheduler_hints': 'filter_properties request_spec',
+        '_revert_allocation': 'self context instance migration',
         '_set_instance_info': 'instance flavor',
+        '_set_instance_obj_error_state': 'self instance clean_task_state',
+        'reboot_instance': 'self context instance block_device_info '
+        'reboot_type',
     },
 )
 TRACKER = Extension(
@@ -115,28 +104,18 @@ TRACKER = Extension(
     ('nova.compute.resource_tracker', 'ResourceTracker'),
     frozenset(
         {
+            '_drop_move_claim',
+            '_move_claim',
+            '_set_instance_host_and_node',
             '_update',
             '_update_usage_from_instance',
             '_update_usage_from_instances',
             '_update_usage_from_migrations',
             'delete_allocation_for_evacuated_instance',
-            'instance_claim',
-            'update_usage',
-        }
-    ),
-    called={'disabled': 'self nodename'},
-)
-CLAIMS = Extension(
-    ('nova_rt.compute.claim_tracker', 'ClaimTracker'),
-    ('nova.compute.resource_tracker', 'ResourceTracker'),
-    frozenset(
-        {
-            '_drop_move_claim',
-            '_move_claim',
-            '_set_instance_host_and_node',
             'delete_allocation_for_shelve_offloaded_instance',
             'finish_evacuation',
             'instance_claim',
+            'update_usage',
         }
     ),
     called={'disabled': 'self nodename'},
@@ -146,7 +125,6 @@ DRIVER = Extension(
     ('nova.virt.libvirt.driver', 'LibvirtDriver'),
     frozenset(
         {
-            '_clean_shutdown',
             '_create_guest',
             '_destroy',
             'check_can_live_migrate_destination',
@@ -217,7 +195,7 @@ NAMESPACES = Extension(
     },
 )
 EXTENSIONS = (
-    SCHEDULER, MANAGER, MOVES, TRACKER, CLAIMS, DRIVER, CONTAINERS, NAMESPACES,
+    SCHEDULER, MANAGER, TRACKER, DRIVER, CONTAINERS, NAMESPACES,
 )  # fmt: skip
 
 #: Names of Nova that we use beside those: module -> names in it.
@@ -240,7 +218,7 @@ NAMES = {
 def describe(version: str) -> str | None:
     """Check whether this nova_rt was tested with a version of Nova.
 
-    :returns: what that version is; None if it was never tried
+    :returns: a name of that version; None if it was never tried
     """
     for prefix, what in TRIED.items():
         if version.startswith(prefix):
@@ -249,10 +227,10 @@ def describe(version: str) -> str | None:
 
 
 def find_misfits() -> list[str]:
-    """Compare what we need with the installed Nova.
+    """Compare our needs with the installed Nova.
 
-    A host without libvirt's Python module runs no nova-rt-compute: only what
-    nova-rt-scheduler needs is compared there.
+    A host without libvirt's Python module runs no nova-rt-compute: only the
+    needs of nova-rt-scheduler are compared there.
 
     :returns: a sentence for everything that is missing or different
     """

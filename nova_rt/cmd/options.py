@@ -16,7 +16,7 @@ _BAD_VALUE = re.compile(
 
 
 class Unusable(Exception):
-    """A file or a value of a configuration, and what is wrong with it."""
+    """A file or a value of a configuration, and its fault."""
 
 
 @contextlib.contextmanager
@@ -36,7 +36,7 @@ def errors(conf: cfg.ConfigOpts) -> Iterator[None]:
 
 
 def check(conf: cfg.ConfigOpts, *groups: str) -> None:
-    """See that all options of some groups have values that they may have.
+    """Require permitted values of all options of some groups.
 
     oslo.config looks at a value only when somebody asks for it, which may be
     much later and in another process.

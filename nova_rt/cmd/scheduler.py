@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova-rt-scheduler``: nova-scheduler whose refusals carry numbers."""
+"""``nova-rt-scheduler``: nova-scheduler with numbers in its refusals."""
 
 # First: it prepares the process for native threads.
 from nova.cmd import scheduler  # isort: skip

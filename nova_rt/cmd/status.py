@@ -139,7 +139,7 @@ class Checks(upgradecheck.UpgradeCommands):
         )
 
     def check(self) -> upgradecheck.Code:
-        """Print the table, and below it what its width would break up.
+        """Print the table, and below it the texts that are too wide for it.
 
         :returns: the code of the worst result
         """
@@ -234,7 +234,7 @@ def check_host(
     files: Files | None = None,
     form: str = 'table',
 ) -> int:
-    """Print what the kernel of this host offers.
+    """Print the interface and the capacity of this host's kernel.
 
     :param prepare: whether to give the partition its bandwidth, as
         nova-rt-compute does when it starts
@@ -267,7 +267,7 @@ def check_host(
 
 
 def show_usage(conf: cfg.ConfigOpts, files: Files | None = None) -> int:
-    """Say what the servers of this host use of their reservations.
+    """Print the usage of the reservations on this host.
 
     :returns: the exit code, 0 if the kernel says it
     """
@@ -327,7 +327,7 @@ def _parsers(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
 
 
 def main() -> int:
-    """Run one command; the exit code says what came of it.
+    """Run one command; the exit code tells its outcome.
 
     0: all is well; 1: the host cannot hold reservations, or a check warns;
     2: a check failed; 255: the command itself failed.

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events for listeners that are slow, out of the way of those who emit."""
+"""Events for listeners that are slow, out of the way of the emitter."""
 
 import collections
+from collections.abc import Callable
 import threading
+from typing import Any
 
 from nova import thread_pool_factory
 from oslo_log import log as logging
-
-from nova_rt import events
 
 LOG = logging.getLogger(__name__)
 
@@ -22,19 +22,22 @@ class Aside:
     not come to an end, events are lost when too many wait, and the log says
     so once it has come to one.
 
-    :param listener: is called with each event, by one thread at a time
+    :param listener: is called with each event, or its notification, by one
+        thread at a time
     :param most: events that may wait
     """
 
-    def __init__(self, listener: events.Listener, most: int = _MOST) -> None:
+    def __init__(
+        self, listener: Callable[[Any], None], most: int = _MOST
+    ) -> None:
         self._listener = listener
         self._lock = threading.Lock()
-        self._waiting: collections.deque[events.Event] = collections.deque()
+        self._waiting: collections.deque[Any] = collections.deque()
         self._most = most
         self._busy = False
         self._lost = 0
 
-    def __call__(self, event: events.Event) -> None:
+    def __call__(self, event: Any) -> None:
         """Take an event; returns at once."""
         with self._lock:
             if len(self._waiting) >= self._most:

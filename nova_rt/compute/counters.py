@@ -30,7 +30,7 @@ class Counters:
     holds up nobody.
 
     :param path: the file; its directory is made if it is not there
-    :param options: that decide what this host offers
+    :param options: that decide the offer of this host
     """
 
     def __init__(self, path: pathlib.Path, options: Options) -> None:
@@ -50,6 +50,14 @@ class Counters:
             self._counts = self._counts.add(event)
         self._changed.set()
 
+    def note_dropped(self, number: int) -> None:
+        """Note that so many events will be missing in the history."""
+        with self._lock:
+            self._counts = dataclasses.replace(
+                self._counts, dropped=self._counts.dropped + number
+            )
+        self._changed.set()
+
     def note_verified(self) -> None:
         """Note that all servers have been verified."""
         with self._lock:
@@ -58,11 +66,11 @@ class Counters:
             )
 
     def start(self) -> None:
-        """Go on from what the file says, and keep it from now on."""
+        """Restore the counts from the file, and keep it from now on."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Write no more, after what is still to be written.
+        """Write the last counts, and no more after them.
 
         Wait for it, but not for a disk that hangs: the process ends next.
         """

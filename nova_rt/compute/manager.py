@@ -1,43 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's compute manager, with reservations.
 
-Carries a request from the RequestSpec, which the driver never sees, to the
-server's record, and has the reservations verified from time to time.
+It transfers a request from the RequestSpec, which the driver never sees, to
+the server's record, and verifies all reservations periodically. The request
+for a server's next host is recorded before the claim. It becomes the server's
+record in the step that saves the server there, and is removed if the move
+fails.
 """
 
 from collections.abc import Iterator
 import contextlib
-from importlib import metadata
 from typing import Any
 
 from nova import context as nova_context
 from nova import exception as nova_exception
-from nova import rpc
-from nova.compute import manager
+from nova.compute import manager, task_states
+from nova.objects import fields
 from oslo_log import log as logging
 from oslo_service import periodic_task, systemd
 
-from nova_rt import conf, events, exception, faults
+from nova_rt import conf, events, faults, revert
 from nova_rt.compute import (
     aside,
     counters,
-    move_manager,
+    history,
     notifications,
-    reports,
+    requests,
     resource_tracker,
     stopped,
 )
-from nova_rt.compute.backlog import Backlog
-from nova_rt.compute.epoch import Epoch, epoch_path
-from nova_rt.compute.meter import Meter
-from nova_rt.compute.meter_file import Clock, MeterFile, meter_path
-from nova_rt.compute.spool import Spool, spool_path
-from nova_rt.conductor import rpcapi
+from nova_rt.conductor import queue
 from nova_rt.conf import exporter
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host.options import Options
-from nova_rt.moves import endings, interrupted, remnants
-from nova_rt.reservation import record
+from nova_rt.lxc import user_namespaces
+from nova_rt.moves import destinations, endings, interrupted, remnants
+from nova_rt.reservation import bounds, record
 from nova_rt.tracking import servers
 from nova_rt.virt.libvirt import driver
 
@@ -49,7 +47,7 @@ conf.register_opts(CONF)
 
 @contextlib.contextmanager
 def _going_on(message: str, instance: Any) -> Iterator[None]:
-    """Log what fails: the other servers of this host need their service.
+    """Log errors and go on: other servers of this host need the service.
 
     :raises InstanceNotFound: passed on
     """
@@ -61,12 +59,12 @@ def _going_on(message: str, instance: Any) -> Iterator[None]:
         LOG.exception(message, instance=instance)
 
 
-class RTComputeManager(move_manager.MoveManager):
-    """ComputeManager for hosts that hold reservations."""
+class RTComputeManager(manager.ComputeManager):
+    """A ComputeManager for hosts with reservations."""
 
     def __init__(self, compute_driver=None, *args, **kwargs):
         super().__init__(compute_driver, *args, **kwargs)
-        self._rt_reporter = None
+        self._rt_history = None
         ours = isinstance(self.driver, driver.RTLibvirtDriver)
         self.rt = resource_tracker.RTResourceTracker(
             self.host,
@@ -74,16 +72,19 @@ class RTComputeManager(move_manager.MoveManager):
             reportclient=self.reportclient,
             reservations=self.driver.reservations if ours else None,
         )
+        self._rt_requests = requests.Requests(
+            self.driver, bounds.Bounds.from_options(CONF.nova_rt)
+        )
         self._rt_counters = counters.Counters(
             exporter.find_counters(CONF),
             Options.from_group(CONF.nova_rt, nova_conf.read_cpus(CONF)),
         )
 
     def init_host(self, service_ref):
-        """Refuse to start with a driver that knows no reservations.
+        """Refuse to start with a driver without reservations.
 
-        End what the last service left half done, before this one counts what
-        servers hold.
+        End evacuations that the last service has left unfinished, before this
+        one counts the claims of servers.
         """
         if not isinstance(self.driver, driver.RTLibvirtDriver):
             raise nova_exception.InvalidConfiguration(
@@ -93,86 +94,65 @@ class RTComputeManager(move_manager.MoveManager):
         dispatcher = self.driver.reservations.dispatcher
         dispatcher.subscribe(aside.Aside(stopped.StopReporter(self.host)))
         dispatcher.subscribe(aside.Aside(self.driver.running.note_slots))
-        notifications.subscribe(dispatcher, self.host)
         dispatcher.subscribe(self._rt_counters)
         self._rt_counters.start()
+        channels = []
         if CONF.nova_rt.report:
-            self._rt_reporter = self._rt_make_reporter()
+            self._rt_history = history.History(
+                queue.Sender(CONF), self._rt_counters.note_dropped
+            )
+            self._rt_history.start()
+            channels.append(self._rt_history)
+        notifications.subscribe(dispatcher, self.host, *channels)
         super().init_host(service_ref)
         interrupted.settle(self, nova_context.get_admin_context())
-        if self._rt_reporter is not None:
-            self._rt_reporter.start()
 
     def _destroy_evacuated_instances(self, context, node_cache):
-        """End also what Nova would leave, now that the host is no other."""
+        """End the evacuations that Nova would leave open, too.
+
+        Nova has checked by now that the host was not renamed.
+        """
         interrupted.end_lost(self.host, context)
         return super()._destroy_evacuated_instances(context, node_cache)
 
     def _init_instance(self, context, instance):
-        """Go on without a server that is deleted meanwhile.
+        """Initialize a server, and revert the allocations of its old resize.
 
-        While this service is down, nova-api deletes servers by itself. Nova
-        does not start then if it goes on with what one of them was doing.
-        A resize that it ends holds nothing more in Placement.
+        A server that is deleted meanwhile is skipped: nova-api deletes servers
+        by itself while this service is down, and Nova fails to start if it
+        resumes a task of such a server.
         """
         ended = False
         try:
-            with _going_on('Could not undo its move', instance):
+            with _going_on('Could not undo interrupted resize', instance):
                 ended = interrupted.end_resize(self, context, instance)
             super()._init_instance(context, instance)
             if not ended:
                 return
-            # Nova has needed it to bring the server's disk back.
+            # Until here, Nova needed it to restore the server's disk.
             instance.drop_migration_context()
-            with _going_on('Could not start it again', instance):
+            with _going_on('Could not start server again', instance):
                 interrupted.start_again(self, context, instance)
         except nova_exception.InstanceNotFound:
-            LOG.warning('It was deleted while this service started',
+            LOG.warning('Ignoring server deleted during start of this service',
                         instance=instance)  # fmt: skip
 
-    def _rt_make_reporter(self) -> reports.Reporter:
-        """Listen from now on; what is sent waits until servers are known."""
-        backlog = Backlog()
-        self.driver.reservations.dispatcher.subscribe(backlog)
-        meter = Meter(
-            self.driver.reservations.held,
-            self.driver.running,
-            MeterFile(meter_path(CONF.state_path, self.host)),
-            Clock(),
-        )
-        if CONF.nova_rt.usage_interval:
-            self.driver.reservations.dispatcher.subscribe(meter)
-            self.driver.running.watch_ends(meter.read_last)
-        return reports.Reporter(
-            rpcapi.ConductorAPI(rpc.TRANSPORT, self.host),
-            self.driver.reservations,
-            self.driver.running,
-            backlog,
-            Epoch(epoch_path(CONF.state_path, self.host)),
-            Spool(spool_path(CONF.state_path, self.host)),
-            metadata.version('nova_rt'),
-            meter,
-            CONF.nova_rt.usage_interval,
-        )
-
     def post_start_hook(self):
-        """Go on with what the last service left, now that this one listens.
+        """Resume interrupted resizes, now that this service takes requests.
 
-        Tell systemd that this one serves: the launcher of oslo.service does
-        not, since nova-compute runs in the first process.
+        Notify systemd as well: the launcher of oslo.service does not, since
+        nova-compute runs in the first process.
         """
         super().post_start_hook()
         endings.ask_again(self, nova_context.get_admin_context())
         systemd.notify_once()
 
     def cleanup_host(self):
-        """End what init_host() has started."""
-        if self._rt_reporter is not None:
-            self._rt_reporter.stop()
+        """Stop the threads that init_host() has started."""
         super().cleanup_host()
-        if self._rt_reporter is not None:
-            # The last tasks have ended only now.
-            self._rt_reporter.keep()
+        if self._rt_history is not None:
+            # Events of the last tasks arrive until here.
+            self._rt_history.stop()
         self._rt_counters.stop()
 
     # Building servers
@@ -184,14 +164,14 @@ class RTComputeManager(move_manager.MoveManager):
         block_device_mapping: Any, node: Any = None, limits: Any = None,
         host_list: Any = None, accel_uuids: Any = None,
     ) -> Any:  # fmt: skip
-        """On the last host there is, keep the reason of a failure.
+        """Keep the reason of a failure on the last of the chosen hosts.
 
-        Sent back once more, it would end as "Exhausted all hosts available
-        for retrying" in the server's fault, without a number.
+        If Nova tried another host, the server's fault would be "Exhausted all
+        hosts available for retrying", without a number.
         """
         last = host_list is not None and not host_list
         if last and servers.is_rt(instance):
-            filter_properties = move_manager.without_retry(filter_properties)
+            filter_properties = requests.without_retry(filter_properties)
         result = super()._do_build_and_run_instance(
             context, instance, image, request_spec, filter_properties,
             admin_password, injected_files, requested_networks,
@@ -201,8 +181,8 @@ class RTComputeManager(move_manager.MoveManager):
         if result == manager.build_results.FAILED_BY_POLICY and servers.is_rt(
             instance
         ):
-            # Nova forgets them for this result alone; until the server is
-            # deleted, they would keep bandwidth from others.
+            # Nova leaves the allocations for this result alone; until the
+            # server is deleted, they would keep bandwidth from others.
             self.reportclient.delete_allocation_for_instance(
                 context, instance.uuid, force=True
             )
@@ -215,9 +195,9 @@ class RTComputeManager(move_manager.MoveManager):
         filter_properties: Any, request_spec: Any = None,
         accel_uuids: Any = None,
     ) -> Any:  # fmt: skip
-        """Note in the server's record what was asked for, then build it."""
+        """Record the request of the server, then build it."""
         hints = self._get_scheduler_hints(filter_properties, request_spec)
-        self._rt_note_request(instance, hints)
+        self._rt_requests.note_new(instance, hints)
         try:
             return super()._build_and_run_instance(
                 context, instance, image, injected_files, admin_password,
@@ -225,8 +205,8 @@ class RTComputeManager(move_manager.MoveManager):
                 node, limits, filter_properties, request_spec, accel_uuids,
             )  # fmt: skip
         except nova_exception.RescheduledByPolicyException:
-            # A server group was broken by another server that came first:
-            # nothing is wrong with this host or with the request.
+            # An earlier server violates the policy of the server group:
+            # neither this host nor the request is at fault.
             raise
         except nova_exception.RescheduledException as err:
             if filter_properties.get('retry') or not servers.is_rt(instance):
@@ -237,26 +217,8 @@ class RTComputeManager(move_manager.MoveManager):
                 instance_uuid=instance.uuid, reason=faults.tell_failure(err)
             ) from err
 
-    def _rt_note_request(
-        self, instance: Any, hints: dict[str, object]
-    ) -> None:
-        """Put the request into the server's record, CPUs to be claimed.
-
-        :raises BuildAbortException: if it means nothing here; no other host
-            could do better
-        """
-        try:
-            asked = self._rt_read_request(instance.flavor, hints)
-            if asked is not None:
-                servers.write_record(instance, record.Record(asked))
-        except exception.NovaRTError as err:
-            self._rt_refuse(instance, events.Action.REQUEST, err)
-            raise faults.BuildAborted(
-                instance_uuid=instance.uuid, reason=faults.tell(err)
-            ) from err
-
     def _nil_out_instance_obj_host_and_node(self, instance):
-        """A server that is on no host holds no CPUs.
+        """Remove the CPUs from the record of a server without a host.
 
         Nova calls this when a server was offloaded, and when it could not be
         built or unshelved here; it saves the server afterwards.
@@ -264,28 +226,264 @@ class RTComputeManager(move_manager.MoveManager):
         super()._nil_out_instance_obj_host_and_node(instance)
         servers.forget_cpus(instance)
 
+    # Moving servers
+
+    def _do_prep_resize(
+        self, context: Any, image: Any, instance: Any, flavor: Any,
+        request_spec: Any, filter_properties: Any, node: Any,
+        clean_shutdown: Any, migration: Any, host_list: Any,
+    ) -> Any:  # fmt: skip
+        """Keep the reason of a failure on the last of the chosen hosts."""
+        last = host_list is not None and not host_list
+        if last and servers.is_rt_move(instance, flavor):
+            filter_properties = requests.without_retry(filter_properties)
+        return super()._do_prep_resize(
+            context, image, instance, flavor, request_spec,
+            filter_properties, node, clean_shutdown, migration, host_list,
+        )  # fmt: skip
+
+    def _prep_resize(
+        self, context: Any, image: Any, instance: Any, flavor: Any,
+        filter_properties: Any, node: Any, migration: Any,
+        request_spec: Any, clean_shutdown: bool = True,
+    ) -> Any:  # fmt: skip
+        """Record the request for this host before the claim.
+
+        If no other host is left to try, the server stays as it is.
+        """
+        try:
+            user_namespaces.check_owners(self.driver, instance)
+        except nova_exception.ComputeResourcesUnavailable as err:
+            raise nova_exception.InstanceFaultRollback(err) from err
+        is_rt = servers.is_rt_move(instance, flavor)
+        if is_rt:
+            self._rt_requests.check_arrived(instance)
+            hints = self._get_scheduler_hints(filter_properties, request_spec)
+            self._rt_requests.note_move(instance, flavor, hints)
+        try:
+            with revert.on_error() as steps:
+                # The claim removes the keys in its own copy of the server.
+                steps.add(servers.forget_move, instance)
+                return super()._prep_resize(
+                    context, image, instance, flavor, filter_properties, node,
+                    migration, request_spec, clean_shutdown,
+                )  # fmt: skip
+        except nova_exception.ComputeResourcesUnavailable as err:
+            if not is_rt or (filter_properties or {}).get('retry'):
+                raise
+            raise nova_exception.InstanceFaultRollback(err) from err
+
+    def _reboot_instance(
+        self, context: Any, instance: Any, block_device_info: Any,
+        reboot_type: Any,
+    ) -> Any:  # fmt: skip
+        """End a move to this host that was interrupted."""
+        interrupted.end_arrival(self, context, instance)
+        return super()._reboot_instance(
+            context, instance, block_device_info, reboot_type
+        )
+
+    def _power_on(self, context: Any, instance: Any) -> Any:
+        """End a move to this host that was interrupted."""
+        interrupted.end_arrival(self, context, instance)
+        return super()._power_on(context, instance)
+
+    def _resume_guests_state(
+        self, context: Any, instance: Any, net_info: Any
+    ) -> Any:
+        """End a move to this host that was interrupted.
+
+        A server that is being reverted is started by the revert, which also
+        restores its disk.
+        """
+        if instance.task_state == task_states.RESIZE_REVERTING and (
+            servers.is_rt_moved(instance)
+        ):
+            return None
+        try:
+            interrupted.end_arrival(self, context, instance)
+        except Exception:
+            # The driver does not start a server that has not arrived.
+            LOG.exception('Could not finish interrupted resize',
+                          instance=instance)  # fmt: skip
+        return super()._resume_guests_state(context, instance, net_info)
+
+    def confirm_resize(self, context, instance, migration):
+        """Confirm once, even if the request is repeated."""
+        return endings.once(
+            endings.is_confirmation_due,
+            super().confirm_resize, context, instance, migration,
+        )  # fmt: skip
+
+    def revert_resize(self, context, instance, migration, request_spec):
+        """Revert once, even if the request is repeated."""
+        return endings.once(
+            endings.is_revert_due,
+            super().revert_resize, context, instance, migration, request_spec,
+        )  # fmt: skip
+
+    def finish_revert_resize(self, context, instance, migration, request_spec):
+        """Finish a revert once, even if the request is repeated."""
+        return endings.once(
+            endings.is_return_due,
+            super().finish_revert_resize, context, instance, migration,
+            request_spec,
+        )  # fmt: skip
+
+    def _resize_instance(
+        self, context: Any, instance: Any, image: Any, migration: Any,
+        flavor: Any, clean_shutdown: Any, request_spec: Any,
+    ) -> Any:  # fmt: skip
+        """Refuse to move a server to a host without reservations.
+
+        Remove the keys of the move if the server cannot leave.
+        """
+        with revert.on_error() as steps:
+            steps.add(self._rt_forget_here, instance)
+            with (
+                self._error_out_instance_on_exception(
+                    context, instance, instance_state=instance.vm_state
+                ),
+                manager.errors_out_migration_ctxt(migration),
+            ):
+                self._rt_requests.check_leaving(
+                    instance,
+                    destinations.find_reason(
+                        context, instance, flavor, migration
+                    ),
+                )
+            return super()._resize_instance(
+                context, instance, image, migration, flavor, clean_shutdown,
+                request_spec,
+            )  # fmt: skip
+
+    def _rt_forget_here(self, instance: Any) -> None:
+        """Remove the keys of a move that could not leave this host."""
+        if instance.host == self.host and servers.forget_move(instance):
+            instance.save()
+
+    def _prep_snapshot_based_resize_at_source(
+        self, ctxt: Any, instance: Any, migration: Any, snapshot_id: Any = None
+    ) -> Any:
+        """Refuse moves of real-time servers to another cell."""
+        if servers.is_rt(instance):
+            self._rt_requests.check_leaving(instance, faults.CANNOT_LEAVE_CELL)
+        return super()._prep_snapshot_based_resize_at_source(
+            ctxt, instance, migration, snapshot_id
+        )
+
+    def _do_rebuild_instance_with_claim(
+        self, context: Any, instance: Any, orig_image_ref: Any,
+        image_meta: Any, injected_files: Any, new_pass: Any,
+        orig_sys_metadata: Any, bdms: Any, evacuate: bool,
+        *args: Any, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """End a move to this host that was interrupted, or evacuate.
+
+        After a failed evacuation the keys of the move are removed: the claim
+        does so in its own copy of the server only.
+        """
+        if not evacuate:
+            interrupted.end_arrival(self, context, instance)
+        with revert.on_error() as steps:
+            if evacuate:
+                steps.add(servers.forget_move, instance)
+            return super()._do_rebuild_instance_with_claim(
+                context, instance, orig_image_ref, image_meta, injected_files,
+                new_pass, orig_sys_metadata, bdms, evacuate, *args, **kwargs,
+            )  # fmt: skip
+
+    def _finish_resize(
+        self, context: Any, instance: Any, migration: Any, disk_info: Any,
+        image_meta: Any, bdms: Any, request_spec: Any,
+    ) -> Any:  # fmt: skip
+        """Switch the server to its new reservation.
+
+        Nova saves it together with the new flavor. If the server cannot be
+        started, it stays here with the new allocation: it therefore keeps the
+        new flavor, and not the old one as in Nova.
+        """
+        self.rt.rt_restore_note(instance)
+        moved = servers.switch(instance)
+        with revert.on_error() as steps:
+            if moved:
+                steps.add(servers.forget_move, instance)
+                if migration.is_resize:
+                    steps.add(
+                        self._set_instance_info, instance, instance.new_flavor
+                    )
+            return super()._finish_resize(
+                context, instance, migration, disk_info, image_meta, bdms,
+                request_spec,
+            )  # fmt: skip
+
+    def _send_finish_resize_notifications(
+        self, context: Any, instance: Any, bdms: Any, network_info: Any,
+        phase: Any,
+    ) -> Any:  # fmt: skip
+        """Make the new reservation the current one in memory.
+
+        The first notification is sent after the server was saved with it, and
+        before it is started.
+        """
+        if phase == fields.NotificationPhase.START and (
+            servers.has_switched(instance)
+        ):
+            self.rt.rt_switch(instance)
+        return super()._send_finish_resize_notifications(
+            context, instance, bdms, network_info, phase
+        )
+
+    def _revert_instance_flavor_host_node(
+        self, instance: Any, migration: Any
+    ) -> Any:
+        """Save the old reservation together with the old flavor and host."""
+        moved = servers.switch_back(instance)
+        result = super()._revert_instance_flavor_host_node(instance, migration)
+        if moved:
+            self.rt.rt_return(instance)
+        return result
+
+    def _delete_stashed_flavor_info(self, instance: Any) -> None:
+        """Remove the flavors of a move, unless the next one has begun.
+
+        The server has no task since it was saved as ACTIVE, so its next move
+        may have begun. Nova would overwrite the flavors and keys of that move
+        with the values that it has read before.
+        """
+        if record.KEY not in instance.system_metadata:
+            super()._delete_stashed_flavor_info(instance)
+            return
+        instance.refresh()
+        if instance.task_state in task_states.resizing_states:
+            return
+        instance.old_flavor = instance.new_flavor = None
+        instance.system_metadata.pop('old_vm_state', None)
+        with contextlib.suppress(nova_exception.UnexpectedTaskStateError):
+            instance.save(expected_task_state=[instance.task_state])
+
     # Holding reservations
 
     @periodic_task.periodic_task(spacing=CONF.nova_rt.verify_interval or -1)
     def _verify_reservations(self, context: Any) -> None:
-        """See that every running container has its reservation."""
+        """Verify the reservation of every running container."""
         self.driver.running.verify_all()
         self._rt_counters.note_verified()
 
     @periodic_task.periodic_task(spacing=CONF.instance_delete_interval)
     def _remove_remnants(self, context: Any) -> None:
-        """Remove what moves of servers that are deleted have left."""
+        """Remove disks and domains left by moves of deleted servers."""
         remnants.remove(self, context)
 
-    # What is refused
+    # Refused actions
 
     def _get_rescue_image(self, context: Any, instance: Any,
                           rescue_image_ref: Any = None) -> Any:  # fmt: skip
-        """Refuse rescue, in its last step before the server is stopped."""
+        """Refuse a rescue, in its last step before the server is stopped."""
         if servers.is_rt(instance):
             raise nova_exception.InstanceNotRescuable(
                 instance_id=instance.uuid,
-                reason=self._rt_refuse(
+                reason=self._rt_requests.refuse(
                     instance,
                     events.Action.RESCUE,
                     'real-time servers are containers, which have no second '

@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Versioned notifications ``nova_rt.reservation.*``, beside Nova's own."""
+"""Versioned notifications ``nova_rt.reservation.*``, for every listener.
 
+Each event becomes one notification, in the thread in which it happens: that
+knows the time, and the request on which it works. Channels send it.
+"""
+
+from collections.abc import Callable
+import dataclasses
+import threading
+import time
 from typing import Any
+import uuid
 
 from nova import context, rpc
 from nova.notifications.objects import base as notification_base
 from nova.objects import base, fields
+from oslo_context import context as request_context
 
 from nova_rt import events
 from nova_rt.compute import aside
+from nova_rt.formats import history
 from nova_rt.reservation import extra_specs, record, spec_values
 
 #: Those that somebody has to look at.
@@ -38,17 +49,20 @@ _OF_RECORDS = {
 # Not in Nova's registry: that is for what its services send each other.
 @base.NovaObjectRegistry.register_if(False)
 class RTReservationPayload(notification_base.NotificationPayloadBase):
-    """The payload that tells what happened to the reservation of a server.
+    """The payload of an event of a server's reservation.
 
     Fields of the reservation are null in ``stopped``, ``unverified`` and
-    ``refused``; action, what was refused, is null in all but the last. Each
-    extra spec has a field: a new one takes a new version, which a test sees
-    to.
+    ``refused``; action, the refused one, is null in all but the last. Each
+    extra spec has a field: a new one takes a new version, as a test checks.
+    ``at_us`` is the time by the clock of the host, in microseconds since 1970:
+    it grows with each event of a start of the service. The IDs are those of
+    the request in which it happened.
     """
 
     # Version 1.0: Initial version
     # Version 1.1: Added numa
-    VERSION = '1.1'
+    # Version 1.2: Added at_us, request_id, user_id, project_id
+    VERSION = '1.2'
     OBJ_PROJECT_NAMESPACE = 'nova_rt'
 
     fields = {
@@ -57,12 +71,20 @@ class RTReservationPayload(notification_base.NotificationPayloadBase):
         **_OF_RECORDS,
         'action': fields.StringField(nullable=True),
         'details': fields.StringField(nullable=True),
+        'at_us': fields.IntegerField(),
+        'request_id': fields.StringField(nullable=True),
+        'user_id': fields.StringField(nullable=True),
+        'project_id': fields.StringField(nullable=True),
     }
 
-    def __init__(self, host: str, event: events.Event) -> None:
+    def __init__(self, host: str, event: events.Event, at_us: int) -> None:
         super().__init__()
         self.uuid = event.uuid
         self.host = host
+        self.at_us = at_us
+        request = request_context.get_current()
+        for name in ('request_id', 'user_id', 'project_id'):
+            setattr(self, name, getattr(request, name, None))
         for name, value in _describe(event.held).items():
             setattr(self, name, value)
         self.action = None
@@ -73,36 +95,87 @@ class RTReservationPayload(notification_base.NotificationPayloadBase):
         self.obj_reset_changes()
 
 
-class Notifier:
-    """A listener that sends a notification for each event.
+@dataclasses.dataclass(frozen=True)
+class Notice:
+    """A notification that is ready to be sent.
 
-    :param host: name of this host
+    :ivar id: of the event, the same on every channel
+    :ivar failure: whether somebody has to look at it
+    :ivar payload: plain JSON types
     """
 
-    def __init__(self, host: str) -> None:
+    id: str
+    publisher: str
+    event_type: str
+    failure: bool
+    payload: dict[str, Any]
+
+
+Channel = Callable[[Notice], None]
+
+
+class Announcer:
+    """A listener that makes a notification of each event that is news.
+
+    :param host: name of this host
+    :param channels: take each notification, and return at once
+    """
+
+    def __init__(self, host: str, *channels: Channel) -> None:
         self._host = host
-        self._context = context.get_admin_context()
+        self._channels = channels
+        self._lock = threading.Lock()
+        self._last_us = 0
 
     def __call__(self, event: events.Event) -> None:
-        """Send it if it is news; waits for the message bus."""
+        """Hand its notification to all channels."""
         if event.repeated:
             return
-        notifier = rpc.get_versioned_notifier(f'nova-compute:{self._host}')
-        send = notifier.error if isinstance(event, _ERRORS) else notifier.info
-        send(
-            self._context,
-            f'nova_rt.reservation.{event.kind}',
-            RTReservationPayload(self._host, event).obj_to_primitive(),
+        with self._lock:
+            # A clock that is set back changes no order.
+            at_us = max(time.time_ns() // 1000, self._last_us + 1)
+            self._last_us = at_us
+        notice = Notice(
+            str(uuid.uuid4()),
+            f'nova-compute:{self._host}',
+            f'{history.PREFIX}{event.kind}',
+            isinstance(event, _ERRORS),
+            RTReservationPayload(self._host, event, at_us).obj_to_primitive(),
         )
+        for channel in self._channels:
+            channel(notice)
+
+
+class Notifier:
+    """A channel to all listeners of Nova's versioned notifications."""
+
+    def __init__(self) -> None:
+        self._context = context.get_admin_context()
+
+    def __call__(self, notice: Notice) -> None:
+        """Send it; waits for the message bus."""
+        notifier = rpc.get_versioned_notifier(notice.publisher)
+        send = notifier.error if notice.failure else notifier.info
+        send(self._context, notice.event_type, notice.payload)
 
 
 @rpc.if_notifications_enabled
-def subscribe(dispatcher: events.Dispatcher, host: str) -> None:
-    """Send notifications from now on, if Nova sends versioned ones.
+def _add_notifier(channels: list[Channel]) -> None:
+    channels.append(aside.Aside(Notifier()))
+
+
+def subscribe(
+    dispatcher: events.Dispatcher, host: str, *channels: Channel
+) -> None:
+    """Send notifications from now on, to Nova's if it sends versioned ones.
 
     :param host: name of this host
+    :param channels: others
     """
-    dispatcher.subscribe(aside.Aside(Notifier(host)))
+    wanted = list(channels)
+    _add_notifier(wanted)
+    if wanted:
+        dispatcher.subscribe(Announcer(host, *wanted))
 
 
 def _describe(rec: record.Record | None) -> dict[str, Any]:

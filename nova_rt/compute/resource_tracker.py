@@ -1,93 +1,277 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's resource tracker, which counts and publishes what is claimed.
+"""Nova's resource tracker, with CPU bandwidth claimed CPU by CPU.
 
-Claims are made in :mod:`nova_rt.compute.claim_tracker`. Here they are given up
-with the server, counted anew at each audit, and what they leave is published.
+Placement has admitted the host's sum before; this module chooses the CPUs of a
+server's bandwidth, under Nova's own claim lock. Claims and releases follow
+Nova's own, step by step, also during moves. Each audit counts the claims
+again, and each change publishes the free bandwidth.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-from nova.compute import vm_states
-from oslo_utils import excutils
+from nova import utils
+from nova.compute import resource_tracker, vm_states
+from nova.objects import fields
+from oslo_log import log as logging
 
-from nova_rt.compute import claim_tracker
+from nova_rt import revert
+from nova_rt.compute import host_claims
+from nova_rt.lxc import user_namespaces
 from nova_rt.moves import slots
-from nova_rt.reservation import node_stats
+from nova_rt.tracking import servers
 from nova_rt.tracking.claims import Slots
-from nova_rt.tracking.reservations import Reservations
+
+LOG = logging.getLogger(__name__)
+
+#: For methods that change claims and are called without the lock.
+locked = utils.synchronized(
+    resource_tracker.COMPUTE_RESOURCE_SEMAPHORE, fair=True
+)
 
 
-class RTResourceTracker(claim_tracker.ClaimTracker):
-    """ResourceTracker that also claims, releases and publishes bandwidth."""
+class RTResourceTracker(resource_tracker.ResourceTracker):
+    """A ResourceTracker that also claims, releases and publishes bandwidth.
+
+    Claims change only under Nova's COMPUTE_RESOURCE_SEMAPHORE: in methods that
+    Nova calls with the lock held, and in our own, which acquire it.
+    """
 
     def __init__(self, host, driver, reportclient=None, reservations=None):
-        """Track a host; see :class:`.claim_tracker.ClaimTracker`."""
-        super().__init__(host, driver, reportclient, reservations)
+        """Track a host.
+
+        :param reservations: of this host; None for a host without
+            reservations, which is tracked as in Nova
+        """
+        super().__init__(host, driver, reportclient)
+        self._rt = host_claims.HostClaims(host, reservations)
         #: Servers that the audit in progress has found on this host.
         self._rt_here: list[Any] = []
+
+    # Claims of servers
 
     def instance_claim(
         self, context, instance, nodename, allocations, limits=None
     ):  # fmt: skip
-        """Give up the claim again if it fails later, when it is published."""
-        before = None
-        if self._reservations is not None:
-            before = self._reservations.held.get(instance.uuid)
-        try:
+        """Refuse a real-time server that Placement has not admitted.
+
+        Refuse a shelved server, too, if its files would belong to nobody here.
+        Release the claim if its publication fails.
+
+        :raises ComputeResourcesUnavailable: with the numbers
+        """
+        if instance.vm_state == vm_states.SHELVED_OFFLOADED:
+            user_namespaces.check_owners(self.driver, instance)
+        rec = host_claims.read(instance)
+        if rec is not None:
+            self._rt.check_admitted(
+                instance.uuid, rec, (allocations or {}).values()
+            )
+        with revert.on_error() as steps:
+            if self._rt.get(instance.uuid) == Slots():
+                steps.add(self._rt_give_back, instance.uuid, nodename)
             return super().instance_claim(
                 context, instance, nodename, allocations, limits
             )
-        except Exception:
-            with excutils.save_and_reraise_exception():
-                if before == Slots():
-                    self._rt_give_back(instance.uuid, nodename)
 
-    @claim_tracker.locked
+    def _set_instance_host_and_node(self, instance: Any, node: Any) -> None:
+        """Claim CPUs in the step of instance_claim() that saves the server.
+
+        :raises ComputeResourcesUnavailable: with our numbers; Nova then
+            tries another host
+        """
+        rec = host_claims.read(instance)
+        if rec is None:
+            super()._set_instance_host_and_node(instance, node)
+            return
+        with revert.on_error() as steps:
+            rec = self._rt.claim(instance.uuid, rec)
+            steps.add(self._rt.release, instance.uuid)
+            servers.write_record(instance, rec)
+            super()._set_instance_host_and_node(instance, node)
+
+    @locked
     def _rt_give_back(self, uuid: str, nodename: str) -> None:
-        rt = self._reservations
-        if rt is not None and rt.held.get(uuid) != Slots():
-            rt.release(uuid)
-            # Without Placement, which may be what has failed.
+        if self._rt.get(uuid) != Slots():
+            self._rt.release(uuid)
+            # Without Placement, which may be the cause of the failure.
             compute_node = self.compute_nodes[nodename]
-            self._rt_publish(rt, compute_node)
+            self._rt_publish(compute_node)
             compute_node.save()
 
-    def update_usage(self, context, instance, nodename):
-        """Release also what Nova does not track until its next audit.
+    def delete_allocation_for_shelve_offloaded_instance(
+        self, context, instance
+    ):
+        """Remove the CPUs from the record, too.
 
-        After a move, that is what the server holds.
+        Nova saves it in the same write that marks the server as offloaded.
+        """
+        super().delete_allocation_for_shelve_offloaded_instance(
+            context, instance
+        )
+        servers.forget_cpus(instance)
+
+    def update_usage(self, context, instance, nodename):
+        """Release also claims that Nova does not track until its next audit.
+
+        These are the claims of a server after its move.
         """
         super().update_usage(context, instance, nodename)
         self._rt_release_removed(context, instance, nodename)
 
-    @claim_tracker.locked
+    @locked
     def _rt_release_removed(
         self, context: Any, instance: Any, nodename: str
     ) -> None:
-        if self._reservations is None or self.disabled(nodename):
+        if self.disabled(nodename):
             return
-        held = self._reservations.held.get(instance.uuid)
+        held = self._rt.get(instance.uuid)
         if held != Slots() and _is_removed(instance):
-            self._reservations.release(instance.uuid)
+            self._rt.release(instance.uuid)
             self._update(context.elevated(), self.compute_nodes[nodename])
 
     def _update_usage_from_instance(
         self, context, instance, nodename, is_removed=False
     ):  # fmt: skip
-        """Release what a server held that is deleted or was not built."""
-        if self._reservations is not None and (
-            is_removed or _is_removed(instance)
-        ):
-            self._reservations.release(instance.uuid)
+        """Release the claims of a server that is deleted or was not built."""
+        if is_removed or _is_removed(instance):
+            self._rt.release(instance.uuid)
         super()._update_usage_from_instance(
             context, instance, nodename, is_removed
         )
 
+    # Claims of moves
+
+    def _move_claim(
+        self, context, instance, new_flavor, nodename, migration, allocations,
+        move_type=None, image_meta=None, limits=None,
+    ):  # fmt: skip
+        """Claim CPUs for a server that moves to this host.
+
+        Nova then saves the server with the key of the claim, and counts the
+        claim from that time on.
+
+        :raises ComputeResourcesUnavailable: with our numbers
+        """
+
+        def claim() -> Any:
+            return super(RTResourceTracker, self)._move_claim(
+                context, instance, new_flavor, nodename, migration,
+                allocations, move_type, image_meta, limits,
+            )  # fmt: skip
+
+        evacuated = move_type == fields.MigrationType.EVACUATION
+        if evacuated:
+            user_namespaces.check_owners_after_death(self.driver, instance)
+        if not servers.is_rt_move(instance, new_flavor):
+            servers.begin_move(instance)
+            return claim()
+        if self.disabled(nodename):
+            return claim()  # Nova refuses.
+        self._rt.check_move(instance, migration)
+        # The manager has recorded the request; an evacuation changes none.
+        reader = servers.read_record if evacuated else servers.read_new
+        rec = host_claims.read(instance, reader)
+        if rec is not None:
+            # During an evacuation the server has allocations on both hosts.
+            node = self.compute_nodes[nodename].uuid
+            here = (allocations or {}).get(node)
+            self._rt.check_admitted(instance.uuid, rec, [here] if here else [])
+            # An evacuated server is started before Nova saves its new host.
+            rec = self._rt.claim(instance.uuid, rec, beside=not evacuated)
+        with revert.on_error() as steps:
+            steps.add(self._rt.drop_move, instance)
+            servers.note_move(instance, rec)
+            return claim()
+
+    def _drop_move_claim(
+        self, context, instance, nodename, flavor=None, prefix='new_',
+    ):  # fmt: skip
+        """Release the slot of a move that is confirmed, reverted or aborted.
+
+        Nova then publishes the free resources. It also stops tracking, until
+        the next audit, a server that was resized on its host; our claims stay.
+        """
+        if self._rt:
+            if prefix == 'new_' and servers.has_switched(instance):
+                # A revert, on the destination. The source sets the current
+                # slot when it has the server back.
+                held = self._rt.get(instance.uuid)
+                self._rt.hold(instance.uuid, held.beside)
+            else:
+                # A confirmation, on the source, or an aborted move.
+                self._rt.drop_move(instance)
+        super()._drop_move_claim(context, instance, nodename, flavor, prefix)
+
+    def rt_restore_note(self, instance: Any) -> None:
+        """Restore the lost keys of a server that has moved to this host.
+
+        :param instance: nova.objects.Instance in finish_resize()
+        :raises ActionRefused: if this host has no claim for it either
+        """
+        if not servers.is_note_lost(instance):
+            return
+        rec = self._rt.find_noted(instance)
+        LOG.warning(
+            'Restoring reservation from claim: another service has '
+            'overwritten the record of the move to this host',
+            instance=instance,
+        )  # fmt: skip
+        servers.note_move(instance, rec)
+
+    @locked
+    def rt_switch(self, instance: Any) -> None:
+        """Switch the claims of a moved server, saved with its new reservation.
+
+        :param instance: nova.objects.Instance, as it was saved
+        """
+        if not self._rt:
+            return
+        uuid = instance.uuid
+        migration = self.tracked_migrations.get(uuid)
+        beside = None
+        if migration is not None and migration.source_compute == self.host:
+            beside = host_claims.read(instance, servers.read_beside)
+        current = host_claims.read(instance, servers.read_claimed)
+        self._rt.hold(uuid, current, beside)
+
+    @locked
+    def rt_return(self, instance: Any) -> None:
+        """Restore the claim of a reverted server, saved with its old one.
+
+        :param instance: nova.objects.Instance, as it was saved
+        """
+        if self._rt:
+            current = host_claims.read(instance, servers.read_claimed)
+            self._rt.hold(instance.uuid, current)
+
+    def finish_evacuation(self, instance, node, migration):
+        """Make the claim on this host the only record of the server."""
+        if instance.host != self.host:
+            servers.arrive(instance)
+        super().finish_evacuation(instance, node, migration)
+
+    def delete_allocation_for_evacuated_instance(
+        self, context, instance, node, node_type='source'
+    ):
+        """Keep the allocation of a server after a failed rebuild in place.
+
+        Nova takes every failed rebuild for a failed evacuation to this host,
+        and removes the server's allocation. During an evacuation the server's
+        host is still the dead one.
+        """
+        if node_type == 'destination' and instance.host == self.host:
+            return
+        super().delete_allocation_for_evacuated_instance(
+            context, instance, node, node_type=node_type
+        )
+
+    # Audits
+
     def _update_usage_from_instances(
         self, context: Any, instances: Iterable[Any], nodename: str
     ) -> Any:
-        """Keep the servers that an audit finds for its next step."""
+        """Collect the servers found by an audit for its next step."""
         found = super()._update_usage_from_instances(
             context, instances, nodename
         )
@@ -96,19 +280,19 @@ class RTResourceTracker(claim_tracker.ClaimTracker):
         return found
 
     def _update_usage_from_migrations(self, context, migrations, nodename):
-        """Rebuild all claims from the servers and moves that an audit finds.
+        """Rebuild all claims from the servers and moves found by an audit.
 
-        Nova saves and publishes what is free after that.
+        Nova saves and publishes the free resources after that.
         """
         super()._update_usage_from_migrations(context, migrations, nodename)
-        if self._reservations is not None:
-            self._reservations.count(
+        if self._rt:
+            self._rt.count(
                 slots.find(
                     self.host,
                     self._rt_here,
                     migrations,
                     slots.find_returning(context, self.host),
-                    self._reservations.held.get,
+                    self._rt.get,
                 )
             )
         self._rt_here = []
@@ -116,40 +300,23 @@ class RTResourceTracker(claim_tracker.ClaimTracker):
     def _update(
         self, context: Any, compute_node: Any, startup: bool = False
     ) -> None:
-        """Publish what is free.
+        """Publish the free bandwidth.
 
-        Nova calls this after each change of what it tracks, and saves the
-        compute node: the scheduler's picture is as fresh as the last claim.
+        Nova calls this after each change of tracked resources, and saves the
+        compute node: the scheduler's data is as fresh as the last claim.
         """
-        if self._reservations is not None:
-            self._rt_publish(self._reservations, compute_node)
+        if self._rt:
+            self._rt_publish(compute_node)
         super()._update(context, compute_node, startup)
 
-    def delete_allocation_for_evacuated_instance(
-        self, context, instance, node, node_type='source'
-    ):
-        """Keep the allocation of a server whose rebuild in place has failed.
-
-        Nova takes every failed rebuild for a failed evacuation to this host,
-        and removes all that the server holds. During an evacuation the
-        server's host is still the dead one.
-        """
-        if node_type == 'destination' and instance.host == self.host:
-            return
-        super().delete_allocation_for_evacuated_instance(
-            context, instance, node, node_type=node_type
-        )
-
-    def _rt_publish(self, rt: Reservations, compute_node: Any) -> None:
+    def _rt_publish(self, compute_node: Any) -> None:
         stats = self.stats[compute_node.hypervisor_hostname]
-        stats.update(node_stats.render(rt.free()))
-        stats['rt_interface'] = rt.capability.name
-        stats['rt_enforcement'] = str(rt.capability.enforcement)
+        stats.update(self._rt.render())
         compute_node.stats = stats
 
 
 def _is_removed(instance: Any) -> bool:
-    """Whether a server gives up what it holds, in Nova's eyes."""
+    """Tell whether Nova releases the resources of a server."""
     return bool(
         vm_states.allow_resource_removal(
             instance.vm_state, instance.task_state

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records for the user of a server that this service has stopped it, and why.
+"""Records of stops by this service and their reasons, for users of servers.
 
-Nova finds such a server stopped and says no more. Here it also gets what any
-failed action leaves: a fault, an entry in its list of actions, and a
+Nova only finds such a server stopped. This module adds the records of any
+failed action: a fault, an entry in the list of the server's actions, and a
 versioned notification.
 """
 
@@ -25,7 +25,7 @@ EVENT = 'compute_rt_lost_reservation'
 
 
 class StopReporter:
-    """A listener for containers that were stopped while they ran.
+    """A listener for stops of running containers.
 
     :param host: name of this host
     """
@@ -34,16 +34,16 @@ class StopReporter:
         self._host = host
 
     def __call__(self, event: events.Event) -> None:
-        """Report a stop; waits for the database."""
+        """Report a stop, and wait for the database."""
         if not isinstance(event, events.Stopped) or event.at_start:
             return
         try:
             self._report(event)
         except nova_exception.InstanceNotFound:
-            pass  # Deleted meanwhile: there is nobody to tell.
+            pass  # Deleted meanwhile: it has no user any more.
         except Exception:
-            LOG.exception('Could not record for the user why this server '
-                          'was stopped', instance_uuid=event.uuid)  # fmt: skip
+            LOG.exception('Could not record the reason of the stop for the '
+                          'user', instance_uuid=event.uuid)  # fmt: skip
 
     def _report(self, event: events.Stopped) -> None:
         context = nova_context.get_admin_context()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova-rt-conductor: takes reports of computes into the database."""
+"""nova-rt-conductor: takes events of reservations into the database."""

@@ -1,37 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes reports from the message bus into the database.
+"""Takes events from their queue into the database, and deletes old ones.
 
-Nothing here raises because of what a report says. What cannot be read is
-refused: it is logged once for each host and reason, and counted. What the
-database does not take is left for the compute to send again; that is logged
-once until the database takes something again, and counted.
+An event that cannot be read is dropped with an error in the log. An event that
+the database does not take goes back into the queue, after a pause. Both are
+counted; the error of the database is logged once until it takes events again.
 """
 
-from collections.abc import Callable, Iterator
-import contextlib
+from collections.abc import Callable
 import datetime
+import json
 import logging as stdlib_logging
 import threading
 from typing import Any
 
 from oslo_log import log as logging
 import oslo_messaging
+from oslo_messaging.notify import dispatcher
+from oslo_messaging.notify import listener as notify_listener
 
 from nova_rt import exception
-from nova_rt.conductor import metrics, rpcapi
+from nova_rt.conductor import metrics, queue
 from nova_rt.db import api
-from nova_rt.db.objects import Retention
-from nova_rt.formats import messages
+from nova_rt.formats import history
 
 LOG = logging.getLogger(__name__)
 
-#: Usage is refused that is so much older or younger than now.
-_OLDEST = datetime.timedelta(days=14)
-_YOUNGEST = datetime.timedelta(minutes=10)
-#: An epoch may lie so far in the future.
-_AHEAD = datetime.timedelta(days=1)
-#: Reasons to remember, so that each is logged once.
-_MOST_REASONS = 1000
+#: Seconds between two attempts while the database does not take events.
+PAUSE_S = 5.0
+
+#: Characters of a dropped event that are logged.
+_LOGGED = 4000
 
 
 def quieten() -> None:
@@ -45,228 +43,165 @@ def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
-class Manager:
-    """The methods that computes call.
+class Events:
+    """The endpoint of the queue. Its method may run in several threads.
 
-    They may run in several threads at once.
-
-    :param clock: says the time
-    """
-
-    target = oslo_messaging.Target(
-        namespace=rpcapi.NAMESPACE, version=rpcapi.VERSION
-    )
-
-    def __init__(self, clock: Callable[[], datetime.datetime] = _now) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._logged: set[tuple[str, str]] = set()
-        self._database_up = True
-
-    def get_position(
-        self, context: Any, host: Any, epoch: Any
-    ) -> dict[str, int] | None:
-        """Look up what has come of a host's reports.
-
-        :returns: None if the database does not answer; the compute keeps what
-            it has
-        :raises InvalidReport: if the reports of this host are refused, with
-            the reason for its log
-        """
-        with self._taking('get_position', host, answers=True):
-            found = api.get_position(
-                messages.read_host(host), self._read_epoch(epoch)
-            )
-            return {'epoch': found.epoch, 'event_seq': found.event_seq}
-        return None
-
-    def report_state(
-        self, context: Any, host: Any, epoch: Any, seq: Any, state: Any
-    ) -> None:
-        """Take the whole picture of a host."""
-        with self._taking('report_state', host):
-            new = messages.read_state(
-                state,
-                self._read_epoch(epoch),
-                messages.read_number('seq', seq),
-            )
-            api.record_state(messages.read_host(host), new, self._clock())
-
-    def report_events(
-        self, context: Any, host: Any, epoch: Any, events: Any
-    ) -> None:
-        """Take what happened on a host."""
-        self._take_events('report_events', host, epoch, events)
-
-    def report_earlier_events(
-        self, context: Any, host: Any, epoch: Any, events: Any
-    ) -> bool:
-        """Take what happened before the compute service was started.
-
-        :returns: whether it is in the database
-        """
-        return self._take_events('report_earlier_events', host, epoch, events)
-
-    def _take_events(
-        self, method: str, host: Any, epoch: Any, events: Any
-    ) -> bool:
-        with self._taking(method, host):
-            new, dropped_seq = messages.read_events(events)
-            api.record_events(
-                messages.read_host(host),
-                self._read_epoch(epoch),
-                new,
-                self._clock(),
-                dropped_seq,
-            )
-            return True
-        return False
-
-    def report_usage(self, context: Any, host: Any, usage: Any) -> bool:
-        """Take what servers of a host have held and used.
-
-        :returns: whether it is in the database
-        """
-        with self._taking('report_usage', host):
-            name, accounts = (
-                messages.read_host(host), messages.read_usage(usage),
-            )  # fmt: skip
-            now = self._clock()
-            hours = range(
-                api.to_hour(now - _OLDEST), api.to_hour(now + _YOUNGEST) + 1
-            )
-            good = [each for each in accounts if each.hour in hours]
-            if len(good) < len(accounts):
-                # The others are not held up by them.
-                self._log_refusal(
-                    name, 'report_usage', 'its clock is or was wrong: an hour '
-                    'is too long ago or lies in the future',
-                )  # fmt: skip
-            api.record_usage(name, good)
-            return True
-        return False
-
-    def report_samples(self, context: Any, host: Any, samples: Any) -> None:
-        """Drop the samples of a compute of the version before."""
-        with self._taking('report_samples', host):
-            messages.read_host(host)
-
-    def _read_epoch(self, epoch: Any) -> int:
-        """Check the start of a compute service: near its time, see Epoch.
-
-        One that lies far ahead would shut out the next start.
-        """
-        number = messages.read_number('epoch', epoch)
-        if number > (self._clock() + _AHEAD).timestamp():
-            raise exception.InvalidReport(
-                'its epoch lies in the future, by its clock or by another of '
-                'its name: see "host reset"'
-            )
-        return number
-
-    @contextlib.contextmanager
-    def _taking(
-        self, method: str, host: Any, answers: bool = False
-    ) -> Iterator[None]:
-        """Count a report, and log why it is refused or lost.
-
-        :param answers: whether the host gets the reason for a refusal
-        """
-        try:
-            yield
-        except exception.InvalidReport as err:
-            metrics.REFUSED.labels(method).inc()
-            self._log_refusal(host, method, str(err))
-            if answers:
-                # It goes to the host, without a traceback in our log.
-                raise oslo_messaging.ExpectedException from err
-        except api.ERRORS as err:
-            metrics.FAILED.labels(method).inc()
-            self._log_failure(err)
-        else:
-            metrics.REPORTS.labels(method).inc()
-            self._log_recovery()
-
-    def _log_refusal(self, host: Any, method: str, reason: str) -> None:
-        name = messages.clean(str(host))[:255]
-        with self._lock:
-            key = (name, f'{method} {reason}')
-            if key in self._logged or len(self._logged) >= _MOST_REASONS:
-                return
-            self._logged.add(key)
-        LOG.error(
-            'Refused %s of host %s: %s. This is logged once.',
-            method, name, messages.clean(reason),
-        )  # fmt: skip
-
-    def _log_failure(self, err: Exception) -> None:
-        with self._lock:
-            if not self._database_up:
-                return
-            self._database_up = False
-        LOG.error(
-            'The database takes no reports: it %s. Computes keep them and '
-            'send them again.',
-            api.describe(err),
-        )  # fmt: skip
-
-    def _log_recovery(self) -> None:
-        if self._database_up:
-            return
-        with self._lock:
-            self._database_up = True
-        LOG.info('The database takes reports again')
-
-
-#: Between two looks at each server: few of them can go in a day.
-_SERVERS = datetime.timedelta(days=1)
-
-
-class Upkeep:
-    """Deletes what is too old.
-
-    :param retention: how long to keep what
+    :param stopping: ends the pause before an event goes back
     :param clock: says the time
     """
 
     def __init__(
         self,
-        retention: Retention,
+        stopping: threading.Event,
         clock: Callable[[], datetime.datetime] = _now,
     ) -> None:
-        self._retention = retention
+        self._stopping = stopping
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._database_up = True
+
+    def info(
+        self,
+        context: Any,
+        publisher_id: Any,
+        event_type: Any,
+        payload: Any,
+        metadata: Any,
+    ) -> str:
+        """Take one event.
+
+        :returns: whether the queue may forget it, or is to deliver it again
+        """
+        if self._stopping.is_set():
+            # Others have more time for a database that may not answer.
+            return str(oslo_messaging.NotificationResult.REQUEUE)
+        try:
+            event = history.read(metadata['message_id'], event_type, payload)
+            api.add_event(event, self._clock())
+        except exception.InvalidReport as err:
+            self._drop(str(err), publisher_id, payload)
+        except api.ERRORS as err:
+            if api.is_of_value(err):
+                self._drop(f'the database {api.describe(err)}', publisher_id,
+                           payload)  # fmt: skip
+                return str(oslo_messaging.NotificationResult.HANDLED)
+            metrics.FAILED.inc()
+            self._note_failure(err)
+            self._stopping.wait(PAUSE_S)
+            return str(oslo_messaging.NotificationResult.REQUEUE)
+        except Exception:
+            # Delivered again, it would fail again, for ever.
+            LOG.exception('Cannot take an event')
+            self._drop('of the error above', publisher_id, payload)
+        else:
+            metrics.EVENTS.inc()
+            self._note_success()
+        return str(oslo_messaging.NotificationResult.HANDLED)
+
+    def _drop(self, reason: str, publisher: Any, payload: Any) -> None:
+        metrics.REFUSED.inc()
+        text = json.dumps(payload, default=repr)
+        LOG.error(
+            'Dropped an event from %s because of this: %s. The event: %s',
+            history.clean(str(publisher)), history.clean(reason),
+            ascii(text[:_LOGGED]),
+        )  # fmt: skip
+
+    def _note_failure(self, err: Exception) -> None:
+        with self._lock:
+            if not self._database_up:
+                return
+            self._database_up = False
+        LOG.error(
+            'The database takes no events: it %s. They stay in the queue, '
+            'and each is tried again every %d s.', api.describe(err), PAUSE_S,
+        )  # fmt: skip
+
+    def _note_success(self) -> None:
+        if self._database_up:
+            return
+        with self._lock:
+            self._database_up = True
+        LOG.info('The database takes events again')
+
+
+class _Dispatcher(dispatcher.NotificationDispatcher):  # type: ignore[misc]
+    """Drops a message that is no notification at all.
+
+    oslo.messaging would put it back into the queue, and take it again at
+    once, for ever.
+    """
+
+    def dispatch(self, incoming: Any) -> Any:
+        """Dispatch a message.
+
+        :returns: whether it is to be delivered again
+        """
+        try:
+            return super().dispatch(incoming)
+        except Exception as err:
+            metrics.REFUSED.inc()
+            LOG.error(
+                'Dropped a message that is no notification: %r (%s)',
+                ascii(incoming.message)[:_LOGGED], type(err).__name__,
+            )  # fmt: skip
+            return oslo_messaging.NotificationResult.HANDLED
+
+
+def make_listener(conf: Any, endpoint: Events, transport: Any = None) -> Any:
+    """Make the listener of a worker.
+
+    As oslo_messaging.get_notification_listener(), with our dispatcher.
+
+    :param transport: of the queue; None to make one
+    :returns: an oslo_messaging.MessageHandlingServer
+    """
+    if transport is None:
+        transport = queue.make_transport(conf)
+    transport._require_driver_features(requeue=True)
+    return notify_listener.NotificationServer(
+        transport,
+        [queue.make_target(conf)],
+        _Dispatcher([endpoint], None),
+        'threading',
+        allow_requeue=True,
+    )
+
+
+class Upkeep:
+    """Deletes events that are too old.
+
+    :param keep: age of those that stay
+    :param clock: says the time
+    """
+
+    def __init__(
+        self,
+        keep: datetime.timedelta,
+        clock: Callable[[], datetime.datetime] = _now,
+    ) -> None:
+        self._keep = keep
         self._clock = clock
         self._failing = False
-        #: When each server was looked at.
-        self._servers_at: datetime.datetime | None = None
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Do what is due; other conductors may do the same meanwhile.
+        """Delete expired events; other conductors may do the same meanwhile.
 
         :param stopping: asked between two steps whether to leave the rest
         """
         try:
-            self._run(stopping)
+            for rows in api.purge(self._clock(), self._keep):
+                metrics.PURGED.inc(rows)
+                if stopping():
+                    return
         except api.ERRORS as err:
             metrics.UPKEEP_FAILED.inc()
             if not self._failing:
                 LOG.error(
-                    'Could not delete expired rows: the database %s. '
+                    'Could not delete expired events: the database %s. '
                     'The next run goes on.',
                     api.describe(err),
                 )
             self._failing = True
         else:
             self._failing = False
-
-    def _run(self, stopping: Callable[[], bool]) -> None:
-        now = self._clock()
-        servers = (
-            self._servers_at is None or now - self._servers_at >= _SERVERS
-        )
-        for rows in api.purge(now, self._retention, servers):
-            metrics.PURGED.inc(rows)
-            if stopping():
-                return
-        if servers:
-            self._servers_at = now

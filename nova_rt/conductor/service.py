@@ -5,16 +5,15 @@ import threading
 from typing import Any
 
 from oslo_config import cfg
-import oslo_messaging
 from oslo_service import service
 import prometheus_client
 
-from nova_rt.conductor import manager, metrics, rpcapi
+from nova_rt.conductor import manager, metrics
 from nova_rt.db import api, retention
 from nova_rt.metrics import server
 from nova_rt.metrics.listening import Listening
 
-#: Reports that a worker works on at once; the database has a connection for
+#: Events that a worker works on at once; the database has a connection for
 #: each.
 THREADS = 8
 
@@ -23,42 +22,35 @@ _KEEP_S = 2.0
 
 
 class Worker(service.Service):
-    """Takes reports.
+    """Takes events.
 
     :param conf: the configuration
-    :param host: name of this machine
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, host: str) -> None:
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__()
         self._conf = conf
-        self._host = host
         self._stop = threading.Event()
-        self._server: Any = None
+        self._listener: Any = None
 
     def start(self) -> None:
         """Connect: each worker by itself, after the fork."""
         super().start()
         manager.quieten()
         api.configure(self._conf)
-        transport = oslo_messaging.get_rpc_transport(self._conf)
-        server = oslo_messaging.get_rpc_server(
-            transport,
-            rpcapi.make_target(server=self._host),
-            [manager.Manager()],
-            executor='threading',
-            access_policy=oslo_messaging.DefaultRPCAccessPolicy,
+        listener = manager.make_listener(
+            self._conf, manager.Events(self._stop)
         )
-        server.start(override_pool_size=THREADS)
-        self._server = server
+        listener.start(override_pool_size=THREADS)
+        self._listener = listener
 
     def stop(self, graceful: bool = False) -> None:
-        """Take no more reports; finish those that have come."""
+        """Take no more events; finish those that have come."""
         self._stop.set()
         # None if it is stopped while it starts: the process ends then.
-        if self._server is not None:
-            self._server.stop()
-            self._server.wait()
+        if self._listener is not None:
+            self._listener.stop()
+            self._listener.wait()
         super().stop(graceful)
 
     def wait(self) -> None:
@@ -121,7 +113,7 @@ class Metrics(service.Service):
         """Listen."""
         super().start()
         api.configure(self._conf)
-        found = metrics.make_registry(api.list_reports)
+        found = metrics.make_registry(api.ping)
         page = server.Page(
             lambda: prometheus_client.generate_latest(found), _KEEP_S
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of nova_rt: the only place where they are declared.
 
-Nothing here touches a global configuration: whoever has one registers these
-options on it with :func:`register_opts`.
+Nothing here touches a global configuration: its owner registers these options
+with :func:`register_opts`.
 """
 
 from typing import Any
@@ -302,26 +302,22 @@ Read by nova-rt-compute when it starts.
         'report',
         default=False,
         help="""
-Report events of reservations and usage to nova-rt-conductor.
+Send events of reservations to the history that nova-rt-conductor keeps.
 
-Set this option if a conductor listens on the message bus of this host. While
-none answers, nothing is sent: events are kept until one does, and the oldest
-are dropped if there are too many. No server waits for a report. Read by
-nova-rt-compute when it starts.
+Set this option if there is a conductor on the message bus of this host. Events
+wait in a durable queue of the message bus until a conductor takes them. No
+server waits for an event to be sent. Read by nova-rt-compute when it starts.
 """,
     ),
-    cfg.IntOpt(
-        'usage_interval',
-        default=60,
-        min=0,
-        max=600,
-        deprecated_name='metrics_interval',
+    cfg.StrOpt(
+        'history_topic',
+        default='nova_rt_history',
+        regex='^[a-zA-Z0-9_-]{1,64}$',
         help="""
-Seconds between two readings of each server's usage; 0 for none.
+Topic of the notifications that carry events to nova-rt-conductor.
 
-Every fifth reading is reported, and the last one of each hour. If a container
-ends by itself, or with the host, its usage since the last reading is lost.
-Used if ``report`` is set. Read by nova-rt-compute when it starts.
+Their queue on the message bus has this name with ``.info`` behind it. Use the
+same value for nova-rt-compute and nova-rt-conductor.
 """,
     ),
 ]

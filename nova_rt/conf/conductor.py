@@ -8,7 +8,7 @@ from nova_rt.conf import listening
 GROUP = cfg.OptGroup(
     'nova_rt_conductor',
     title='nova-rt-conductor',
-    help='Options of the service that receives reports of compute services.',
+    help='Options of the service that keeps the history of reservations.',
 )
 
 OPTS = [
@@ -18,9 +18,9 @@ OPTS = [
         min=1,
         max=64,
         help="""
-Number of processes that receive reports.
+Number of processes that take events.
 
-One is enough for some hundred hosts. Instead of more workers, or in addition
+One is enough for a thousand hosts. Instead of more workers, or in addition
 to them, you can start the service on several machines: all share the work.
 """,
     ),
@@ -30,7 +30,7 @@ to them, you can start the service on several machines: all share the work.
         min=10,
         max=86400,
         help="""
-Seconds between two deletions of expired rows.
+Seconds between two deletions of expired events.
 
 Each conductor deletes some of them at a time, whatever its number of workers.
 """,
@@ -43,11 +43,10 @@ Each conductor deletes some of them at a time, whatever its number of workers.
             help="""
 Port on which this service serves metrics to Prometheus; 0 for none.
 
-They count the reports that came and, by reason, those that were refused, and
-have the age of each host's last report.
+They count the events that were taken, those that were dropped because they
+could not be read, and those that the database did not take.
 """,
         ),
         prefix='metrics_',
-        old_address='metrics_host',
     ),
 ]

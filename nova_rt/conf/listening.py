@@ -7,29 +7,25 @@ from oslo_config import cfg
 TLS_FILES = ('tls_cert_file', 'tls_key_file', 'tls_client_ca_file')
 
 
-def make_opts(
-    program: str, port: cfg.Opt, prefix: str = '', old_address: str = ''
-) -> list[cfg.Opt]:
+def make_opts(program: str, port: cfg.Opt, prefix: str = '') -> list[cfg.Opt]:
     """Make the options of one program.
 
     :param program: its name
     :param port: its option ``port``, with the prefix
     :param prefix: of the names of the options
-    :param old_address: an older name of ``listen_address``
     :returns: the options, for a group of this program
     """
     return [
         cfg.IPOpt(
             f'{prefix}listen_address',
             default='127.0.0.1',
-            deprecated_name=old_address or None,
             help=f"""
 Address on which {program} serves metrics.
 
 They contain names of hosts, UUIDs of servers, reservations and usage. If
 Prometheus runs on another host, choose an address of the management network
-and set ``{prefix}tls_cert_file`` with ``{prefix}tls_client_ca_file`` or
-``{prefix}token_file``, or use a firewall that admits only Prometheus.
+and set ``{prefix}tls_cert_file`` with ``{prefix}tls_client_ca_file``, or use a
+firewall that admits only Prometheus.
 """,
         ),
         port,
@@ -54,17 +50,6 @@ PEM file with the key of the certificate. If unset, the key must be in
 PEM file with the CAs of clients. If it is set, {program} answers only clients
 that present a certificate of one of them. It requires
 ``{prefix}tls_cert_file``.
-""",
-        ),
-        cfg.StrOpt(
-            f'{prefix}token_file',
-            help=f"""
-File with bearer tokens, one per line, each of at least 16 characters. If it is
-set, {program} answers only clients that send one of them, as Prometheus does
-with ``authorization: {{credentials_file: ...}}``. It requires
-``{prefix}tls_cert_file`` unless ``{prefix}listen_address`` is a loopback
-address. New tokens take effect after a restart; while the file has both the
-old and the new one, no scrape is refused.
 """,
         ),
     ]

@@ -102,22 +102,18 @@ def is_behind() -> bool:
 
 
 def find_differences() -> list[str]:
-    """Compare the tables with what this software expects.
+    """Compare the tables with those that this software expects.
 
-    :returns: what differs, one sentence each
+    :returns: the differences, one sentence each
     """
     with _open() as (connection, _):
         context = alembic.runtime.migration.MigrationContext.configure(
-            connection, opts={'include_name': _is_in_use}
+            connection
         )
         found = alembic.autogenerate.compare_metadata(
             context, models.Base.metadata
         )
         return [_describe(each) for each in found]
-
-
-def _is_in_use(name: str | None, kind: str, parents: Any) -> bool:
-    return kind != 'table' or name not in models.RETIRED
 
 
 def _describe(difference: Any) -> str:

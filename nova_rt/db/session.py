@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The connection to the database, and the statements that differ by kind."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 import contextlib
 from typing import Any, TypeVar
 
@@ -14,8 +14,6 @@ from sqlalchemy import orm
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 GROUP = 'nova_rt_database'
-#: Rows of one statement.
-CHUNK = 500
 
 #: Errors of a database. oslo.db leaves some of SQLAlchemy as they are: those
 #: of a full disk, or of a server that is read-only.
@@ -25,6 +23,18 @@ ERRORS = (db_exception.DBError, sa.exc.SQLAlchemyError)
 NO_DATABASE = sa.exc.ArgumentError
 
 _F = TypeVar('_F', bound=Callable[..., Any])
+
+
+def is_of_value(err: Exception) -> bool:
+    """Look whether a database refuses a value, and so would every time.
+
+    :param err: one of :data:`ERRORS`
+    :returns: whether it does
+    """
+    cause = getattr(err, 'inner_exception', None) or err
+    return isinstance(
+        err, db_exception.DBDataError | db_exception.DBInvalidUnicodeParameter
+    ) or isinstance(cause, sa.exc.DataError)
 
 
 # A class of its own: enginefacade keeps the session in the object.
@@ -40,7 +50,7 @@ _password: str | None = None
 def configure(conf: cfg.ConfigOpts) -> None:
     """Take the options of ``[nova_rt_database]``; connects at first use.
 
-    Once more replaces what was before.
+    A second call replaces the first.
     """
     global _facade, _password
     facade = enginefacade.transaction_context()
@@ -55,10 +65,10 @@ def configure(conf: cfg.ConfigOpts) -> None:
 
 
 def describe(err: Exception) -> str:
-    """Say what is wrong with the database, in its own words.
+    """Describe an error of the database, in its own words.
 
     :param err: one of :data:`ERRORS`
-    :returns: the verb and what follows it, in one line, without a password
+    :returns: verb and complement, in one line, without a password
     """
     found = getattr(err, 'inner_exception', None) or err
     said = getattr(found, 'orig', None)
@@ -97,7 +107,7 @@ def writer() -> contextlib.AbstractContextManager[orm.Session]:
 def retried(function: _F) -> _F:
     """Decorate a function with a transaction of its own to survive deadlocks.
 
-    A connection that is lost is another matter: who reported sends it again.
+    A connection that is lost is another matter: the event is delivered again.
     """
     wrapped: _F = oslo_db_api.wrap_db_retry(
         max_retries=8,
@@ -115,49 +125,18 @@ _INSERT: dict[str, Any] = {
 }
 
 
-def upsert(
-    session: orm.Session,
-    table: sa.Table,
-    rows: Sequence[Mapping[str, Any]],
-    replace: Sequence[str] = (),
-    key: Sequence[str] = (),
+def insert_once(
+    session: orm.Session, table: sa.Table, row: Mapping[str, Any], key: str
 ) -> None:
-    """Insert rows; those that are there already keep or change their values.
+    """Insert a row, unless one with the same key is there.
 
-    :param rows: all with the same columns
-    :param replace: columns that take the new value; none to keep the row
-    :param key: columns of the unique constraint; the primary key by default
-    """
-    if not rows:
-        return
-    session.execute(upsert_from(session, table, replace, key), list(rows))
-
-
-def upsert_from(
-    session: orm.Session,
-    table: sa.Table,
-    replace: Sequence[str],
-    key: Sequence[str] = (),
-    select: sa.Select[Any] | None = None,
-) -> Any:
-    """Build the statement of :func:`upsert`.
-
-    :param select: rows to insert, in the order of the table's columns
-    :returns: the statement
+    :param key: a column with a unique constraint
     """
     name = session.get_bind().dialect.name
-    insert = _INSERT[name](table)
-    columns = list(key or (column.name for column in table.primary_key))
-    if select is not None:
-        insert = insert.from_select([c.name for c in table.columns], select)
+    insert = _INSERT[name](table).values(**row)
     if name == 'mysql':
         # Not IGNORE, which also takes values that do not fit.
-        kept = {columns[0]: table.c[columns[0]]}
-        new = {each: insert.inserted[each] for each in replace}
-        return insert.on_duplicate_key_update(**(new or kept))
-    if not replace:
-        return insert.on_conflict_do_nothing(index_elements=columns)
-    return insert.on_conflict_do_update(
-        index_elements=columns,
-        set_={each: insert.excluded[each] for each in replace},
-    )
+        insert = insert.on_duplicate_key_update({key: table.c[key]})
+    else:
+        insert = insert.on_conflict_do_nothing(index_elements=[key])
+    session.execute(insert)

@@ -16,7 +16,8 @@ import libvirt
 from nova_rt import exception
 from nova_rt.exporter import details
 from nova_rt.exporter.details import Details
-from nova_rt.reservation import domain_record, record
+from nova_rt.reservation import domain_record
+from nova_rt.reservation.record import Record
 
 #: Between the answer of libvirt and ours, a domain may go.
 _NOT_OURS = (
@@ -26,7 +27,7 @@ _NOT_OURS = (
 
 
 class Unreadable(Exception):
-    """Libvirt has not answered; the text says what it did instead."""
+    """Libvirt has not answered; the text has its reaction."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,24 +35,26 @@ class LibvirtServer:
     """A real-time server of this host.
 
     :ivar uuid: in the usual form
-    :ivar record: what its domain carries; None if that cannot be read
+    :ivar record: the one in its domain; None if that cannot be read
     :ivar pid: its libvirt_lxc process; None if it does not run
-    :ivar details: what Nova has written about it; None if that is not read
+    :ivar details: written by Nova; None if that is not read
+    :ivar beside: held here in addition, for a move
     """
 
     uuid: str
-    record: record.Record | None
+    record: Record | None
     pid: int | None
     details: Details | None = None
+    beside: Record | None = None
 
 
 class Domains:
     """The domains of this host.
 
-    :param uri: what to connect to
+    :param uri: of the connection
     :param timeout_s: how long libvirt has for all that it is asked
     :param connect: makes a read-only connection
-    :param details: whether to read what Nova has written about servers
+    :param details: whether to read Nova's details of servers
     """
 
     def __init__(
@@ -109,11 +112,13 @@ class Domains:
             # Whatever it hands out: a label has nothing but a UUID.
             name = str(uuid.UUID(domain.UUIDString()))
             pid = domain.ID()
+            found = _parse(text)
             yield LibvirtServer(
                 name,
-                _parse(text),
+                found.record if found else None,
                 pid if pid > 0 else None,
                 _read_details(domain) if self._details else None,
+                found.beside if found else None,
             )
 
 
@@ -138,7 +143,7 @@ def _read_details(domain: Any) -> Details | None:
     return None if text is None else Details.parse(text)
 
 
-def _parse(text: str) -> record.Record | None:
+def _parse(text: str) -> domain_record.DomainRecord | None:
     try:
         return domain_record.parse_element(text)
     except exception.InvalidRecord:

@@ -29,7 +29,8 @@ _Row = tuple[tuple[str, ...], float]
 def collect(reading: Reading) -> Iterator[core.Metric]:
     """Turn a reading into metrics.
 
-    :returns: what could be read, and ``nova_rt_up``, which says what could not
+    :returns: everything readable, and ``nova_rt_up``, which names the sources
+        that could not be read
     """
     yield _gauge(
         'up',
@@ -152,7 +153,7 @@ def _collect_claims(reading: Reading) -> Iterator[core.Metric]:
         'Bandwidth of a CPU that the server must have while it runs.',
         ('server', 'cpu'),
         [
-            ((uuid, str(cpu)), rec.claim.ppm / PPM)
+            ((uuid, str(cpu)), rec.ppm / PPM)
             for uuid, rec in known
             for cpu in rec.cpus
         ],
@@ -238,6 +239,13 @@ def _collect_counts(counted: CountsFile) -> Iterator[core.Metric]:
         'Refusals by this host, by what was refused.',
         ('kind',),
         [((what,), found.by_action.get(what, 0)) for what in counts.ACTIONS],
+    )
+    yield _counter(
+        'history_dropped_events',
+        'Events that are missing in the history, because nova-rt-compute '
+        'could not send them.',
+        (),
+        [((), found.dropped)],
     )
     yield _counter(
         'repairs',

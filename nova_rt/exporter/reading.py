@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads all that there is to say about this host, once.
 
-Whatever cannot be read is missing in the reading, and the reading says which
+Unreadable values are missing in the reading, and the reading says which
 source it is of.
 """
 
@@ -22,7 +22,8 @@ from nova_rt.host.capability import Capability
 from nova_rt.host.host import Host
 from nova_rt.host.interface import Usage
 from nova_rt.host.options import Options
-from nova_rt.reservation.admission import Capacity, Claim
+from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.record import Record
 
 LOG = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class ContainerState:
     """The state of a container in the kernel.
 
     :ivar drifted: whether that differs from its record; None without one
-    :ivar usage: CPU -> what it did; None where the kernel does not count it
+    :ivar usage: CPU -> its use; None where the kernel does not count it
     """
 
     drifted: bool | None
@@ -59,9 +60,9 @@ class ContainerState:
 class HostBandwidth:
     """The capability of a host, and the bandwidth that it offers.
 
-    :ivar offered: what servers can be promised in all; None unless the
+    :ivar offered: the most that servers can be promised; None unless the
         options of nova-rt-compute are known
-    :ivar free: what is left of it; None unless all servers are known as well
+    :ivar free: the rest of it; None unless all servers are known as well
     """
 
     capability: Capability
@@ -84,10 +85,10 @@ class CountsFile:
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """One reading of a host; None and what is missing could not be read.
+    """One reading of a host; None for values that could not be read.
 
     :ivar states: the UUID of each container that runs -> its state
-    :ivar failed: what could not be read, or not all of it
+    :ivar failed: sources that could not be read completely
     :ivar took_s: how long it took
     """
 
@@ -99,21 +100,21 @@ class Reading:
     took_s: float
 
     @property
-    def claims(self) -> list[Claim]:
+    def claims(self) -> list[Record]:
         """The claims of servers, running or not."""
         return list_claims(self.servers or ())
 
 
-def list_claims(servers: Iterable[LibvirtServer]) -> list[Claim]:
-    """List what servers hold.
+def list_claims(servers: Iterable[LibvirtServer]) -> list[Record]:
+    """List the records of servers.
 
-    :returns: the claims of those whose record can be read
+    :returns: those that can be read
     """
     return [
-        claim
+        rec
         for server in servers
-        if server.record is not None
-        for claim in server.record.claims
+        for rec in (server.record, server.beside)
+        if rec is not None
     ]
 
 
@@ -144,7 +145,7 @@ class HostReader:
     def read(self) -> Reading:
         """Read everything.
 
-        :returns: what could be read
+        :returns: all readable values
         """
         began = time.monotonic()
         self._files.forget()
@@ -174,7 +175,7 @@ class HostReader:
     def _ask(
         self, source: Source, read: Callable[[], _Found]
     ) -> _Found | None:
-        """Read one source; what is wrong with it goes to the log once."""
+        """Read one source; its errors are logged once."""
         try:
             found = read()
         except (Unreadable, exception.HostError, OSError, ValueError) as err:
@@ -212,7 +213,7 @@ class HostReader:
         servers: Iterable[LibvirtServer],
         states: dict[str, ContainerState],
     ) -> None:
-        """Read what the kernel has for each container that runs.
+        """Read the state in the kernel of each container that runs.
 
         :param states: gets all that can be read
         :raises OSError: of one that cannot, which may just have ended

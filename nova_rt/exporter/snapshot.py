@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel's files as one reading sees them: each is read once."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import errno
 import pathlib
+from typing import Any
 
 from nova_rt.host.files import Files
 
@@ -12,7 +13,7 @@ class Snapshot(Files):
     """Files that are remembered until the next reading, and never written.
 
     The host layer looks at some of them several times, and opening them is
-    what a reading costs most.
+    the largest cost of a reading.
 
     :param files: where they are
     """
@@ -27,7 +28,7 @@ class Snapshot(Files):
         self._texts.clear()
 
     def read(self, path: pathlib.Path) -> str:
-        """Read a file; what fails is not remembered.
+        """Read a file; a failure is not remembered.
 
         :returns: its text, as it was at the first time
         :raises OSError: with the kernel's errno
@@ -45,5 +46,5 @@ class Snapshot(Files):
         """
         return self._files.groups(path)
 
-    def _call(self, name: str, *args: object) -> None:
-        raise PermissionError(errno.EPERM, f'{name}: this only reads')
+    def _call(self, function: Callable[..., Any], *args: object) -> None:
+        raise PermissionError(errno.EPERM, 'this only reads')

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks values that came over the message bus for their types and sizes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 import re
 from typing import Any
 
@@ -37,25 +37,6 @@ def integer(name: str, value: Any, low: int = 0, high: int = _MAX) -> int:
     if not low <= value <= high:
         raise exception.InvalidReport(f'{name} is not from {low} to {high}')
     return value
-
-
-def integers(
-    name: str, row: Any, count: int, may_lack: Sequence[int] = ()
-) -> list[Any]:
-    """Check a list of whole numbers.
-
-    :param count: how many there must be
-    :param may_lack: indexes of those that may be None
-    :returns: the numbers
-    :raises InvalidReport: if it is anything else
-    """
-    row = kind(name, row, list, count)
-    if len(row) < count:
-        raise exception.InvalidReport(f'{name} has less than {count} numbers')
-    return [
-        None if value is None and index in may_lack else integer(name, value)
-        for index, value in enumerate(row)
-    ]
 
 
 def text(name: str, value: Any, form: re.Pattern[str]) -> str:

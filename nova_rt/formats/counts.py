@@ -2,7 +2,7 @@
 """The event counts of a compute service, as text in a file.
 
 nova-rt-compute writes it, nova-rt-exporter reads it. Beside the counts it has
-the options that decide what the host offers.
+the options that decide the offer of the host.
 """
 
 from collections.abc import Mapping
@@ -26,16 +26,19 @@ class Counts:
     """Event counts, kept across restarts.
 
     :ivar by_kind: name of a type of event -> number
-    :ivar by_action: what was refused -> number
+    :ivar by_action: refused action -> number
     :ivar verified_at: when all servers were verified last, seconds since
         1970; 0 if they are not
+    :ivar dropped: events that are missing in the history, because they could
+        not be sent
     :ivar host: the options, from :meth:`nova_rt.host.options.Options.to_dict`;
-        None if an older version has written the file
+        None if the file has none
     """
 
     by_kind: Mapping[str, int] = dataclasses.field(default_factory=dict)
     by_action: Mapping[str, int] = dataclasses.field(default_factory=dict)
     verified_at: int = 0
+    dropped: int = 0
     host: Mapping[str, Any] | None = None
 
     def add(self, event: events.Event) -> Self:
@@ -56,13 +59,14 @@ class Counts:
         """Add up.
 
         :param other: later ones
-        :returns: the sums, and what the later ones have beside them
+        :returns: the sums, with all other values of the later ones
         """
         return dataclasses.replace(
             self,
             by_kind=_add(self.by_kind, other.by_kind),
             by_action=_add(self.by_action, other.by_action),
             verified_at=max(self.verified_at, other.verified_at),
+            dropped=self.dropped + other.dropped,
             host=self.host if other.host is None else other.host,
         )
 
@@ -76,6 +80,7 @@ class Counts:
             'events': dict(self.by_kind),
             'refused': dict(self.by_action),
             'verified_at': self.verified_at,
+            'dropped': self.dropped,
         }
         if self.host is not None:
             what['host'] = dict(self.host)
@@ -83,9 +88,9 @@ class Counts:
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Read what :meth:`encode` of this or another version wrote.
+        """Read the output of :meth:`encode` of this or another version wrote.
 
-        :returns: all names that this version knows; what is missing is 0
+        :returns: all names that this version knows; missing ones are 0
         :raises ValueError: if it is anything else
         """
         try:
@@ -100,8 +105,8 @@ class Counts:
         return cls(
             _pick(found.get('events'), KINDS),
             _pick(found.get('refused'), ACTIONS),
-            _pick(found, ('verified_at',))['verified_at'],
-            host,
+            **_pick(found, ('verified_at', 'dropped')),
+            host=host,
         )
 
 

@@ -9,7 +9,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def to_us(when: datetime.datetime) -> int:
-    """Convert a time to what is stored and sent.
+    """Convert a time to its stored and sent form.
 
     :param when: with a time zone
     :returns: microseconds since 1970
@@ -18,7 +18,7 @@ def to_us(when: datetime.datetime) -> int:
 
 
 def from_us(number_us: int) -> datetime.datetime:
-    """Convert what is stored and sent to a time.
+    """Convert the stored and sent form to a time.
 
     :returns: in UTC
     """

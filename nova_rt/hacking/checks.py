@@ -42,7 +42,8 @@ _ELSEWHERE = {'pure': set[str](), 'model': {'numpy'}}
 # A program puts the layers together; tests reach everywhere.
 _FREE = {'cmd', 'manage', 'tests'}
 _PURE_MODULES = {
-    'events', 'exception', 'formats', 'id_pool', 'reservation', 'task_limit',
+    'events', 'exception', 'formats', 'id_pool', 'reservation', 'revert',
+    'task_limit',
 }  # fmt: skip
 _WITH_NOVA = {
     'api', 'scheduler', 'faults', 'lxc', 'moves', 'virt', 'compute', 'cmd',
@@ -58,7 +59,6 @@ _EVERY_KERNEL = {
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')
 _INTEGERS_ONLY = {('reservation',)}
-_EVENTLET = {'eventlet', 'greenlet'}
 # Openings of a docstring that has no head.
 _HEADLESS = {'What', 'Who', 'Whose', 'How', 'Where', 'Which', 'When', 'Why'}
 
@@ -102,7 +102,7 @@ def _docstrings(tree: ast.AST) -> set[ast.AST]:
 
 
 class Checker:
-    """Finds what breaks a rule in one file."""
+    """Finds breaches of the rules in one file."""
 
     name = 'nova_rt'
     version = '1'
@@ -133,8 +133,6 @@ class Checker:
         if isinstance(node, ast.Import | ast.ImportFrom):
             for name in self._imported(node):
                 yield from self._direction(name)
-                if name.split('.')[0] in _EVENTLET:
-                    yield 'NRT103 nova-compute has native threads: no eventlet'
             yield from self._privsep(node)
         if self._ours and self._layer not in {'hacking', 'tests'}:
             yield from self._kinds(node)
@@ -146,7 +144,7 @@ class Checker:
             yield from self._integers(node)
 
     def _imported(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-        """Full names of what is imported, modules and their members."""
+        """Full names of imported modules and members."""
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name
@@ -275,27 +273,6 @@ class Checker:
         elif isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name) and node.func.id == 'float':
                 yield f'{text}no float()'
-
-
-class Licence:
-    """Finds Python files that do not say their licence."""
-
-    name = 'nova_rt_licence'
-    version = '1'
-
-    def __init__(self, tree: ast.AST, lines: list[str]) -> None:
-        self._lines = lines
-
-    def run(self) -> Iterator[_Finding]:
-        """One finding at most, on the first line."""
-        head = self._lines[1:] if self._shebang() else self._lines
-        wanted = '# SPDX-License-Identifier: Apache-2.0\n'
-        if head and head[0] != wanted:
-            text = f'NRT106 the file does not start with {wanted.rstrip()}'
-            yield 1, 0, text, type(self)
-
-    def _shebang(self) -> bool:
-        return bool(self._lines) and self._lines[0].startswith('#!')
 
 
 class Prose:

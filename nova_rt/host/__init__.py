@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Linux host: what its kernel offers, and the reservations it holds.
+"""One Linux host: the bandwidth its kernel offers, and its reservations.
 
-Nothing here knows Nova or a configuration file: who has them passes plain
-values down.
+Nothing here knows Nova or a configuration file: callers pass plain values
+down.
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The block devices of this host that show a disk image, and their users.
+"""The block devices of this host that show a disk image, and their mounts.
 
 Nova notes the loop or NBD device of a container's root disk in its database.
 That note is stale after a move or a reboot of the host, when the device of
-that name may be another server's: what a device shows is asked of the kernel
-here, at the moment that it counts. Nothing here needs privileges.
+that name may be another server's. This module therefore asks the kernel for
+the image behind a device each time. Nothing here needs privileges.
 """
 
 from collections.abc import Iterator
@@ -58,13 +58,13 @@ class BlockDevices:
                 )
 
     def is_mounted(self, device: str) -> bool:
-        """Look whether a file system of a device is mounted anywhere.
+        """Tell whether a file system of a device is mounted anywhere.
 
         Mounts of other namespaces count, too, such as that of a container
         that is ending.
 
         :param device: such as ``/dev/loop7``
-        :returns: whether it is, as ext2 to ext4, xfs or btrfs
+        :returns: whether it is mounted, as ext2 to ext4, xfs or btrfs
         """
         name = os.path.basename(os.path.realpath(device))
         file_systems = self._files.sys / 'fs'
@@ -75,12 +75,12 @@ class BlockDevices:
         )
 
     def wait_until_unmounted(self, device: str, timeout_s: float) -> bool:
-        """Wait until all that was written to a device has reached it.
+        """Wait until all data written to a device has reached it.
 
-        The kernel writes what it holds back when the last mount goes.
+        The kernel writes the remaining data at the last unmount.
 
         :param device: such as ``/dev/loop7``
-        :returns: whether it is mounted nowhere
+        :returns: False if the device is still mounted after the timeout
         """
         deadline = time.monotonic() + timeout_s
         while self.is_mounted(device):
@@ -93,7 +93,7 @@ class BlockDevices:
         """Wait until no device shows a disk image.
 
         :param image: path of the file
-        :returns: the devices that show it still
+        :returns: the devices that still show it after the timeout
         """
         deadline = time.monotonic() + timeout_s
         while (found := self.find(image)) and time.monotonic() < deadline:
@@ -102,17 +102,17 @@ class BlockDevices:
 
 
 def shows_file(device: str) -> bool:
-    """Look whether a device is one that Nova attaches to a file.
+    """Tell whether a device is of a kind that Nova attaches to a file.
 
-    :returns: whether it is, by its name
+    :returns: True for a loop or NBD device, by its name
     """
     return os.path.basename(device).startswith(('loop', 'nbd'))
 
 
 def _read(path: pathlib.Path) -> str:
-    """Read what may be gone meanwhile, or not be ours to read.
+    """Read a file that may be gone by now, or unreadable for this user.
 
-    :returns: nothing in that case
+    :returns: an empty text in either case
     """
     try:
         return os.fsdecode(path.read_bytes())

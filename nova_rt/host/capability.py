@@ -33,23 +33,23 @@ ADVICE = {
 
 
 class Refusal(OSError):
-    """The kernel itself refuses a reservation; nothing else is in the way."""
+    """A refusal by the kernel itself, with no other obstacle."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Capability:
     """The reservations that this host can hold.
 
-    :ivar ceiling: what can be promised in all: on each CPU that is online,
-        and by the host where the kernel sums over it
+    :ivar ceiling: the total bandwidth for reservations: on each CPU that is
+        online, and of the host where the kernel sums over it
     :ivar partition: the group that libvirt puts all containers in
-    :ivar others: ppm that other groups beside the partition hold, by name;
-        not part of the ceiling
+    :ivar others: ppm that groups outside the partition hold, by name; not
+        part of the ceiling
     :ivar prepared: whether containers can be given reservations as it is
-    :ivar left: CPU -> ppm that the kernel has left in the partition; None
-        where it does not say
+    :ivar left: CPU -> ppm that is free in the partition; None where the
+        kernel does not report it
     :ivar unowned: CPU -> ppm that the kernel holds for groups that are gone,
-        part of ``others``; it may come back
+        part of ``others``; the kernel may release it later
     """
 
     interface: Interface
@@ -76,11 +76,11 @@ class Capability:
 
     @property
     def scope(self) -> Scope:
-        """Over what the kernel sums."""
+        """The range of the kernel's sum: each CPU or the whole host."""
         return self.interface.scope
 
     def with_unowned(self) -> Self:
-        """Compute what it would be if bandwidth without a group came back.
+        """Compute the capability after a release of unowned bandwidth.
 
         :returns: the capability then
         """
@@ -98,7 +98,7 @@ def _add(cpus: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
 
 
 def render_others(others: Mapping[str, int]) -> str:
-    """Say what other groups hold.
+    """Render the bandwidth of other groups.
 
     :param others: ppm by name
     :returns: a list for a message
@@ -112,7 +112,7 @@ def make_error(
 ) -> exception.HostError:
     """Turn the kernel's answer into the error of a host.
 
-    :param found: what was to be prepared, for its numbers
+    :param found: the capability to prepare, for its numbers
     :returns: NoRTInterface where the kernel has no such file, else
         HostNotPrepared
     """
@@ -138,8 +138,8 @@ def make_refusal(
 ) -> exception.ReservationNotApplied:
     """Turn the kernel's answer into the error of a reservation.
 
-    :param rec: what was to be held
-    :param describe: says what is held now
+    :param rec: the reservation that was refused
+    :param describe: returns the bandwidth held now, as text
     :returns: the error
     """
     what = (

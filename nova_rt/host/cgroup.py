@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control groups: where a container is, which tasks and CPUs it has.
+"""Control groups of containers, and their tasks and CPUs.
 
 Errors are OSError with the kernel's errno and a text that names the file and
-what was to be written: the caller knows what the errno means there.
+the text to write. Only the caller knows the meaning of the errno there.
 """
 
 import abc
@@ -27,9 +27,9 @@ _Found = TypeVar('_Found')
 CPUS_FILE = 'cpuset.cpus'
 
 #: The kernel gives the bandwidth of a removed group back after a grace period
-#: of RCU (kernel/sched/core.c, sched_unregister_group_rcu()), and holds what was
-#: used until the end of its period, of at most 4.2 s: what is refused now may
-#: be accepted then. Seconds.
+#: of RCU (kernel/sched/core.c, sched_unregister_group_rcu()), and holds used
+#: bandwidth until the end of its period, of at most 4.2 s: a write that is
+#: refused now may be accepted then. Seconds.
 PATIENCE_S = 5.0
 PAUSE_S = 0.05
 
@@ -39,19 +39,20 @@ _NO_GROUP = (errno.ENOENT, errno.ENODEV, errno.ENAMETOOLONG)
 #: Answers that bandwidth on its way back can explain.
 _MAY_PASS = (errno.EINVAL, errno.EBUSY)
 
-#: Answers to a write that are about what was written: not free, promised to
-#: others, not on these CPUs. Any other one is about who writes: the privileged
-#: helper lacks a capability, memory or descriptors.
+#: Answers to a write that judge the written value: not free, promised to
+#: others, not on these CPUs. Any other answer is about the writer: the
+#: privileged helper lacks a capability, memory or descriptors.
 VERDICTS = (errno.EINVAL, errno.EBUSY, errno.ERANGE, errno.ENOSPC)
 
 
 def restate(err: OSError, what: str) -> OSError:
-    """Make an error that says what was tried.
+    """Make an error that names the attempted operation.
 
-    What has no errno of the kernel, or more to say than it, is quoted. Names
-    of groups may be no text; the text of an error goes into logs, messages and
-    a database.
+    The text of the original error is quoted if it has no errno, or says more
+    than its errno. Names of groups may be any bytes; the result is safe for
+    logs, messages and a database.
 
+    :param what: the operation, such as ``cannot read PATH``
     :returns: an error with the same errno
     """
     said = err.strerror or str(err)
@@ -80,7 +81,7 @@ class Container:
 
 @contextlib.contextmanager
 def _leaving_out() -> Iterator[None]:
-    """Go on where a group is gone, or never had a path."""
+    """Ignore the error of a group that is gone, or never had a path."""
     try:
         yield
     except OSError as err:
@@ -89,7 +90,7 @@ def _leaving_out() -> Iterator[None]:
 
 
 class Hierarchy(abc.ABC):
-    """The groups that the cpu controller is in.
+    """The control groups of the cpu controller.
 
     :ivar root: the host's own group
     """
@@ -113,7 +114,7 @@ class Hierarchy(abc.ABC):
 
     @abc.abstractmethod
     def read_cpus(self, container: Container) -> tuple[int, ...]:
-        """Read which CPUs a container may use.
+        """Read the CPUs that a container may use.
 
         :returns: CPU numbers, ascending
         :raises OSError: ENOENT if there is no such process or group
@@ -123,10 +124,10 @@ class Hierarchy(abc.ABC):
     def find_cpusets(
         self, container: Container, partition: pathlib.Path
     ) -> tuple[pathlib.Path, ...]:
-        """List the groups that say which CPUs a container may use.
+        """List the groups that confine a container to its CPUs.
 
-        :returns: those that may be written to, each in the one before it; the
-            last one is the container's own
+        :returns: the writable ones, each in the one before it; the last one
+            is the container's own
         """
 
     @abc.abstractmethod
@@ -135,14 +136,14 @@ class Hierarchy(abc.ABC):
 
     @abc.abstractmethod
     def gather(self, container: Container) -> None:
-        """See that the tasks are in the last of these groups.
+        """Move the tasks into the last of these groups, if they are not.
 
         :raises OSError: with the kernel's errno
         """
 
     @abc.abstractmethod
     def find_reserving(self, container: Container) -> tuple[pathlib.Path, ...]:
-        """List the groups whose files a container's reservation consists of.
+        """List the groups with the files of a container's reservation.
 
         :returns: in every hierarchy
         """
@@ -176,9 +177,9 @@ class Hierarchy(abc.ABC):
     ) -> str:
         """Read the path of a process's group below the hierarchy's root.
 
-        :param controller: the controller that is asked for
-        :param matches: whether a hierarchy, by its number and the names of
-            its controllers, is the one that has it
+        :param controller: the controller, for the error message
+        :param matches: tells from the number and the controllers of a
+            hierarchy whether it has the controller
         """
         path = self.files.proc / str(pid) / 'cgroup'
         # Names of groups hold any character but \n; other programs of the host
@@ -193,7 +194,7 @@ class Hierarchy(abc.ABC):
         """Find the directory of a partition.
 
         :param name: of a group below the root, as the operator writes it
-        :returns: None if it is no such name
+        :returns: None if the name is invalid
         """
         parts = name.strip('/').split('/')
         if any(part in ('', '.', '..') for part in parts):
@@ -222,7 +223,7 @@ class Hierarchy(abc.ABC):
         return cpulist.parse(self.read(path))
 
     def read_tasks(self, group: pathlib.Path) -> set[int]:
-        """Read which tasks are in a group, without the groups in it.
+        """List the tasks of a group, without the groups in it.
 
         :returns: their numbers
         :raises OSError: with the kernel's errno
@@ -231,7 +232,7 @@ class Hierarchy(abc.ABC):
         return {int(line) for line in lines}
 
     def read_tasks_inside(self, group: pathlib.Path) -> set[int]:
-        """Read which tasks are in a group and in all groups in it.
+        """List the tasks of a group and of all groups in it.
 
         :returns: their numbers
         :raises OSError: with the kernel's errno
@@ -249,14 +250,14 @@ class Hierarchy(abc.ABC):
     def read_inside(
         self, group: pathlib.Path, read: Callable[[pathlib.Path], _Found]
     ) -> dict[pathlib.Path, _Found]:
-        """Read something of each group in a group.
+        """Read a file or value of each group in a group.
 
         A group without the file is left out: it is being removed, or, on
-        cgroup v2, the cpu controller is not enabled for it. One that is gone
-        has none in it.
+        cgroup v2, the cpu controller is not enabled for it. A group that is
+        gone has no groups in it.
 
-        :param read: reads it of one group
-        :returns: group -> what was read
+        :param read: reads the value of one group
+        :returns: group -> value
         :raises OSError: with the kernel's errno
         """
         found = {}
@@ -275,7 +276,7 @@ class Hierarchy(abc.ABC):
         """Write to files of a group, in order.
 
         :param writes: name of a file and text
-        :param put: how to write a text to a file, if not plainly
+        :param put: writes a text to a file; None for a plain write
         :raises Refusal: if the kernel refuses one; see :class:`Patience`
         :raises OSError: if one was not done for any other reason
         """
@@ -292,22 +293,22 @@ class Hierarchy(abc.ABC):
 
 
 class Patience:
-    """Waits for bandwidth on its way back, for ``PATIENCE_S`` in all.
+    """A time budget of ``PATIENCE_S`` to wait for returning bandwidth.
 
-    Where many are refused, the first ones use it up. Nobody waits while they
-    hold a lock.
+    Where many writes are refused, the first ones use it up. No caller waits
+    while it holds a lock.
     """
 
     def __init__(self, left_s: float | None = None) -> None:
         self._left_s = PATIENCE_S if left_s is None else left_s
 
     def repeat(self, write: Callable[[], _Found]) -> _Found:
-        """Write until the kernel does not refuse it for want of bandwidth.
+        """Repeat a write while the kernel refuses it for want of bandwidth.
 
         :param write: may be called again after a part of it was done
         :returns: its result
-        :raises Refusal: if the kernel goes on refusing it
-        :raises OSError: if it was not done for any other reason
+        :raises Refusal: if the kernel still refuses it at the end
+        :raises OSError: if it failed for any other reason
         """
         while True:
             try:
@@ -322,7 +323,7 @@ class Patience:
 def describe_other_cpus(
     group: pathlib.Path, wanted: Iterable[int], found: Iterable[int]
 ) -> str:
-    """Say that a container runs elsewhere than on its server's CPUs.
+    """Describe a container that runs on other CPUs than its server's.
 
     :returns: a sentence
     """

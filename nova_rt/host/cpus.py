@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPUs of the host: which are online, which share a core or a node."""
+"""The CPUs of the host: online CPUs, hardware threads and NUMA nodes."""
 
 from collections.abc import Iterable, Mapping
 import dataclasses
@@ -16,7 +16,7 @@ _FAIR_SERVER_PPM = 50_000
 
 
 def read_online(files: Files) -> tuple[int, ...]:
-    """Read which CPUs are online.
+    """Read the CPUs that are online.
 
     :returns: CPU numbers, ascending
     :raises OSError: with the kernel's errno
@@ -26,7 +26,7 @@ def read_online(files: Files) -> tuple[int, ...]:
 
 
 def read_possible(files: Files) -> tuple[int, ...]:
-    """Read which CPUs the kernel has room for, present or not.
+    """Read the CPUs that the kernel has room for, present or not.
 
     :returns: CPU numbers, ascending
     :raises OSError: with the kernel's errno
@@ -36,7 +36,7 @@ def read_possible(files: Files) -> tuple[int, ...]:
 
 
 def read_siblings(files: Files, cpu: int) -> tuple[int, ...]:
-    """Read which hardware threads share the core of a CPU.
+    """Read the hardware threads that share the core of a CPU.
 
     :returns: CPU numbers, itself included
     :raises OSError: with the kernel's errno
@@ -53,10 +53,10 @@ def read_siblings(files: Files, cpu: int) -> tuple[int, ...]:
 def read_nodes(
     files: Files, cpus: Iterable[int]
 ) -> Mapping[int, tuple[int, ...]]:
-    """Read on which NUMA nodes some CPUs are.
+    """Read the NUMA nodes of CPUs.
 
-    :returns: node -> those of the CPUs that it has, ascending; nothing if all
-        are on one node
+    :returns: node -> its CPUs among these, ascending; empty if all are on one
+        node
     :raises OSError: with the kernel's errno
     """
     directory = files.sys / 'devices' / 'system' / 'node'
@@ -76,11 +76,11 @@ def read_nodes(
 
 
 def read_limit(files: Files) -> int | None:
-    """Read what the kernel lets real-time tasks have of a CPU.
+    """Read the bandwidth limit of real-time tasks on a CPU.
 
     Source: kernel/sched/rt.c, sched_rt_global_validate().
 
-    :returns: ppm of it, rounded down; None where nothing is enforced
+    :returns: ppm of a CPU, rounded down; None where nothing is enforced
     :raises OSError: with the kernel's errno
     """
     sysctl = files.proc / 'sys' / 'kernel'
@@ -90,9 +90,10 @@ def read_limit(files: Files) -> int | None:
 
 
 def read_fair_server(files: Files, cpu: int) -> int:
-    """Read what ordinary tasks are guaranteed of a CPU.
+    """Read the bandwidth guaranteed to ordinary tasks on a CPU.
 
-    :returns: ppm of it, rounded up; the kernel's default where it is not said
+    :returns: ppm of the CPU, rounded up; the kernel's default where its file
+        cannot be read
     :raises OSError: with the kernel's errno
     """
     server = files.sys.joinpath(
@@ -108,7 +109,7 @@ def read_fair_server(files: Files, cpu: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """The CPUs of a host that are chosen for real-time servers.
+    """The CPUs of a host chosen for real-time servers.
 
     :ivar offered: CPUs that servers may use, ascending
     :ivar beside: option that gives CPUs to other servers -> CPUs that share a
@@ -137,7 +138,7 @@ def choose(
     :param cpu_set: the operator's choice as a list of ranges; None for all
         that are online and not given to others
     :param smt: whether to offer all threads of a core; if not, only the first
-        that the operator chose, and none of a core of which others have one
+        that the operator chose, and none of a core shared with others
     :param others: option that gives CPUs to other servers -> its value, as
         Nova writes lists
     :returns: the choice

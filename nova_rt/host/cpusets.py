@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives a container its CPUs again.
+"""Repairs the cpuset of a container.
 
-libvirt confines it when it starts. Later something may change that: on cgroup
-v1 the kernel takes a CPU that goes off line out of every cpuset, and does not
-put it back when it comes on line again.
+libvirt confines a container at its start. The cpuset may change later: on
+cgroup v1 the kernel removes a CPU that goes off line from every cpuset, and
+does not add it again when it is back on line.
 """
 
 import errno
@@ -27,10 +27,10 @@ def repair(
     partition: pathlib.Path,
     cpus: tuple[int, ...],
 ) -> None:
-    """See that a container may use exactly these CPUs.
+    """Confine a container to exactly these CPUs.
 
-    Groups around it are widened where they have to be, up to the partition
-    at most. Nothing is written if it may use them already.
+    Groups around it are widened where necessary, up to the partition at most.
+    Nothing is written if the container has these CPUs already.
 
     :raises OSError: with the kernel's errno
     :raises ReservationNotApplied: if the kernel refuses the CPUs
@@ -40,7 +40,7 @@ def repair(
         return
     *above, own = hierarchy.find_cpusets(container, partition)
     if not (own / CPUS_FILE).exists():
-        return  # Nothing confines it here; whoever checks will say so.
+        return  # Nothing confines it here; the next check reports that.
     try:
         for group in above:
             _widen(hierarchy, group, cpus)
@@ -62,7 +62,7 @@ def repair(
 def _widen(
     hierarchy: Hierarchy, group: pathlib.Path, cpus: tuple[int, ...]
 ) -> None:
-    """See that a group leaves these CPUs to the groups in it."""
+    """Add these CPUs to a group for the groups in it."""
     path = group / CPUS_FILE
     try:
         has = hierarchy.read_cpu_list(path)

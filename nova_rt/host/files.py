@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host's file systems: plain reads, and writes through privsep.
 
-The one door between the host layer and the machine. Tests put another
-machine behind it.
+All access of the host layer to the machine passes through here. Tests put
+another machine behind it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import os
 import pathlib
 import stat
@@ -19,7 +19,7 @@ import nova_rt.privsep.oom
 
 
 class Files:
-    """The kernel's files: where they are, and how they are reached.
+    """Access to the kernel's files.
 
     :ivar cgroup: mount point of the control groups
     :ivar proc: mount point of proc
@@ -42,7 +42,7 @@ class Files:
     def read(self, path: pathlib.Path) -> str:
         """Read a file.
 
-        Names of tasks and groups are any bytes, chosen by tenants: those that
+        Names of tasks and groups are any bytes, chosen by tenants: bytes that
         are no text are kept as Python keeps them in paths.
 
         :returns: its text without the white space around it
@@ -68,7 +68,7 @@ class Files:
             yield path / name
 
     def read_owner(self, path: pathlib.Path) -> tuple[int, int]:
-        """Read whose a file is.
+        """Read the owner and permissions of a file.
 
         :returns: the user's number, and the permissions
         :raises OSError: with the kernel's errno
@@ -77,14 +77,14 @@ class Files:
         return found.st_uid, stat.S_IMODE(found.st_mode)
 
     def check_helper(self) -> None:
-        """See that the helper for control groups does what it is asked.
+        """Require an answer of the helper for control groups.
 
         :raises HostNotPrepared: if not, with the command that must be allowed
         """
-        helpers.GROUPS.check(self._call, 'answer')
+        helpers.GROUPS.check(self._call, nova_rt.privsep.cgroup.answer)
 
     def check_mount_helper(self, id_pool: str, instances_path: str) -> None:
-        """See that the helper that mounts has the same configuration.
+        """Require that the helper for mounts has the same configuration.
 
         :raises HostNotPrepared: if not, with the command that must be allowed
         """
@@ -98,28 +98,28 @@ class Files:
 
         :raises OSError: with the kernel's errno
         """
-        self._call('write', str(path), text)
+        self._call(nova_rt.privsep.cgroup.write, str(path), text)
 
     def write_aside(self, path: pathlib.Path, text: str) -> None:
-        """Write to a file of a group whose real-time tasks are in the way.
+        """Write to a file of a group, with its real-time tasks set aside.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('write_aside', str(path), text)
+        self._call(nova_rt.privsep.cgroup.write_aside, str(path), text)
 
     def make_group(self, path: pathlib.Path) -> None:
-        """Make the partition, or a group for a trial in it.
+        """Make the partition, or a group for a self-test in it.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('make_group', str(path))
+        self._call(nova_rt.privsep.cgroup.make_group, str(path))
 
     def remove_probe(self, path: pathlib.Path) -> None:
-        """Remove a group made for a trial.
+        """Remove a group made for a self-test.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('remove_probe', str(path))
+        self._call(nova_rt.privsep.cgroup.remove_probe, str(path))
 
     def reclaim(self, group: pathlib.Path) -> None:
         """Remove the groups of a container that has ended.
@@ -128,21 +128,21 @@ class Files:
         :raises OSError: with the kernel's errno; EBUSY if it is in use, or
             may be soon
         """
-        self._call('reclaim', str(group))
+        self._call(nova_rt.privsep.cgroup.reclaim, str(group))
 
     def take_files(self, group: pathlib.Path) -> None:
-        """Make a group and all its files the host's root's.
+        """Give a group and all its files to the host's root.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('take_files', str(group))
+        self._call(nova_rt.privsep.cgroup.take_files, str(group))
 
     def gather(self, group: pathlib.Path) -> None:
-        """Move the tasks of a group of cpu to the same group of cpuset.
+        """Move the tasks of a cpu group into the cpuset group of its name.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('gather', str(group))
+        self._call(nova_rt.privsep.cgroup.gather, str(group))
 
     def set_policy(
         self,
@@ -152,34 +152,37 @@ class Files:
         priority: int,
         inside: bool = False,
     ) -> int:
-        """Give all tasks of a group but its controller's a policy.
+        """Set the policy of all tasks of a group except its controller.
 
+        :param controller: the libvirt_lxc process
         :param inside: whether tasks of the groups in it get it, too
-        :returns: number of tasks whose children may not have it
+        :returns: number of tasks with children that may lack the policy
         :raises OSError: with the kernel's errno
         """
         given_up: int = self._call(
-            'set_policy', str(group), controller, policy, priority, inside
-        )
+            nova_rt.privsep.cgroup.set_policy,
+            str(group), controller, policy, priority, inside,
+        )  # fmt: skip
         return given_up
 
     def limit_tasks(self, group: pathlib.Path, most: int) -> None:
-        """Limit how many tasks a container has.
+        """Limit the number of tasks of a container.
 
         :param group: its group in the partition, in the hierarchy of cpu
+        :param most: tasks, its libvirt_lxc process included
         :raises OSError: with the kernel's errno
         """
-        self._call('limit_tasks', str(group), most)
+        self._call(nova_rt.privsep.cgroup.limit_tasks, str(group), most)
 
     def sweep_task_limits(self) -> None:
-        """Remove what limited the tasks of containers that have ended.
+        """Remove the task limits of containers that have ended.
 
         :raises OSError: with the kernel's errno
         """
-        self._call('sweep_task_limits')
+        self._call(nova_rt.privsep.cgroup.sweep_task_limits)
 
     def map_owners(self, server: str, first_id: int) -> None:
-        """Show a server's mounted root file system with mapped owners.
+        """Map the owners of a server's mounted root file system.
 
         :param server: its UUID
         :param first_id: the first ID of its range on this host
@@ -188,7 +191,7 @@ class Files:
         helpers.MOUNTS.call(nova_rt.privsep.idmap.map_owners, server, first_id)
 
     def limit(self, controller: int) -> None:
-        """Limit what a container may charge to the host's root.
+        """Limit the resources that a container charges to the host's root.
 
         :param controller: its libvirt_lxc process
         :raises OSError: with the kernel's errno
@@ -204,12 +207,11 @@ class Files:
         """
         helpers.MOUNTS.call(nova_rt.privsep.oom.keep, controller)
 
-    def _call(self, name: str, *args: object) -> Any:
-        """Call a function of the helper for control groups.
+    def _call(self, function: Callable[..., Any], *args: object) -> Any:
+        """Call the helper for control groups.
 
+        :param function: one of its entry points
         :returns: its answer
         :raises OSError: with the kernel's errno; EPERM if no helper starts
         """
-        return helpers.GROUPS.call(
-            getattr(nova_rt.privsep.cgroup, name), *args
-        )
+        return helpers.GROUPS.call(function, *args)

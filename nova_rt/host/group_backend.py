@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of back ends whose kernel reserves for control groups.
+"""The common part of back ends for kernels with reservations of cgroups.
 
 They have a hierarchy of groups: libvirt's partition, and a container's groups
-in it, with files that say what is reserved. These files must belong to the
-host's root; a task has the reservation of its group if it has a real-time
+in it, with files that hold the reservations. These files must belong to the
+host's root; a task uses the reservation of its group if it has a real-time
 policy; and a group keeps its reservation when its last task has ended.
 """
 
@@ -21,18 +21,17 @@ from nova_rt.host.interface import Interface, Share
 from nova_rt.host.left import Left
 from nova_rt.host.protocol import Backend
 import nova_rt.privsep.kernel
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
+from nova_rt.reservation.record import Record
 
 
 class GroupBackend(Backend[Container]):
     """Reservations of control groups.
 
     :cvar interface: the properties of this kind of kernel
-    :cvar FILES: the files of a group that say what it holds
-    :cvar INSIDE: whether the tasks of the groups in a container's group live
-        on its reservation
-    :ivar hierarchy: the groups that these files are in
+    :cvar FILES: the files of a group with its reservation
+    :cvar INSIDE: whether tasks of the groups in a container's group use its
+        reservation
+    :ivar hierarchy: the groups with these files
     """
 
     interface: Interface
@@ -48,7 +47,7 @@ class GroupBackend(Backend[Container]):
 
     @abc.abstractmethod
     def look_at(self, partition: pathlib.Path) -> Capability:
-        """Read what the kernel can promise to a partition.
+        """Read the bandwidth that the kernel can promise to a partition.
 
         :returns: the capability, prepared or not
         :raises HostNotPrepared: if the host's settings leave nothing
@@ -58,7 +57,7 @@ class GroupBackend(Backend[Container]):
     def has_room(self, found: Capability) -> bool:
         """Tell whether the partition has room for the smallest reservation.
 
-        :returns: False if what is in it leaves none
+        :returns: False if the reservations in it leave none
         """
 
     @abc.abstractmethod
@@ -66,7 +65,7 @@ class GroupBackend(Backend[Container]):
         """Make the kernel hold the smallest reservation for a moment.
 
         :param group: an empty one in the partition, for this alone
-        :returns: None if it held it, else what differs
+        :returns: None if the kernel held it, else the difference
         """
 
     @abc.abstractmethod
@@ -74,14 +73,13 @@ class GroupBackend(Backend[Container]):
         self,
         found: Capability,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
-        """Do what :meth:`hold` does, without a look at who owns the files."""
+        """Write the reservation; the owners of the files stay unchecked."""
 
     @abc.abstractmethod
     def read_share(self, group: pathlib.Path) -> Share:
-        """Read what a group holds.
+        """Read the share of a group.
 
         :returns: the share, of this group alone
         """
@@ -89,7 +87,7 @@ class GroupBackend(Backend[Container]):
     # The host
 
     def look(self, partition: str | None) -> Capability:
-        """Find the partition, and read what it can be promised."""
+        """Find the partition, and read its bandwidth."""
         name = partition or nova_rt.privsep.kernel.default_partition(
             str(self._files.cgroup)
         )
@@ -102,7 +100,7 @@ class GroupBackend(Backend[Container]):
         return self.look_at(path)
 
     def self_test(self, found: Capability) -> str | None:
-        """Try it in a group of its own in the partition, which is removed."""
+        """Test a temporary group in the partition."""
         if not self.has_room(found):
             return None
         group = found.partition / f'nova-rt-probe-{os.getpid()}'
@@ -115,11 +113,11 @@ class GroupBackend(Backend[Container]):
     # Containers
 
     def find_container(self, found: Capability, pid: int) -> Container:
-        """Find its groups, which are in the partition."""
+        """Find the groups of a container in the partition."""
         return self.hierarchy.find_container(pid, found.partition)
 
     def find_outside(self, found: Capability, pid: int) -> pathlib.Path | None:
-        """Look whether it is somewhere else than in the partition."""
+        """Find the group of a container outside the partition."""
         group = self.hierarchy.find_group(pid)
         return None if found.partition in group.parents else group
 
@@ -127,14 +125,13 @@ class GroupBackend(Backend[Container]):
         self,
         found: Capability,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
-        """Make the files the host's root's, and write what differs."""
+        """Give the files to the host's root, and write the differences."""
         # First, so that nothing writes between us; then again, for files
         # that were not there before.
         self.protect(container)
-        self.reserve(found, container, reservation, cpus)
+        self.reserve(found, container, rec)
         self.protect(container)
 
     def protect(self, container: Container) -> None:
@@ -146,7 +143,7 @@ class GroupBackend(Backend[Container]):
         return ownership.find_difference(self.hierarchy, container)
 
     def read_tasks(self, container: Container) -> set[int]:
-        """Read which tasks live on a container's reservation.
+        """List the tasks that use a container's reservation.
 
         :returns: their numbers, the libvirt_lxc process included
         """
@@ -154,20 +151,18 @@ class GroupBackend(Backend[Container]):
             return self.hierarchy.read_tasks_inside(container.group)
         return self.hierarchy.read_tasks(container.group)
 
-    def serve_tasks(self, container: Container, request: Request) -> None:
-        """Give them the real-time policy, except libvirt_lxc."""
-        tasks.give_policy(self._files, container, request, self.INSIDE)
+    def serve_tasks(self, container: Container, rec: Record) -> None:
+        """Give all tasks except libvirt_lxc the real-time policy."""
+        tasks.give_policy(self._files, container, rec.request, self.INSIDE)
 
-    def find_unserved(
-        self, container: Container, request: Request
-    ) -> str | None:
-        """Look whether one of them has a real-time policy."""
+    def find_unserved(self, container: Container, rec: Record) -> str | None:
+        """Tell whether any task has a real-time policy."""
         return tasks.find_missing_policy(
-            self._files, container, request, self.read_tasks
+            self._files, container, rec.request, self.read_tasks
         )
 
     def limit_tasks(self, container: Container, most: int) -> None:
-        """Limit them in the outermost of its groups."""
+        """Limit the tasks in the container's outermost group."""
         self._files.limit_tasks(container.levels[0], most)
 
     # Containers that have ended
@@ -175,11 +170,11 @@ class GroupBackend(Backend[Container]):
     def reclaim(
         self, found: Capability, running: Collection[int]
     ) -> list[Left]:
-        """Remove the groups that libvirt has left."""
+        """Remove groups of ended containers."""
         return left.reclaim(
             self.hierarchy, self.read_share, found.partition, running
         )
 
     def sweep_task_limits(self, found: Capability) -> None:
-        """Remove the groups that were made for limits."""
+        """Remove groups that were made for task limits."""
         left.sweep_task_limits(self._files, found.partition)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that say what they have and what they made of a wish, CPU by CPU.
+"""The back end for kernels with hierarchical constant bandwidth servers.
 
-That is the kernel of this project, with hierarchical constant bandwidth
-servers, on cgroup v2 (kernel/patches, ``cpu.rt.max``). It guarantees, and
-sums on each CPU. A group reserves on the CPUs of its cpuset, and one without a
-reservation lives on that of the group above: so the partition needs nothing,
-and one level of a container holds the reservation.
+That is the kernel of this project, on cgroup v2 (kernel/patches,
+``cpu.rt.max``). It guarantees bandwidth, sums it on each CPU, and reports both
+its capacity and the effective reservations CPU by CPU. A group reserves on the
+CPUs of its cpuset; a group without a reservation uses that of the group above.
+So the partition needs no share, and one level of a container holds the
+reservation.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,8 @@ from nova_rt.host.hierarchies import V2
 from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
-from nova_rt.reservation.reservation import PPM, Reservation
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.reservation import PPM
 
 INTERFACE = Interface(
     'v2-rt-max-cpu',
@@ -46,7 +48,7 @@ _SMALLEST = Share(SMALLEST_US, PPM)
 
 
 class HCBS(GroupBackend):
-    """See :class:`.GroupBackend`: groups in a group live on its share."""
+    """The back end for HCBS: groups in a group use its share."""
 
     interface = INTERFACE
     FILES = (MAX_FILE,)
@@ -59,7 +61,7 @@ class HCBS(GroupBackend):
 
     @classmethod
     def detect(cls, files: Files) -> Self | None:
-        """Look for the files in the host's own group, in words we know."""
+        """Look for the files in the host's own group, in a known format."""
         found = cls(files)
         root = found.hierarchy.root
         try:
@@ -88,12 +90,12 @@ class HCBS(GroupBackend):
     # The host
 
     def look_at(self, partition: pathlib.Path) -> Capability:
-        """Read what the kernel reports."""
+        """Read the supply that the kernel reports."""
         try:
             if host_cpus.read_limit(self._files) is None:
                 raise exception.HostNotPrepared(
                     'kernel.sched_rt_runtime_us is -1: this kernel admits '
-                    'whatever is asked for, and guarantees nothing; set it '
+                    'every reservation, and guarantees none; set it '
                     'to kernel.sched_rt_period_us'
                 )
             now = self._reader.read_supply(partition)
@@ -113,7 +115,7 @@ class HCBS(GroupBackend):
         return found
 
     def prepare(self, found: Capability) -> Capability:
-        """Make the partition, and let groups in it have the files."""
+        """Make the partition, and enable the cpu controller in it."""
         try:
             if not found.partition.is_dir():
                 self._files.make_group(found.partition)
@@ -133,7 +135,7 @@ class HCBS(GroupBackend):
         return all(left.get(cpu, 0) >= _SMALLEST.cost_ppm for cpu in cpus)
 
     def self_test_in(self, group: pathlib.Path) -> str | None:
-        """Write the smallest share, see what became of it, take it away."""
+        """Write the smallest share, verify it, and take it away."""
         cpus = self.hierarchy.read_cpus_in(group)
         self.hierarchy.write(group, _raise_to(_SMALLEST))
         held = self._reader.read_share(group)
@@ -145,12 +147,12 @@ class HCBS(GroupBackend):
         return differs
 
     def refresh(self, found: Capability) -> Capability:
-        """Read what the kernel reports now: others reserve bandwidth, too."""
+        """Read the supply again: others reserve bandwidth, too."""
         now = self._reader.read_supply(found.partition)
         return _capability(found.partition, now, found.prepared)
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
-        """Describe what the kernel reports of these CPUs."""
+        """Describe the kernel's report on these CPUs."""
         now = self._reader.read_supply(found.partition)
         return '; '.join(
             f'CPU {cpu} has {now.total.get(cpu, 0)} ppm, groups in '
@@ -165,21 +167,20 @@ class HCBS(GroupBackend):
         self,
         found: Capability,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
         """Make one level hold the share and all others none.
 
         The kernel refuses to move real-time tasks from one reservation to
-        another, so such tasks are set aside for the moment: a program may
+        another, so such tasks are set aside during the write: a program may
         have made itself real-time before it had a reservation.
         """
         self.hierarchy.enable_cpu(found.partition.parent)
-        cpusets.repair(self.hierarchy, container, found.partition, cpus)
-        one = self._choose_level(container, cpus)
+        cpusets.repair(self.hierarchy, container, found.partition, rec.cpus)
+        one = self._choose_level(container, rec.cpus)
         for level in container.levels:
             self.hierarchy.enable_cpu(level.parent)
-        wish = Share.from_reservation(reservation)
+        wish = Share.from_reservation(rec.request.reservation)
         held = {
             level: self._reader.read_share(level) for level in container.levels
         }
@@ -188,20 +189,20 @@ class HCBS(GroupBackend):
                 self._move(level, Share(None, share.period_us))
         if held[one].unbounded:
             self._move(one, wish)
-        elif held[one] != wish or self._find_missing(one, wish, cpus):
+        elif held[one] != wish or self._find_missing(one, wish, rec.cpus):
             # The same again, if it could not follow its cpuset: then it does.
             self.hierarchy.write(one, _raise_to(wish))
 
     def _choose_level(
         self, container: Container, cpus: tuple[int, ...]
     ) -> pathlib.Path:
-        """Choose the group to reserve for; those in it live on it.
+        """Choose the group that holds the reservation.
 
-        The outermost one that is confined to the server's CPUs, which are
-        then those of the reservation. Below systemd libvirt confines a group
-        in the scope, not the scope itself.
+        It is the outermost group that is confined to the server's CPUs;
+        groups in it use its reservation. Below systemd libvirt confines a
+        group in the scope, not the scope itself.
 
-        :raises ReservationNotApplied: if none is
+        :raises ReservationNotApplied: if no group is confined to these CPUs
         """
         for level in container.levels:
             if self.hierarchy.read_cpus_in(level) == cpus:
@@ -214,7 +215,7 @@ class HCBS(GroupBackend):
         )
 
     def _move(self, group: pathlib.Path, share: Share) -> None:
-        """Change a share, and with it what the tasks in the group live on."""
+        """Change the share of a group that may have real-time tasks."""
 
         def put(path: pathlib.Path, text: str) -> None:
             inside = self.hierarchy.read_tasks_inside(group)
@@ -228,13 +229,12 @@ class HCBS(GroupBackend):
     def find_difference(
         self,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> str | None:
-        """Whether one level holds the share, and has it on the CPUs."""
-        wish = Share.from_reservation(reservation)
+        """Check that one level holds the share, and has it on the CPUs."""
+        wish = Share.from_reservation(rec.request.reservation)
         try:
-            one = self._choose_level(container, cpus)
+            one = self._choose_level(container, rec.cpus)
         except exception.ReservationNotApplied as err:
             return str(err)
         for level in container.levels:
@@ -243,17 +243,17 @@ class HCBS(GroupBackend):
                 return f'{level}: expected {wish}, found {held}'
             if level != one and not held.unbounded:
                 return f'{level}: expected nothing, found {held}'
-        return self._find_missing(one, wish, cpus)
+        return self._find_missing(one, wish, rec.cpus)
 
     def _find_missing(
         self, group: pathlib.Path, wish: Share, cpus: tuple[int, ...]
     ) -> str | None:
-        """Whether a group has a share on these CPUs and on no other.
+        """Check that a group has a share on these CPUs and on no other.
 
-        What groups in the group have reserved of it counts: it is theirs to
-        divide.
+        Reservations of groups in the group count as part of its share: they
+        may divide it.
 
-        :returns: None if so, else what differs, as a sentence
+        :returns: None if so, else the difference as a sentence
         """
         assert wish.runtime_us is not None
         served = EffectiveShare(wish.runtime_us * 1000, wish.period_us * 1000)
@@ -282,13 +282,13 @@ class HCBS(GroupBackend):
         return None
 
     def read_share(self, group: pathlib.Path) -> Share:
-        """Read its share, which may be unbounded."""
+        """Read the share of a group, which may be unbounded."""
         return self._reader.read_share(group)
 
     # Usage
 
     def read_usage(self, container: Container) -> Mapping[int, Usage]:
-        """Read what the level with the reservation did with it."""
+        """Read the usage of the level with the reservation."""
         for level in container.levels:
             if not self._reader.read_share(level).unbounded:
                 return self._reader.read_usage(level)
@@ -297,7 +297,7 @@ class HCBS(GroupBackend):
     def read_usages(
         self, found: Capability
     ) -> list[tuple[str, Share, Mapping[int, Usage]]]:
-        """Read what each group with a reservation did with it."""
+        """Read the usage of each group with a reservation."""
         return [
             (
                 str(group.relative_to(found.partition)),
@@ -309,7 +309,7 @@ class HCBS(GroupBackend):
 
 
 def _raise_to(share: Share) -> list[tuple[str, str]]:
-    """The write that gives a group a share, both numbers at once."""
+    """Make the write that sets a share, with both numbers at once."""
     runtime = 'max' if share.unbounded else share.runtime_us
     return [(MAX_FILE, f'{runtime} {share.period_us}')]
 

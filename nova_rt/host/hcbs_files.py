@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bandwidth of each CPU as the kernel reports it: who holds how much.
+"""Bandwidth of each CPU and of its holders, as the kernel reports it.
 
-For :mod:`nova_rt.host.hcbs`. Nothing is assumed and nothing remembered:
-other programs reserve, CPUs go off line, deadline tasks come and go.
+For :mod:`nova_rt.host.hcbs`. Nothing is assumed and nothing is cached: other
+programs reserve, CPUs go off line, deadline tasks start and end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,8 +22,8 @@ MAX_FILE = 'cpu.rt.max'
 EFFECTIVE_FILE = 'cpu.rt.effective'
 STAT_FILE = 'cpu.rt.stat'
 
-#: Name for what the kernel has reserved for a group that is not there any
-#: more, or on CPUs that its cpuset has left.
+#: Name for bandwidth reserved for a group that is gone, or on CPUs that its
+#: cpuset has left.
 ELSEWHERE = '(no group)'
 
 
@@ -31,8 +31,8 @@ ELSEWHERE = '(no group)'
 class CPUReport:
     """The kernel's report on a CPU.
 
-    :ivar ceiling_ppm: what groups can hold on it in all
-    :ivar reserved_ppm: what they hold now, whoever made them
+    :ivar ceiling_ppm: the total bandwidth for groups
+    :ivar reserved_ppm: the bandwidth that all groups of the host hold now
     """
 
     ceiling_ppm: int
@@ -59,12 +59,12 @@ class EffectiveShare:
 class Supply:
     """Bandwidth of each CPU that is online, in ppm.
 
-    :ivar source: the group that it is taken from: the nearest one, from the
+    :ivar source: the group that supplies it: the nearest one, from the
         partition upwards, that has a reservation, else the host's own
-    :ivar total: CPU -> what groups below the source can hold in all
-    :ivar inside: CPU -> what groups in the partition hold
-    :ivar others: group below the source, not in the partition -> CPU -> what
-        it holds
+    :ivar total: CPU -> ceiling of all groups below the source
+    :ivar inside: CPU -> bandwidth held by groups in the partition
+    :ivar others: group below the source, not in the partition -> CPU ->
+        bandwidth
     """
 
     source: pathlib.Path
@@ -74,7 +74,7 @@ class Supply:
 
     @property
     def ceiling(self) -> dict[int, int]:
-        """CPU -> what groups in the partition can hold in all."""
+        """CPU -> the total bandwidth for groups in the partition."""
         return {
             cpu: max(0, ppm - self.sum_of_others(cpu))
             for cpu, ppm in self.total.items()
@@ -82,19 +82,19 @@ class Supply:
 
     @property
     def unowned(self) -> Mapping[int, int]:
-        """CPU -> what is reserved on it for no group that is there."""
+        """CPU -> bandwidth reserved for groups that are gone."""
         return self.others.get(ELSEWHERE, {})
 
     @property
     def left(self) -> dict[int, int]:
-        """CPU -> what the kernel has left for them."""
+        """CPU -> free bandwidth for groups in the partition."""
         return {
             cpu: max(0, ppm - self.inside[cpu])
             for cpu, ppm in self.ceiling.items()
         }
 
     def sum_of_others(self, cpu: int) -> int:
-        """Add up what groups that are not in the partition hold on a CPU.
+        """Add up the bandwidth of groups outside the partition on a CPU.
 
         :returns: ppm
         """
@@ -114,14 +114,14 @@ class HCBSReader:
     # One group
 
     def read_share(self, group: pathlib.Path) -> Share:
-        """Read what a group holds.
+        """Read the share of a group.
 
         :returns: the share; the reservation is on the CPUs of the group
         """
         return self._parse(group / MAX_FILE, _parse_share)
 
     def read_cpu_reports(self) -> dict[int, CPUReport]:
-        """Read what the kernel has for reservations.
+        """Read the kernel's ceiling and reservations of each CPU.
 
         :returns: CPU -> report
         """
@@ -129,15 +129,15 @@ class HCBSReader:
         return self._parse(path, parse_cpu_reports)
 
     def read_effective(self, group: pathlib.Path) -> dict[int, EffectiveShare]:
-        """Read what the kernel gives the tasks of a group.
+        """Read the effective share of a group's own tasks.
 
-        :returns: CPU -> its share there, without what groups in the
-            group have reserved of it
+        :returns: CPU -> its share there, less the reservations of groups in
+            the group
         """
         return self._parse(group / EFFECTIVE_FILE, parse_effective)
 
     def read_usage(self, group: pathlib.Path) -> dict[int, Usage]:
-        """Read what a group did with its reservation.
+        """Read the use of a group's reservation.
 
         :returns: CPU -> usage
         """
@@ -155,14 +155,14 @@ class HCBSReader:
     def find_reservations(
         self, group: pathlib.Path, exclude: pathlib.Path | None = None
     ) -> Iterator[tuple[pathlib.Path, Share]]:
-        """Find the groups below a group that reserve.
+        """Find the groups with a reservation below a group.
 
-        Groups without a reservation are looked through; what is in one with a
-        reservation is part of it. A group without the files is being removed,
-        or nothing in it can have them.
+        The search descends into groups without a reservation only: one with
+        a reservation includes those of the groups in it. A group without the
+        files is being removed, or nothing in it can have them.
 
-        :param exclude: leave out this one and what is in it
-        :returns: each group, and what it holds
+        :param exclude: a group to leave out with all groups in it
+        :returns: each group and its share
         """
         groups = [group]
         while groups:
@@ -178,11 +178,11 @@ class HCBSReader:
                     yield path, held
 
     def read_supply(self, partition: pathlib.Path) -> Supply:
-        """Read who holds what, once, as it is now.
+        """Read the present bandwidth of all groups, once.
 
-        A group that was removed may hold its bandwidth still: for a moment,
-        or as long as a zombie is in it. Such bandwidth counts as another's,
-        by the name ``ELSEWHERE``.
+        A removed group may still hold its bandwidth: for a moment, or as long
+        as a zombie is in it. Such bandwidth is listed under ``others`` by the
+        name ``ELSEWHERE``.
 
         :returns: the bandwidth of each CPU
         """
@@ -220,7 +220,7 @@ class HCBSReader:
         )
 
     def _find_source(self, partition: pathlib.Path) -> pathlib.Path:
-        """The nearest group with a reservation, the host's own at last."""
+        """Find the nearest group with a reservation, or the host's own."""
         root = self._hierarchy.root
         for group in (partition, *partition.parents):
             if group == root:
@@ -248,7 +248,7 @@ class HCBSReader:
     def _add_up(
         self, reservations: Iterable[tuple[pathlib.Path, Share]]
     ) -> dict[int, int]:
-        """CPU -> sum of reservations on it, as the kernel counts it."""
+        """Add up the reservations on each CPU, as the kernel counts them."""
         sums: dict[int, int] = {}
         for group, held in reservations:
             try:
@@ -263,7 +263,10 @@ class HCBSReader:
 def _find_rest(
     reserved: Mapping[int, int], found: Iterable[Mapping[int, int]]
 ) -> dict[int, int]:
-    """CPU -> what is reserved on it and was not found, rounded up."""
+    """Compute the reserved bandwidth without a group, CPU by CPU.
+
+    :returns: CPU -> bandwidth as the kernel counts it, rounded up
+    """
     found = list(found)
     rest = {}
     for cpu, ppm in reserved.items():
@@ -316,9 +319,9 @@ def parse_usage(text: str) -> dict[int, Usage]:
 def _parse_rows(text: str, *keys: str) -> dict[int, list[int]]:
     """Read the numbers of lines ``<cpu> <key>=<number> ...``.
 
-    A kernel may say more some day; what is asked for must be there.
+    A later kernel may print more keys; these must be present.
 
-    :raises ValueError: if it is not
+    :raises ValueError: if one is missing
     """
     rows = {}
     for line in text.splitlines():

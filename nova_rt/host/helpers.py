@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The privileged helpers, started when they are needed.
+"""The privileged helpers, started on demand.
 
-Each is a process that has imported what it needs: 40 MiB. Between servers that
-start, end or need a repair it has nothing to do, so one that was not called
-for a while is ended, and started again by the next call.
+Each is a process of 40 MiB with its imports. It works only while servers
+start, end or are repaired, so an idle helper is ended, and the next call
+starts it again.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ IDLE_S = 60.0
 
 
 class Helper:
-    """One helper of this process. Any thread may call any method.
+    """A privileged helper of this process; its methods are thread-safe.
 
     :param context: its privileged context
     :param task: its task, as words for messages
@@ -40,7 +40,7 @@ class Helper:
         self._last_s = monotonic()
 
     def call(self, function: Callable[..., Any], *args: object) -> Any:
-        """Call a privileged function, in the helper.
+        """Call a privileged function in the helper.
 
         :param function: an entry point of the context
         :returns: its answer
@@ -67,7 +67,7 @@ class Helper:
                 self._context.stop()
 
     def check(self, function: Callable[..., None], *args: object) -> None:
-        """See that the helper starts and answers a call.
+        """Require that the helper starts and answers a call.
 
         :param function: makes the call
         :raises HostNotPrepared: if not, with the command that must be
@@ -78,15 +78,15 @@ class Helper:
         except Exception as err:
             if isinstance(err, OSError) and err.errno == errno.EINVAL:
                 raise exception.HostNotPrepared(str(err.strerror)) from err
-            # Whatever it was, an error of oslo.privsep among others: without
-            # a helper, nothing that runs here can be given anything.
+            # Any error, also one of oslo.privsep: without a helper, no
+            # container of this host can be given a reservation.
             raise self._no_answer(err) from err
 
     def _start(self) -> None:
-        """See that it runs; without one, that is the error.
+        """Start the helper unless it runs.
 
-        It is started apart from the call, so that a missing program is not
-        taken for a missing group.
+        This precedes the call itself, so that a missing program is not taken
+        for a missing group.
 
         :raises OSError: EPERM if it does not start
         """
@@ -113,7 +113,7 @@ class Helper:
         )
 
 
-#: There is one of each in a process, however many have a use for it.
+#: One of each in a process, shared by all callers.
 GROUPS = Helper(nova_rt.privsep.rt_pctxt, 'for control groups')
 MOUNTS = Helper(nova_rt.privsep.mount_pctxt, 'that mounts')
 

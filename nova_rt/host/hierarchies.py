@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two ways in which a kernel arranges control groups."""
+"""The control group hierarchies of cgroup v1 and cgroup v2."""
 
 import errno
 import functools
@@ -21,10 +21,9 @@ class V1(Hierarchy):
         super().__init__(files, files.cgroup / 'cpu')
 
     def check_cpusets(self) -> None:
-        """See that containers can be kept on their CPUs.
+        """Require a cpuset controller to confine containers to their CPUs.
 
-        :raises HostNotPrepared: if there are no cpusets beside the cpu
-            controller
+        :raises HostNotPrepared: if none is mounted with the cpu controller
         :raises OSError: with the kernel's errno
         """
         path = self._cpusets / CPUS_FILE
@@ -32,7 +31,7 @@ class V1(Hierarchy):
             self.read(path)
         except (FileNotFoundError, NotADirectoryError) as err:
             raise exception.HostNotPrepared(
-                'cgroup v1 has no cpuset controller beside its cpu '
+                'cgroup v1 has no cpuset controller for its cpu '
                 f'controller ({path} is missing), so that no server could be '
                 f'kept on its CPUs: make the directory {self._cpusets} and '
                 f'run mount -t cgroup -o cpuset cpuset {self._cpusets}; if '
@@ -54,21 +53,24 @@ class V1(Hierarchy):
     def find_cpusets(
         self, container: Container, partition: pathlib.Path
     ) -> tuple[pathlib.Path, ...]:
-        """The partition's as well, which the kernel shrinks like all."""
+        """List the cpusets, the partition's included.
+
+        The kernel shrinks that one, too, when a CPU goes off line.
+        """
         return self._in_cpuset(partition, *container.levels)
 
     def confines(self, cpus: tuple[int, ...]) -> bool:
-        """An empty list is that of a group without any CPU."""
+        """Return True: a group with an empty list has no CPU."""
         return True
 
     def gather(self, container: Container) -> None:
-        """Out of an empty cpuset the kernel has moved them outwards."""
+        """Move the tasks back that the kernel moved out of an empty cpuset."""
         (own,) = self._in_cpuset(container.group)
         if self._cpusets / self._read_cpuset(container) != own:
             self.files.gather(container.group)
 
     def find_reserving(self, container: Container) -> tuple[pathlib.Path, ...]:
-        """The levels, in both hierarchies."""
+        """List the levels in both hierarchies."""
         return container.levels + tuple(
             path
             for path in self._in_cpuset(*container.levels)
@@ -78,18 +80,18 @@ class V1(Hierarchy):
     def read_usage(self, container: Container) -> dict[int, Usage] | None:
         """Read the CPU time of a container's tasks, ordinary ones included.
 
-        Nobody counts its budgets. The scheduler adds up this time itself:
+        This kernel counts no budgets. The scheduler adds up this time itself:
         cpuacct.usage_all would guess it from the ticks that met a task, and
         a task that is throttled at each tick always meets it. Source:
         kernel/sched/cpuacct.c, __cpuacct_percpu_seq_show().
 
         A process that enters a container from outside may run on any CPU for
-        a moment, between the control group that counts and the cpuset. Where
-        a CPU goes off line, the container may no longer use it.
+        a moment, between its moves to the cpuacct group and to the cpuset.
+        Where a CPU goes off line, the container may no longer use it.
 
-        :returns: CPU that it may use, or on which it has run -> since the
-            container was started; None where cpuacct is not mounted
-        :raises OSError: with the kernel's errno; EIO for what is no such list
+        :returns: CPU that the container may use, or has used -> usage since
+            its start; None where cpuacct is not mounted
+        :raises OSError: with the kernel's errno; EIO for an unexpected format
         """
         below = container.levels[0].relative_to(self.root)
         path = self.files.cgroup / 'cpuacct' / below / 'cpuacct.usage_percpu'
@@ -113,7 +115,7 @@ class V1(Hierarchy):
 
     @functools.cached_property
     def _possible(self) -> tuple[int, ...]:
-        """The CPUs of which the kernel tells; they stay until it ends."""
+        """The CPUs in the kernel's lists, the same until it reboots."""
         return read_possible(self.files)
 
     @property
@@ -156,25 +158,25 @@ class V2(Hierarchy):
     def find_cpusets(
         self, container: Container, partition: pathlib.Path
     ) -> tuple[pathlib.Path, ...]:
-        """The levels. The partition is as the operator wants it.
+        """List the levels; the cpuset of the partition is the operator's.
 
         A CPU that goes off line stays in all of them.
         """
         return container.levels
 
     def confines(self, cpus: tuple[int, ...]) -> bool:
-        """An empty list is none."""
+        """Tell whether the list is not empty: else nothing is confined."""
         return bool(cpus)
 
     def gather(self, container: Container) -> None:
-        """They are where they are: this is the only hierarchy."""
+        """Do nothing: the only hierarchy has all tasks in their groups."""
 
     def find_reserving(self, container: Container) -> tuple[pathlib.Path, ...]:
-        """The levels."""
+        """List the levels."""
         return container.levels
 
     def read_cpus_in(self, group: pathlib.Path) -> tuple[int, ...]:
-        """Read which CPUs the tasks of a group may use.
+        """Read the CPUs that the tasks of a group may use.
 
         :returns: CPU numbers, ascending; for a group without a cpuset of its
             own, those of the group above
@@ -189,15 +191,15 @@ class V2(Hierarchy):
         return self.read_cpus_in(group.parent)
 
     def enables_cpu(self, group: pathlib.Path) -> bool:
-        """Tell whether the groups in a group have the files of cpu.
+        """Tell whether a group enables the cpu controller for groups in it.
 
-        :returns: whether the cpu controller is enabled for them
+        :returns: whether those groups have the controller's files
         :raises OSError: with the kernel's errno
         """
         return 'cpu' in self.files.read(group / self._CONTROL).split()
 
     def enable_cpu(self, group: pathlib.Path) -> None:
-        """See that the groups in a group have the files of cpu.
+        """Enable the cpu controller for the groups in a group.
 
         :raises OSError: with the kernel's errno
         """

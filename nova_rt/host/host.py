@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compute host as nova_rt sees it: its capacity and its containers.
 
-The one module of the host layer that others call.
+Other layers call this module of the host layer only.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -23,12 +23,12 @@ from nova_rt.host.offer import Offer
 from nova_rt.host.options import Options
 from nova_rt.host.protocol import Backend
 from nova_rt.reservation import admission, cpulist, record
-from nova_rt.reservation.extra_specs import Numa
+from nova_rt.reservation.request import Request
 
 LOG = logging.getLogger(__name__)
 
-#: How long bandwidth of a group that is gone is expected back, seconds; the
-#: kernel needs no more than ``cgroup.PATIENCE_S``.
+#: Seconds during which the release of a gone group's bandwidth is expected;
+#: the kernel needs no more than ``cgroup.PATIENCE_S``.
 _EXPECTED_S = 5.0
 
 
@@ -45,10 +45,11 @@ class Host:
         or once where the kernel sums over the host
     :param partition: group that libvirt puts containers in, below the root
         of the hierarchy; None for libvirt's default
-    :param placement: which CPUs a server gets, an :class:`admission.Placement`
-    :param files: where the host's files are
+    :param placement: the strategy that chooses a server's CPUs, an
+        :class:`admission.Placement`
+    :param files: access to the host's files
 
-    :ivar capability: what the kernel offers, after :meth:`look`
+    :ivar capability: the bandwidth that the kernel offers, after :meth:`look`
     :ivar offer: the CPUs that servers may use, after :meth:`look`
     """
 
@@ -81,20 +82,19 @@ class Host:
     def from_options(
         cls, options: Options, files: Files | None = None
     ) -> Self:
-        """Make the host that works by these options.
+        """Make a host with these options.
 
         :returns: a host that has read nothing yet
         """
         return cls(**vars(options), files=files)
 
-    # What it offers
+    # Capability
 
     def look(self) -> Capability:
-        """Find out what the kernel offers, by reading alone.
+        """Read the capability of the host, and change nothing.
 
         :returns: the capability
-        :raises NoRTInterface: if the kernel offers nothing, with what would
-            help
+        :raises NoRTInterface: if the kernel offers nothing, with the remedy
         :raises HostNotPrepared: if the host's set-up is in the way, with the
             numbers
         """
@@ -105,11 +105,11 @@ class Host:
         return self.capability
 
     def start(self) -> Capability:
-        """Find out what the kernel offers, and prepare the partition.
+        """Read the capability of the host, and prepare the partition.
 
         :returns: the capability
-        :raises NoRTInterface: if the kernel offers nothing or does not hold
-            what it accepts
+        :raises NoRTInterface: if the kernel offers nothing, or does not hold
+            a reservation that it accepts
         :raises HostNotPrepared: if the host's set-up is in the way, with the
             numbers
         """
@@ -132,11 +132,11 @@ class Host:
         return found
 
     def check_helper(self) -> None:
-        """See :meth:`.Files.check_helper`; it runs for a minute at least."""
+        """See :meth:`.Files.check_helper`; the helper then runs a minute."""
         self._files.check_helper()
 
     def check_delegation(self) -> None:
-        """See that a container's root is given its own groups at most.
+        """Require that libvirt gives a container's root its own groups only.
 
         :raises HostNotPrepared: if libvirt would give it more
         """
@@ -151,10 +151,10 @@ class Host:
         return lxc.find_no_fuse(self._files)
 
     def refresh(self) -> None:
-        """Read what the kernel has now, once: others reserve bandwidth, too.
+        """Read the capability again, once: others reserve bandwidth, too.
 
-        This never waits, for the kernel or for a lock: it is called under
-        Nova's claim lock.
+        This never waits for the kernel or a lock: callers hold Nova's claim
+        lock.
 
         :raises HostNotPrepared: if it cannot be read
         """
@@ -162,7 +162,7 @@ class Host:
             self.capability = self._backend.refresh(self.capability)
         except OSError as err:
             raise exception.HostNotPrepared(
-                f'cannot read what the kernel has: {err.strerror} '
+                f"cannot read the kernel's bandwidth: {err.strerror} "
                 f'({errno.errorcode.get(err.errno or 0, "?")})'
             ) from err
         if not self.capability.unowned:
@@ -172,12 +172,12 @@ class Host:
 
     @property
     def _expected(self) -> Capability:
-        """The capability, with bandwidth that is still to come back.
+        """The capability, with the bandwidth that the kernel will release.
 
-        After a server is deleted, the kernel gives it back a little later: a
-        host that has read too soon would turn the next server away until its
-        next audit. :meth:`place` waits for it; if it does not come back, it
-        does not count any more.
+        The kernel releases the bandwidth of a deleted server a little later:
+        a host that has read too soon would reject the next server until its
+        next audit. :meth:`place` waits for the release. Bandwidth that is
+        still held after ``_EXPECTED_S`` does not count any more.
         """
         since_s = self._unowned_since_s
         if since_s is None or monotonic() - since_s > _EXPECTED_S:
@@ -185,39 +185,36 @@ class Host:
         return self.capability.with_unowned()
 
     def capacity(self) -> admission.Capacity:
-        """Tell what servers can be promised on the CPUs that are offered.
+        """Compute the capacity of the offered CPUs.
 
-        :returns: ppm of each CPU, and of the host where the kernel sums so,
-            by the last :meth:`refresh`
+        :returns: ppm of each CPU, and of the host where the kernel sums over
+            it, by the last :meth:`refresh`
         """
         return self.offer.capacity(self._expected.ceiling)
 
-    def free(self, claims: Iterable[admission.Claim]) -> admission.Capacity:
-        """Tell what can still be promised beside these claims.
+    def free(self, claims: Iterable[record.Record]) -> admission.Capacity:
+        """Compute the capacity that is free of claims.
 
-        Where the kernel reports what it has left, not more than that:
-        something may hold bandwidth in the partition that claims nothing.
+        It is limited by the kernel's own report of free bandwidth, if any:
+        groups in the partition may hold bandwidth without a claim.
 
-        :returns: ppm of each CPU, and of the host where the kernel sums so,
-            by the last :meth:`refresh`
+        :returns: ppm of each CPU, and of the host where the kernel sums over
+            it, by the last :meth:`refresh`
         """
         return self.offer.free(self._expected, claims)
 
     def place(
-        self, claims: Collection[admission.Claim], vcpus: int, ppm: int,
-        numa: Numa = Numa.PREFER,
-    ) -> tuple[int, ...]:  # fmt: skip
-        """Choose CPUs for a server beside these claims.
+        self, claims: Collection[record.Record], request: Request
+    ) -> tuple[int, ...]:
+        """Choose CPUs for a server, given the claims of all others.
 
-        The kernel gives the bandwidth of a removed group back a little later.
-        Where a server does not fit, and would with the bandwidth that belongs
-        to no group, it is read again for ``cgroup.PATIENCE_S``: as long as
-        that, and no other caller, this holds up Nova's claim lock.
+        The kernel releases the bandwidth of a removed group a little later.
+        If a server would fit only with that bandwidth, this reads it again
+        for at most ``cgroup.PATIENCE_S``, under Nova's claim lock. No other
+        method holds up that lock.
 
-        :param ppm: bandwidth on each CPU
-        :param numa: whether they are to be on one node
         :returns: the CPUs
-        :raises HostNotPrepared: if the kernel's side cannot be read
+        :raises HostNotPrepared: if the kernel's bandwidth cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
         """
         deadline = None
@@ -226,9 +223,9 @@ class Host:
             found = self.capability
             try:
                 free = self.offer.free(found, claims)
-                return admission.place(free, vcpus, ppm, numa)
+                return admission.place(free, request)
             except exception.InsufficientBandwidth:
-                if not self.offer.may_fit(found, claims, vcpus, ppm, numa):
+                if not self.offer.may_fit(found, claims, request):
                     raise
                 if deadline is None:
                     deadline = monotonic() + cgroup.PATIENCE_S
@@ -239,9 +236,9 @@ class Host:
     # Containers
 
     def check_promise(self, rec: record.Record) -> None:
-        """See that this kernel does for a server what it was sold.
+        """Require that this kernel keeps the promise a server was sold with.
 
-        :raises WeakerPromise: if it does less
+        :raises WeakerPromise: if the kernel enforces less
         """
         sold, found = rec.request.enforcement, self.capability
         if not found.enforcement.fulfils(sold):
@@ -261,31 +258,27 @@ class Host:
     ) -> None:
         """Make the kernel hold a container's reservation.
 
-        Gives it its CPUs again, writes what differs, lets the container's
-        tasks have it, as was asked for, and reads it back. Nobody but the
-        host's root can change it then. Nothing is written if the kernel holds
-        it already.
+        Repairs its cpusets, writes the differences, gives the container's
+        tasks the requested policy, and reads all back. Only the host's root
+        can change it then. Nothing is written if the kernel holds it already.
 
-        :param patience: for bandwidth on its way back; None for that of one
-            container
+        :param patience: time to wait for returning bandwidth, shared by
+            several containers; None for the time of one
         :raises ReservationNotApplied: if the kernel does not hold it
         """
 
         def hold() -> Any:
             with self._lock:
                 found = self._find(pid)
-                wish = rec.request.reservation
-                self._backend.hold(self.capability, found, wish, rec.cpus)
+                self._backend.hold(self.capability, found, rec)
             return found
 
         try:
             found = (patience or cgroup.Patience()).repeat(hold)
-            self._backend.serve_tasks(found, rec.request)
+            self._backend.serve_tasks(found, rec)
             unheld = self._find_unheld(found, rec)
             differs = unheld or self._backend.find_exposed(found)
-            differs = differs or self._backend.find_unserved(
-                found, rec.request
-            )
+            differs = differs or self._backend.find_unserved(found, rec)
         except OSError as err:
             raise self._not_applied(err, rec) from err
         if differs is not None:
@@ -299,17 +292,17 @@ class Host:
             self._backend.protect(self._find(pid))
 
     def limit_tasks(self, pid: int, most: int) -> None:
-        """Limit how many tasks a container has.
+        """Limit the number of tasks of a container.
 
-        :param most: that process included
+        :param most: tasks, the libvirt_lxc process included
         :raises OSError: with the kernel's errno
         """
         self._backend.limit_tasks(self._find(pid), most)
 
     def check(self, pid: int, rec: record.Record) -> str | None:
-        """Compare what the kernel holds with what it should; no policies.
+        """Compare the kernel's reservation with a record; not the policies.
 
-        :returns: None if it is the same, else what differs or cannot be read,
+        :returns: None if they agree, else the difference or the read error,
             as a sentence
         """
         try:
@@ -318,9 +311,9 @@ class Host:
             return str(self._not_applied(err, rec))
 
     def compare(self, pid: int, rec: record.Record) -> str | None:
-        """Do the same as :meth:`check`, and raise what cannot be read.
+        """Do the same as :meth:`check`, but raise read errors.
 
-        :returns: None if it is the same, else what differs, as a sentence
+        :returns: None if they agree, else the difference as a sentence
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
@@ -330,31 +323,31 @@ class Host:
     def give_missing_policy(self, pid: int, rec: record.Record) -> bool:
         """Give a container's tasks their policy if none is real-time.
 
-        Only for tasks that may never have been given it: those that were may
-        have left it since, which is up to their programs.
+        Only for tasks that may have missed it at their start: programs may
+        change their policy later.
 
-        :returns: whether none was
+        :returns: whether no task was real-time
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        if self._backend.find_unserved(found, rec.request) is None:
+        if self._backend.find_unserved(found, rec) is None:
             return False
-        self._backend.serve_tasks(found, rec.request)
+        self._backend.serve_tasks(found, rec)
         return True
 
     def observe(
         self, pid: int, rec: record.Record
     ) -> tuple[str | None, Mapping[int, Usage] | None]:
-        """Read what the kernel has for a container, and nothing else of it.
+        """Read the kernel's reservation and usage of a container, only.
 
-        :returns: what differs, and :meth:`read_usage`
+        :returns: the difference as in :meth:`check`, and :meth:`read_usage`
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
         return self._find_unheld(found, rec), self._backend.read_usage(found)
 
-    def find_offline(self, claims: Iterable[admission.Claim]) -> set[int]:
-        """Find CPUs of claims that are off line now.
+    def find_offline(self, claims: Iterable[record.Record]) -> set[int]:
+        """Find claimed CPUs that are off line now.
 
         :returns: their numbers
         :raises OSError: with the kernel's errno
@@ -385,12 +378,11 @@ class Host:
         self._backend.sweep_task_limits(self.capability)
 
     def _find(self, pid: int) -> Any:
-        """Find a container; only the back end knows what it is."""
+        """Find a container, of a type known to the back end alone."""
         return self._backend.find_container(self.capability, pid)
 
     def _find_unheld(self, found: Any, rec: record.Record) -> str | None:
-        wish = rec.request.reservation
-        return self._backend.find_difference(found, wish, rec.cpus)
+        return self._backend.find_difference(found, rec)
 
     def _not_applied(
         self, err: OSError, rec: record.Record

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""User namespaces: which IDs of this host containers may have, and how a
-container's files get them.
+"""User namespaces: the pool of host IDs for containers, and ID-mapped mounts.
 
-The pool must belong to nobody else: no account of this host, and nobody whom
-/etc/subuid or /etc/subgid gives IDs for containers of their own. A root file
-system is shown with these IDs by its mount; nothing is written to the disk.
+The IDs of the pool must be free: no account of this host has one, and
+/etc/subuid and /etc/subgid give none to users for containers of their own. The
+mount of a root file system maps its IDs; nothing is written to the disk.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,24 +19,25 @@ from nova_rt.id_pool import IDPool, refuse
 
 LOG = logging.getLogger(__name__)
 
-#: Ranges that others choose from at run time, without a line in a file
-#: (systemd: doc/UIDS-GIDS.md): first and last ID, and whose.
+#: Ranges that other programs choose from at run time, without a line in a file
+#: (systemd: doc/UIDS-GIDS.md): first and last ID, and the program.
 _CHOSEN_BY_OTHERS = (
     (524288, 1879048191, 'systemd-nspawn'),
     (2147352576, 2147418111, "systemd's foreign disk images"),
 )
 
-#: Those of root reserve a range: root may map any ID anyway.
+#: Entries of root only reserve a range: root may map any ID anyway.
 _NOBODY_ELSE = ('root', '0')
 
 
 def read_pool(text: str, etc: str = '/etc') -> IDPool:
-    """Read the pool of IDs for containers, and see that it is free.
+    """Read the pool of IDs for containers, and require that it is free.
 
     :param text: value of ``[nova_rt] id_pool``
-    :param etc: where subuid and subgid are
+    :param etc: directory of subuid and subgid
     :returns: the pool
-    :raises HostNotPrepared: if it is none, or if somebody else has part of it
+    :raises HostNotPrepared: if the text is invalid, or if somebody else has
+        part of the pool
     """
     pool = IDPool.parse(text)
     owner = next(_find_owners(pool, etc), None)
@@ -54,7 +54,7 @@ def read_pool(text: str, etc: str = '/etc') -> IDPool:
 
 
 def _find_owners(pool: IDPool, etc: str) -> Iterator[str]:
-    """Whoever else has IDs of a pool, as sentences."""
+    """Find other owners of IDs in a pool, as sentences."""
     accounts = [
         *(('user', each.pw_name, each.pw_uid) for each in pwd.getpwall()),
         *(('group', each.gr_name, each.gr_gid) for each in grp.getgrall()),
@@ -71,7 +71,7 @@ def _find_owners(pool: IDPool, etc: str) -> Iterator[str]:
         except FileNotFoundError:
             pass
         except OSError as err:
-            # It may give away anything.
+            # It may give away any ID.
             yield f'cannot read {path}: {err.strerror}'
 
 
@@ -94,16 +94,16 @@ def _find_subordinate(
 def check_helper(
     pool: IDPool, instances_path: str, files: Files | None = None
 ) -> None:
-    """See that the helper that mounts reads the same configuration.
+    """Require that the helper for mounts reads the same configuration.
 
-    :param instances_path: where the directories of the servers are
+    :param instances_path: parent of the servers' directories
     :raises HostNotPrepared: if not
     """
     (files or Files()).check_mount_helper(str(pool), instances_path)
 
 
 def put_on(server: str, first_id: int, files: Files | None = None) -> None:
-    """Map the owners of a server's root file system, which is mounted.
+    """Map the owners of a server's mounted root file system.
 
     :param server: its UUID
     :param first_id: the first ID of its range

@@ -5,7 +5,6 @@ The names and formats of the files of one kernel are in its back end:
 :mod:`nova_rt.host.v1_throttling`, :mod:`nova_rt.host.hcbs`.
 """
 
-from collections.abc import Mapping
 import dataclasses
 from typing import Self
 
@@ -25,9 +24,9 @@ class Interface:
     """The properties of one kind of kernel, as data.
 
     :ivar name: as it is published in the statistics of the compute node
-    :ivar cgroup: the control groups that go with it, for people to read
+    :ivar cgroup: the version of control groups, for people to read
     :ivar enforcement: whether the kernel guarantees bandwidth or limits it
-    :ivar scope: over what the kernel sums reservations
+    :ivar scope: the range of the kernel's sum: each CPU or the whole host
     """
 
     name: str
@@ -38,7 +37,7 @@ class Interface:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The share of a group: runtime in every period, on each CPU it is on.
+    """The share of a group: runtime in every period, on each of its CPUs.
 
     :ivar runtime_us: microseconds; None where the group has no bound of its
         own
@@ -50,7 +49,7 @@ class Share:
 
     @classmethod
     def from_reservation(cls, reservation: Reservation) -> Self:
-        """Make the share that a server's container is to hold.
+        """Make the share of a container from its server's reservation.
 
         :returns: the share
         """
@@ -67,7 +66,7 @@ class Share:
 
     @property
     def unbounded(self) -> bool:
-        """Whether the group lives on what the group above holds."""
+        """Whether the group uses the share of the group above."""
         return self.runtime_us is None
 
     @property
@@ -80,9 +79,9 @@ class Share:
 
     @property
     def cost_ppm(self) -> int:
-        """Bandwidth in ppm of a CPU, rounded up: what it takes from others."""
+        """Cost to others in ppm of a CPU, rounded up."""
         if self.runtime_us is None:
-            return 0  # Its tasks live on what the group above holds.
+            return 0  # Its tasks use the share of the group above.
         return -(-self.runtime_us * PPM // max(1, self.period_us))
 
     @property
@@ -99,10 +98,11 @@ class Share:
 class Usage:
     """The use of a group's reservation on a CPU, since the group was made.
 
-    :ivar periods: budgets that it was given; None where nobody counts them
-    :ivar throttled: budgets that it used up; likewise
-    :ivar used_us: microseconds for which its real-time tasks ran; where the
-        kernel does not tell them apart, all its tasks
+    :ivar periods: budgets given to the group; None where the kernel does not
+        count them
+    :ivar throttled: budgets used up; None likewise
+    :ivar used_us: microseconds of run time of its real-time tasks; of all its
+        tasks where the kernel does not tell them apart
     """
 
     periods: int | None
@@ -110,22 +110,10 @@ class Usage:
     used_us: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Counted:
-    """The use of a container's reservation, as far as the kernel counts it.
-
-    :ivar container: number of the container, another after each start
-    :ivar cpus: CPU -> what the kernel counts there
-    """
-
-    container: int
-    cpus: Mapping[int, Usage]
-
-
 def to_ratio(runtime: int, period: int) -> int:
     """Compute bandwidth as the kernel counts it.
 
-    A sum of these, and nothing else, is comparable with a sum that the kernel
+    Only a sum of these fractions can be compared with a sum that the kernel
     reports. Source: kernel/sched/core.c, to_ratio().
 
     :param runtime: in the unit of the period
@@ -143,7 +131,7 @@ def to_ppm(kernel_bw: int) -> int:
 
 
 def to_cost_ppm(kernel_bw: int) -> int:
-    """Convert the kernel's bandwidth to what it takes from others.
+    """Convert the kernel's bandwidth to its cost for others.
 
     :returns: ppm of a CPU, rounded up
     """

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups in the partition that nothing runs in: libvirt has left them.
+"""Orphaned groups: groups in the partition without tasks, left by libvirt.
 
-They keep their reservations, though no server has them. Which of them go is
-decided in :mod:`nova_rt.privsep.left`, where it cannot be got round; here they
-are found, and kept if libvirt says that their container runs.
+They keep their reservations, though no server has them.
+:mod:`nova_rt.privsep.left` decides which of them may be removed, so that no
+caller can bypass the rules. This module finds them, and keeps those of
+containers that run according to libvirt.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -25,8 +26,9 @@ class Left:
     """A group in the partition without tasks.
 
     :ivar name: of the group
-    :ivar held: what it reserves, or reserved; None if nothing
-    :ivar kept: why it is still there; None if it was removed
+    :ivar held: its share, before the removal if it was removed; None if it
+        reserves nothing
+    :ivar kept: the reason for keeping it; None if it was removed
     """
 
     name: str
@@ -42,7 +44,7 @@ def reclaim(
 ) -> list[Left]:
     """Remove the groups of containers that have ended.
 
-    :param read_share: reads what a group reserves
+    :param read_share: reads the share of a group
     :param running: the libvirt_lxc processes of containers that run
     :returns: all groups without tasks, removed or not
     :raises OSError: with the kernel's errno
@@ -56,11 +58,11 @@ def reclaim(
 
 
 def sweep_task_limits(files: Files, partition: pathlib.Path) -> None:
-    """Remove what limited the tasks of containers that have ended.
+    """Remove the task limits of containers that have ended.
 
-    On cgroup v1, where a group is made for that; see
-    :mod:`nova_rt.privsep.task_limits`. The helper is asked only if there is
-    something: it would be started for that, at each check.
+    Only cgroup v1 has extra groups for these limits; see
+    :mod:`nova_rt.privsep.task_limits`. The helper is called only if there is
+    a group to remove: each call would start it.
 
     :param partition: the group that containers are in, in the hierarchy of
         cpu
@@ -80,7 +82,7 @@ def _find_unused(
 ) -> Iterator[pathlib.Path]:
     """Find the groups in the partition that have no tasks, by name.
 
-    On cgroup v1 one of cpusets may be left alone.
+    On cgroup v1 the group of a container may exist as a cpuset only.
     """
     names: set[str] = set()
     for top in _in_all(hierarchy, partition):
@@ -97,12 +99,12 @@ def _find_unused(
 def _in_all(
     hierarchy: Hierarchy, group: pathlib.Path
 ) -> tuple[pathlib.Path, ...]:
-    """The same group in every hierarchy that nova_rt writes to."""
+    """List the same group in every hierarchy that nova_rt writes to."""
     return hierarchy.find_reserving(Container(0, (group,)))
 
 
 def _is_used(hierarchy: Hierarchy, group: pathlib.Path) -> bool:
-    """Whether a group has tasks; one that cannot be read counts as if so."""
+    """Tell whether a group has tasks, or cannot be read."""
     try:
         return bool(hierarchy.read_tasks_inside(group))
     except OSError as err:
@@ -112,9 +114,9 @@ def _is_used(hierarchy: Hierarchy, group: pathlib.Path) -> bool:
 def _remove(
     hierarchy: Hierarchy, group: pathlib.Path, running: Collection[int]
 ) -> str | None:
-    """Remove a group without tasks, if it may be.
+    """Remove a group without tasks, if permitted.
 
-    :returns: why not
+    :returns: the reason for keeping it; None if it is gone
     """
     pid = nova_rt.privsep.left.read_pid(group.name)
     if pid is None:
@@ -124,14 +126,14 @@ def _remove(
     try:
         hierarchy.files.reclaim(group)
     except OSError as err:
-        # libvirt may have come back to it.
+        # libvirt may have removed it after all.
         if err.errno not in _GONE:
             return err.strerror or str(err)
     return None
 
 
 def _is_elsewhere(hierarchy: Hierarchy, pid: int, group: pathlib.Path) -> bool:
-    """Whether a number is by now that of another container's process."""
+    """Tell whether a number belongs to another container's process now."""
     try:
         levels = hierarchy.find_container(pid, group.parent).levels
     except OSError:
@@ -144,9 +146,9 @@ def _read_held(
     read_share: Callable[[pathlib.Path], Share],
     group: pathlib.Path,
 ) -> Share | None:
-    """Read what a group reserves: itself, or one in it.
+    """Read the share of a group, or of one in it.
 
-    :returns: None if nothing
+    :returns: None if neither reserves anything
     """
     with contextlib.suppress(OSError):
         for each in (group, *files.groups(group)):

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of what a container takes from its host beside CPU time."""
+"""Limits of a container's use of host resources other than CPU time."""
 
 from nova_rt import exception
 from nova_rt.host.files import Files
 
 
 def put_on(controller: int, files: Files | None = None) -> None:
-    """Limit a container that runs in a user namespace.
+    """Limit a running container with a user namespace.
 
     :param controller: its libvirt_lxc process, the domain's ID
     :raises OSError: see :func:`nova_rt.privsep.limits.limit`
@@ -24,7 +24,7 @@ def keep_from_oom(controller: int, files: Files | None = None) -> None:
 
 
 def check_task_limits(files: Files | None = None) -> None:
-    """See that the kernel can limit the tasks of a container.
+    """Require that the kernel can limit the tasks of a container.
 
     :raises HostNotPrepared: if it cannot
     """

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's kernel as libvirt-lxc needs it, beside what reserves."""
+"""Features of the host's kernel that libvirt-lxc needs."""
 
 from nova_rt import exception
 from nova_rt.host.files import Files
 
 
 def check_children(files: Files) -> None:
-    """See that the first process of a container can be found.
+    """Require that the first process of a container can be found.
 
-    Its user namespace is given limits.
+    The limits of a container are set in that process's user namespace.
 
     :raises HostNotPrepared: if not
     """
@@ -22,7 +22,7 @@ def check_children(files: Files) -> None:
 
 
 def find_no_fuse(files: Files) -> str | None:
-    """Look whether libvirt-lxc can show a container its own /proc/meminfo.
+    """Tell whether libvirt-lxc can show a container its own /proc/meminfo.
 
     :returns: None if it can, else a sentence
     """

@@ -10,22 +10,23 @@ from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.reservation import admission
-from nova_rt.reservation.admission import Capacity, Claim, Placement
-from nova_rt.reservation.extra_specs import Numa
+from nova_rt.reservation.admission import Capacity, Placement
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
 
 
 @dataclasses.dataclass(frozen=True)
 class Offer:
-    """The operator's choice.
+    """The operator's choice of CPUs and bandwidth for servers.
 
-    :ivar cpus: that servers may use
-    :ivar left_out: which they may not use because of another thread of the
-        core, for people to read; '' if there are none
+    :ivar cpus: CPUs that servers may use
+    :ivar left_out: CPUs withheld because of another thread of their core, for
+        people to read; '' if there are none
     :ivar reserved_ppm: bandwidth to keep back: on each CPU, or once where the
         kernel sums over the host
-    :ivar placement: how CPUs are chosen
-    :ivar nodes: NUMA node -> those of the CPUs that it has; empty if all are
-        on one node
+    :ivar placement: the strategy that chooses a server's CPUs
+    :ivar nodes: NUMA node -> its CPUs among these; empty if all are on one
+        node
     """
 
     cpus: tuple[int, ...]
@@ -44,12 +45,12 @@ class Offer:
         reserved_ppm: int,
         placement: str,
     ) -> Self:
-        """Read the CPUs of the host, and take the operator's choice of them.
+        """Read the CPUs of the host, and apply the operator's choice.
 
         :param cpu_set: a list of ranges; None for all that are online
         :param smt: whether all hardware threads of a core are offered
         :param others: see :func:`.cpus.choose`
-        :returns: what is offered
+        :returns: the offer
         :raises HostNotPrepared: if the choice names CPUs that are not online
             or are given to other servers, or if none is left
         """
@@ -61,10 +62,10 @@ class Offer:
         )  # fmt: skip
 
     def capacity(self, ceiling: Capacity) -> Capacity:
-        """Tell what servers can have of a ceiling.
+        """Compute the servers' part of a ceiling.
 
-        :param ceiling: what groups can hold in all
-        :returns: ppm of each CPU that is offered, and of the host
+        :param ceiling: the total bandwidth for groups
+        :returns: ppm of each offered CPU, and of the host
         """
         offered = {
             cpu: max(0, ceiling.cpus.get(cpu, 0) - self.reserved_ppm)
@@ -75,10 +76,10 @@ class Offer:
             host = max(0, host - self.reserved_ppm)
         return Capacity(offered, host, self.nodes, self.placement)
 
-    def free(self, found: Capability, claims: Iterable[Claim]) -> Capacity:
-        """Tell what is left beside claims.
+    def free(self, found: Capability, claims: Iterable[Record]) -> Capacity:
+        """Compute the capacity that is free of claims.
 
-        Where the kernel reports what it has left, not more than that.
+        It is limited by the kernel's own report of free bandwidth, if any.
 
         :returns: ppm of each CPU, and of the host
         """
@@ -94,22 +95,18 @@ class Offer:
     def may_fit(
         self,
         found: Capability,
-        claims: Iterable[Claim],
-        vcpus: int,
-        ppm: int,
-        numa: Numa,
+        claims: Iterable[Record],
+        request: Request,
     ) -> bool:
-        """Tell whether it is worth waiting for bandwidth that has no group.
+        """Tell whether a wait for bandwidth without a group can help.
 
-        :param ppm: bandwidth on each CPU
-        :param numa: whether they are to be on one node
         :returns: whether there is some, and a server would fit with it
         """
         if not found.unowned:
             return False
         try:
             then = self.free(found.with_unowned(), claims)
-            admission.place(then, vcpus, ppm, numa)
+            admission.place(then, request)
         except exception.InsufficientBandwidth:
             return False
         return True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options that decide what a host offers.
+"""The options that decide the offer of a host.
 
-nova-rt-compute reads them from its configuration and writes them beside its
-counts, so that nova-rt-exporter works by the same ones without a
-configuration of Nova.
+nova-rt-compute reads them from its configuration and writes them next to its
+counts, so that nova-rt-exporter has the same options without a configuration
+of Nova.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from nova_rt.reservation import admission
 class Options:
     """Values of options of the groups ``nova_rt`` and ``compute``.
 
-    They have the names that they have in ``nova_rt``, and as parameters of
-    :class:`.host.Host`, which says what they are.
+    They have the names of the options in ``nova_rt``, which are also those of
+    the parameters of :class:`.host.Host`, documented there.
 
     :ivar others: from :func:`nova_rt.conf.nova.read_cpus`
     """
@@ -46,15 +46,15 @@ class Options:
         return cls(**found, others=others)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return them as JSON has them."""
+        """Return the options as values for JSON."""
         return {**dataclasses.asdict(self), 'others': dict(self.others)}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Read what :meth:`to_dict` of this or another version has returned.
+        """Read the result of :meth:`to_dict` of this or another version.
 
-        :returns: the options that this version knows; one that is missing has
-            its default
+        :returns: the options that this version knows; a missing one has its
+            default
         :raises ValueError: if one is of another type
         """
         known: dict[str, Any] = {

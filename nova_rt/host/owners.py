@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The owners that a container's files may have, given where it has run.
+"""The possible owners of a container's files, given its hosts so far.
 
-A root disk has the IDs that the container's users have inside: the mount maps
-them, the disk is never changed (:mod:`nova_rt.host.idmaps`). It is therefore
-right on any host that maps at least the IDs that the container had so far,
-to whatever IDs of that host. Where one is not mapped, its files belong to
-nobody, and no user of the container can take them back.
+A root disk has the IDs of the container's users inside: the mount maps them,
+the disk is never changed (:mod:`nova_rt.host.idmaps`). It is therefore right
+on any host that maps at least the IDs that the container had so far, to any
+IDs of that host. The files of an unmapped ID belong to nobody, and no user of
+the container can take them back.
 
 Hosts map the IDs of a range (:mod:`nova_rt.id_pool`). A container that ran
 without a user namespace, or under an earlier release that mapped more, may
-have files of others.
+have files of other IDs.
 """
 
 from collections.abc import Iterable
@@ -41,18 +41,18 @@ class Owners:
 
     @classmethod
     def of(cls, mapped: bool) -> Self:
-        """List the IDs that a container has on a host.
+        """List the IDs of a container on a host.
 
-        :param mapped: whether it has a range of the host's; if not, every ID
-            is what it is
-        :returns: users and groups alike
+        :param mapped: whether it has a range of the host's IDs; if not, it
+            has every ID, unmapped
+        :returns: the same IDs for users and groups
         """
         ids = ((0, SIZE if mapped else _IDS),)
         return cls(ids, ids)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what :meth:`render` wrote.
+        """Parse the result of :meth:`render`.
 
         :returns: the same IDs
         :raises ValueError: if it is anything else
@@ -61,7 +61,7 @@ class Owners:
         return cls(_parse(users), _parse(groups))
 
     def render(self) -> str:
-        """Write them as text, such as ``0-65535;0-65535``.
+        """Render the IDs as text, such as ``0-65535;0-65535``.
 
         :returns: ranges of users, then of groups
         """
@@ -71,7 +71,7 @@ class Owners:
         )
 
     def joined(self, other: Self) -> Self:
-        """Add IDs.
+        """Compute the union with other IDs.
 
         :returns: those of either
         """
@@ -81,9 +81,9 @@ class Owners:
         )
 
     def includes(self, other: Self) -> bool:
-        """Look whether there are no others.
+        """Tell whether other IDs are a subset of these.
 
-        :returns: whether all of the other are here
+        :returns: True if all of them are here
         """
         return self.joined(other) == self
 

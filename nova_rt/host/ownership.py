@@ -7,7 +7,7 @@ files to the container's root (src/util/vircgroupv2.c, virCgroupV2SetOwner()),
 and the kernel then lets that root change its CPUs, or give up its
 reservation.
 
-They are taken back right after each start, which leaves some milliseconds:
+They are taken back right after each start. A gap of some milliseconds stays:
 the controller gives the group away before it lets the container's first
 process go on (src/lxc/lxc_controller.c, virLXCControllerRun(): cgroup limits,
 user namespace, lxcContainerSendContinue()), and libvirt runs no hook between
@@ -28,7 +28,7 @@ _OTHERS_WRITE = 0o022
 
 
 def find_difference(hierarchy: Hierarchy, container: Container) -> str | None:
-    """Find a group or a file in it that is not the host's root's alone.
+    """Find a group, or a file in it, that others than root can write to.
 
     :returns: None if there is none, else a sentence
     :raises OSError: with the kernel's errno
@@ -41,7 +41,7 @@ def find_difference(hierarchy: Hierarchy, container: Container) -> str | None:
 
 
 def take(hierarchy: Hierarchy, container: Container) -> None:
-    """Make these groups and files the host's root's.
+    """Give a container's groups and their files to the host's root.
 
     :raises OSError: with the kernel's errno
     """
@@ -51,14 +51,14 @@ def take(hierarchy: Hierarchy, container: Container) -> None:
 
 
 def check_delegation(files: Files) -> None:
-    """See that libvirt gives no more away than a container's own groups.
+    """Require that libvirt gives away no more than a container's own groups.
 
-    For a container in a user namespace it gives the group in systemd's
+    For a container in a user namespace libvirt gives the group in systemd's
     hierarchy of cgroup v1 to the container's root (src/lxc/lxc_process.c,
     virCgroupSetOwner()). If that hierarchy is mounted and nothing makes groups
-    in it, this is its uppermost group, ``release_agent`` and all.
+    in it, this is its root group with ``release_agent``.
 
-    :raises HostNotPrepared: if so
+    :raises HostNotPrepared: if libvirt would give that root group away
     """
     root = files.cgroup / 'systemd'
     if (root / 'tasks').exists() and not (root / 'system.slice').exists():

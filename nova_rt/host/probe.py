@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out which kind of kernel a host has, and makes it prove it."""
+"""Detection of the host's kind of kernel, with a self-test."""
 
 import contextlib
 from typing import Any
@@ -29,7 +29,7 @@ def find_backend(files: Files) -> Backend[Any]:
     """Find the back end for the kernel of this host, by reading alone.
 
     :returns: the back end
-    :raises NoRTInterface: if there is none, with what would help
+    :raises NoRTInterface: if there is none, with the remedy
     """
     for kind in BACKENDS:
         found = kind.detect(files)
@@ -49,9 +49,12 @@ def find_backend(files: Files) -> Backend[Any]:
 
 
 def _find_unknown(files: Files) -> list[str]:
-    """Names of files for RT bandwidth in the host's own groups, or in others.
+    """Find files for RT bandwidth of unknown interfaces.
 
-    Some interfaces have none in the host's own group.
+    Some interfaces have none in the host's own group, so the groups below it
+    are searched, too.
+
+    :returns: their names
     """
     tops = [files.cgroup, files.cgroup / 'cpu']
     with contextlib.suppress(OSError):
@@ -62,11 +65,12 @@ def _find_unknown(files: Files) -> list[str]:
 
 
 def _describe_missing_link(files: Files) -> str | None:
-    """Look for the cpu controller of cgroup v1 under another name alone.
+    """Find a cpu controller of cgroup v1 without a link of its own name.
 
-    Distributions mount it with another controller, and link its own name.
+    Distributions mount it together with another controller, and link its
+    name.
 
-    :returns: None if it is not there, else what to do
+    :returns: None if there is none, else the remedy
     """
     try:
         names = [group.name for group in files.groups(files.cgroup)]
@@ -84,13 +88,10 @@ def _describe_missing_link(files: Files) -> str | None:
 
 
 def self_test(backend: Backend[Any], found: Capability) -> None:
-    """Make the kernel hold the smallest reservation for a moment.
+    """Verify that the kernel holds the smallest reservation, for a moment.
 
-    Only then is it known that it does.
-
-    :raises NoRTInterface: if the kernel has the interface and does not hold
-        what it accepts
-    :raises HostNotPrepared: if it refuses
+    :raises NoRTInterface: if the kernel accepts it and does not hold it
+    :raises HostNotPrepared: if the kernel refuses it
     """
     try:
         differs = Patience().repeat(lambda: backend.self_test(found))
@@ -99,5 +100,5 @@ def self_test(backend: Backend[Any], found: Capability) -> None:
     if differs is not None:
         raise exception.NoRTInterface(
             f'this kernel has the files of {found.name} and does not hold '
-            f'what is written: {differs}'
+            f'the written reservation: {differs}'
         )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations of a kernel's back end, whatever it reserves CPU time with.
+"""The operations of a kernel's back end, for any mechanism of reservation.
 
-A back end does them for one kind of kernel and is the only module that knows
-this kind. :mod:`nova_rt.host.probe` finds the one that fits a host. Those that
-reserve for control groups have most of it in common, in
-:mod:`nova_rt.host.group_backend`.
+A back end implements them for one kind of kernel and is the only module that
+knows this kind. :mod:`nova_rt.host.probe` finds the one that fits a host.
+:mod:`nova_rt.host.group_backend` has the common part of back ends that reserve
+for control groups.
 """
 
 import abc
@@ -16,8 +16,7 @@ from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
 from nova_rt.host.left import Left
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
+from nova_rt.reservation.record import Record
 
 #: A container as a back end finds it; nobody else looks into it.
 ContainerT = TypeVar('ContainerT')
@@ -27,13 +26,13 @@ class Backend(abc.ABC, Generic[ContainerT]):
     """Reservations on one kind of kernel.
 
     Errors of the kernel are OSError with its errno, :class:`.Refusal` where
-    the kernel itself says no, except where another error is named. A back end
-    keeps no state: what it says was read when asked.
+    the kernel itself refuses, except where another error is named. A back end
+    keeps no state: it reads the kernel at each call.
 
-    A method that is not abstract suits a kernel that has nothing of the sort.
+    The methods that are not abstract suit a kernel without the feature.
 
-    :ivar reserved_ppm: bandwidth that is kept back from servers. Where a group
-        holds what they may have, it leaves that to the host
+    :ivar reserved_ppm: bandwidth to keep back from servers. A back end with a
+        share for its partition leaves this part to the host
     """
 
     reserved_ppm: int = 0
@@ -41,18 +40,18 @@ class Backend(abc.ABC, Generic[ContainerT]):
     @classmethod
     @abc.abstractmethod
     def detect(cls, files: Files) -> Self | None:
-        """Look whether the kernel of a host is of this kind.
+        """Detect whether the kernel of a host is of this kind.
 
         :returns: None if it is not
         :raises NoRTInterface: if it has the files, and they cannot be read or
-            say what nobody knows
+            have an unknown format
         """
 
     # The host
 
     @abc.abstractmethod
     def look(self, partition: str | None) -> Capability:
-        """Read what the kernel can promise to containers.
+        """Read the bandwidth that the kernel can promise to containers.
 
         :param partition: the group that libvirt puts them in, as the operator
             writes it; None for libvirt's default
@@ -62,9 +61,9 @@ class Backend(abc.ABC, Generic[ContainerT]):
         """
 
     def prepare(self, found: Capability) -> Capability:
-        """See that containers can be given all of it.
+        """Prepare the host so that its full capacity can be reserved.
 
-        A host forgets this when it boots.
+        Needed after every boot.
 
         :returns: the capability as it is then
         :raises HostNotPrepared: with the numbers, if the kernel refuses
@@ -73,25 +72,26 @@ class Backend(abc.ABC, Generic[ContainerT]):
 
     @abc.abstractmethod
     def self_test(self, found: Capability) -> str | None:
-        """Make the kernel hold the smallest reservation for a moment.
+        """Verify that the kernel holds the smallest reservation.
 
-        Where there is no room for it, what is held is evidence enough.
+        Skipped where there is no room for it: the reservations held are
+        evidence enough.
 
-        :returns: None if it held it, else what differs
+        :returns: None if the kernel held it, else the difference
         """
 
     @abc.abstractmethod
     def refresh(self, found: Capability) -> Capability:
-        """Read again what can be promised, and what is left of it.
+        """Read the ceiling and the free bandwidth again.
 
         :returns: the capability as it is now
         """
 
     @abc.abstractmethod
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
-        """Say what is held now, for a refusal.
+        """Describe the bandwidth held now, for a refusal.
 
-        :param cpus: the CPUs that a reservation was wanted on
+        :param cpus: the CPUs of the refused reservation
         :returns: numbers, for a message
         """
 
@@ -102,15 +102,15 @@ class Backend(abc.ABC, Generic[ContainerT]):
         """Find a container.
 
         :param pid: its libvirt_lxc process
-        :returns: whatever the methods below need to know of it
-        :raises OSError: ENOENT if there is no such process, or if it cannot
-            be given a reservation where it is
+        :returns: the container, for the methods below
+        :raises OSError: ENOENT if there is no such process, or if its group
+            cannot be given a reservation
         """
 
     def find_outside(self, found: Capability, pid: int) -> pathlib.Path | None:
-        """Look whether a container is where it cannot be given a reservation.
+        """Find a container in a group that cannot be given a reservation.
 
-        :returns: the group that it is in; None if it can be given one
+        :returns: that group; None if the container can be given one
         """
         return None
 
@@ -119,13 +119,12 @@ class Backend(abc.ABC, Generic[ContainerT]):
         self,
         found: Capability,
         container: ContainerT,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
-        """Make the kernel hold a container's reservation, on its CPUs.
+        """Make the kernel hold a container's reservation on its CPUs.
 
-        Nothing is written if it holds it already. Nobody but the host's root
-        can change it then.
+        Nothing is written if the kernel holds it already. Only the host's
+        root can change it then.
 
         :raises ReservationNotApplied: if the container or the partition is
             not as it should be
@@ -135,65 +134,62 @@ class Backend(abc.ABC, Generic[ContainerT]):
     def find_difference(
         self,
         container: ContainerT,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> str | None:
-        """Compare what the kernel holds for a container with what it should.
+        """Compare the kernel's reservation of a container with its record.
 
-        :returns: None if it is the same, else what differs, as a sentence
+        :returns: None if they agree, else the difference as a sentence
         """
 
     def protect(self, container: ContainerT) -> None:
-        """See that a container without reservation cannot give itself one."""
+        """Deny a container without reservation the means to take one."""
 
     def find_exposed(self, container: ContainerT) -> str | None:
-        """Find what others than the host's root could change by themselves.
+        """Find files of a reservation that others than root can write to.
 
         :returns: None if there is nothing, else a sentence
         """
         return None
 
-    def serve_tasks(self, container: ContainerT, request: Request) -> None:
-        """Let a container's tasks have the reservation, as was asked for.
+    def serve_tasks(self, container: ContainerT, rec: Record) -> None:
+        """Let a container's tasks use the reservation, by their policy.
 
-        For kernels on which a task has it by its policy, and not just by the
-        container that it is in.
+        For kernels on which a task needs a real-time policy to use the
+        reservation of its container.
         """
 
-    def find_unserved(
-        self, container: ContainerT, request: Request
-    ) -> str | None:
-        """Find out whether :meth:`serve_tasks` was never done.
+    def find_unserved(self, container: ContainerT, rec: Record) -> str | None:
+        """Find a container that lacks :meth:`serve_tasks`.
 
-        :returns: None if it was, else a sentence
+        :returns: None if its tasks were served, else a sentence
         """
         return None
 
     @abc.abstractmethod
     def limit_tasks(self, container: ContainerT, most: int) -> None:
-        """Limit how many tasks a container has.
+        """Limit the number of tasks of a container.
 
-        :param most: its libvirt_lxc process included
+        :param most: tasks, the libvirt_lxc process included
         """
 
     # Usage
 
     @abc.abstractmethod
     def read_usage(self, container: ContainerT) -> Mapping[int, Usage] | None:
-        """Read what a container did with its reservation.
+        """Read the use of a container's reservation.
 
-        :returns: CPU -> usage, not only of those that it has now; nothing for
-            a container without a reservation; None where the kernel does not
+        :returns: CPU -> usage, with the CPUs that it had before; empty for a
+            container without a reservation; None where the kernel does not
             count it
         """
 
     def read_usages(
         self, found: Capability
     ) -> list[tuple[str, Share, Mapping[int, Usage]]] | None:
-        """Read what is used of each reservation.
+        """Read the use of every reservation.
 
-        :returns: a name for people to read, what is held by it, and CPU ->
-            usage; None where the kernel does not count it
+        :returns: a name for people to read, the share, and CPU -> usage; None
+            where the kernel does not count it
         """
         return None
 
@@ -202,12 +198,12 @@ class Backend(abc.ABC, Generic[ContainerT]):
     def reclaim(
         self, found: Capability, running: Collection[int]
     ) -> list[Left]:
-        """Take back what is held for containers that have ended.
+        """Release the reservations of containers that have ended.
 
         :param running: the libvirt_lxc processes of containers that run
-        :returns: all that was held so, taken back or not
+        :returns: all such reservations, released or not
         """
         return []
 
     def sweep_task_limits(self, found: Capability) -> None:
-        """Remove what :meth:`limit_tasks` made for such containers."""
+        """Remove the groups that :meth:`limit_tasks` made for them."""

@@ -15,10 +15,10 @@ LOG = logging.getLogger(__name__)
 #: The kernel's numbers; ``other`` is not here: tasks start with it.
 NUMBERS = {TaskPolicy.RR: os.SCHED_RR, TaskPolicy.FIFO: os.SCHED_FIFO}
 
-#: Of the kernel (linux/sched.h); Python has no name for it.
+#: The kernel's number (linux/sched.h); Python has no name for it.
 _SCHED_DEADLINE = 6
 
-#: Whoever has one of these keeps it.
+#: A task with one of these keeps it.
 _REAL_TIME = frozenset({*NUMBERS.values(), _SCHED_DEADLINE})
 
 #: Field ``policy`` of /proc/<pid>/stat, counted from the first one after the
@@ -58,14 +58,14 @@ def find_missing_policy(
     request: Request,
     read_tasks: Callable[[Container], set[int]],
 ) -> str | None:
-    """Find out whether a container's tasks were never given their policy.
+    """Find a container with tasks that were never given their policy.
 
     A program may choose another policy for its tasks, so one task that has a
     real-time policy is enough.
 
-    :param request: says which policy
-    :param read_tasks: lists those that are to have it, libvirt_lxc included
-    :returns: None if they were, else a sentence
+    :param request: the request, with the policy
+    :param read_tasks: lists the tasks of the container, libvirt_lxc included
+    :returns: None if they have it, else a sentence
     :raises OSError: with the kernel's errno
     """
     if request.policy is TaskPolicy.OTHER:
@@ -85,7 +85,7 @@ def find_missing_policy(
 def give_policy(
     files: Files, container: Container, request: Request, inside: bool
 ) -> None:
-    """Give a container's tasks, except libvirt_lxc, the policy asked for.
+    """Give a container's tasks, except libvirt_lxc, the requested policy.
 
     :param inside: whether tasks of the groups in its group get it, too
     :raises OSError: with the kernel's errno
@@ -103,15 +103,15 @@ def give_policy(
         raise restate(err, what) from err
     if given_up:
         LOG.warning(
-            '%s tasks of %s were given their policy and never seen at rest: '
-            'what they forked at that moment may be ordinary tasks, which '
-            'run beside the reservation',
+            '%s tasks of %s kept forking while they were given their policy: '
+            'some of their children may be ordinary tasks, which run outside '
+            'the reservation',
             given_up, container.group,
         )  # fmt: skip
 
 
 def read_threads(files: Files, pid: int) -> set[int]:
-    """Read which threads a process has.
+    """List the threads of a process.
 
     :returns: their numbers
     :raises OSError: ENOENT if it has ended

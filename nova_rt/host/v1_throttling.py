@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that keep one number for a group: its runtime in every period.
+"""The back end for real-time throttling of the mainline kernel.
 
-That is the mainline kernel with ``CONFIG_RT_GROUP_SCHED`` and the cpu
-controller on cgroup v1. It limits, and sums over the whole host, whatever the
-CPUs of a group (kernel/sched/rt.c, tg_rt_schedulable()). A group can only hold
-what the groups above it hold, so the partition is given all that the host can
-promise, and every level of a container its reservation.
+That is a kernel with ``CONFIG_RT_GROUP_SCHED`` and the cpu controller on
+cgroup v1. It limits the runtime of a group in every period, and sums over the
+whole host, regardless of the CPUs of a group (kernel/sched/rt.c,
+tg_rt_schedulable()). The share of a group cannot exceed that of the group
+above, so the partition is given the whole capacity of the host, and every
+level of a container its reservation.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +28,8 @@ from nova_rt.host.hierarchies import V1
 from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
-from nova_rt.reservation.reservation import MAX_PERIOD_US, PPM, Reservation
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.reservation import MAX_PERIOD_US, PPM
 
 LOG = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ _PERIOD_US = PPM
 
 
 class V1Throttling(GroupBackend):
-    """See :class:`.GroupBackend`: each group lives on its own share."""
+    """The back end for throttling: each group uses its own share."""
 
     interface = INTERFACE
     FILES = (_RUNTIME, _PERIOD)
@@ -75,7 +77,7 @@ class V1Throttling(GroupBackend):
     # The host
 
     def look_at(self, partition: pathlib.Path) -> Capability:
-        """Read what is left for the partition in the group above."""
+        """Read the bandwidth for the partition in the group above."""
         try:
             self.hierarchy.check_cpusets()
             online = host_cpus.read_online(self._files)
@@ -106,7 +108,7 @@ class V1Throttling(GroupBackend):
                 f'bandwidth by {partition.parent / _RUNTIME} and '
                 f'{partition.parent / _PERIOD}, or take it from the others'
             )
-        # What the host keeps back is for these others.
+        # The reserve of the host is for these others.
         free += min(used, self.reserved_ppm)
         found = Capability(
             INTERFACE, _capacity(online, free), partition, taken, False
@@ -116,7 +118,7 @@ class V1Throttling(GroupBackend):
         return self._as_held(found, held)
 
     def prepare(self, found: Capability) -> Capability:
-        """Give the partition all that servers can have."""
+        """Give the partition the capacity for servers."""
         try:
             return self._prepare(found, Patience())
         except OSError as err:
@@ -138,23 +140,23 @@ class V1Throttling(GroupBackend):
             )
         if held.ppm > self._offered_ppm(found):
             LOG.warning(
-                'Partition %s holds %s, more than [nova_rt] reserved_ppm '
-                'leaves, since servers hold it: when fewer run, restart this '
-                'service', partition, held,
+                'Partition %s keeps %s, more than [nova_rt] reserved_ppm '
+                'leaves, since running servers hold it: restart this service '
+                'when fewer servers run', partition, held,
             )  # fmt: skip
         return self._as_held(found, held)
 
     def _offered_ppm(self, found: Capability) -> int:
-        """Compute what servers can have: the ceiling less the reserve."""
+        """Compute the capacity for servers: the ceiling less the reserve."""
         return max(0, found.ceiling.total_ppm - self.reserved_ppm)
 
     def _choose_share(self, found: Capability, held: Share) -> Share:
-        """The share that the partition is to have.
+        """Choose the share of the partition.
 
-        It is left as it is where that were less than what is in it: servers
-        that run keep theirs. Its period stays, too: that of a group in use
-        cannot be changed alone without a moment in which its bandwidth is too
-        small or too large.
+        It stays as it is if the wanted share were less than the sum in the
+        partition: running servers keep theirs. Its period stays, too: the
+        period of a group in use cannot be changed alone without a moment in
+        which its bandwidth is too small or too large.
         """
         period = _PERIOD_US
         if held.runtime_us and held.period_us:
@@ -167,7 +169,7 @@ class V1Throttling(GroupBackend):
         return wish
 
     def _as_held(self, found: Capability, held: Share) -> Capability:
-        """The capability once the partition holds its share."""
+        """Limit the capability to the share that the partition holds."""
         total = min(found.ceiling.total_ppm, held.ppm + self.reserved_ppm)
         ceiling = _capacity(found.ceiling.cpus, total)
         return dataclasses.replace(found, ceiling=ceiling, prepared=True)
@@ -177,12 +179,13 @@ class V1Throttling(GroupBackend):
     ) -> tuple[Capability, Share]:
         """Write the partition's share.
 
-        There may be deadline servers behind these files: with the kernel of
-        this project on cgroup v1, and nothing says so, except that the
+        With the kernel of this project on cgroup v1 there are deadline
+        servers behind these files. Nothing shows this, except that the
         kernel takes the fair server into account. Such a host is reported
         as one that limits, which understates it.
 
-        :returns: what could be given, and the share that was written
+        :returns: the capability with the share that was accepted, and that
+            share
         """
         try:
             patience.repeat(lambda: self._raise_to(found.partition, wish))
@@ -202,7 +205,7 @@ class V1Throttling(GroupBackend):
         return found, wish
 
     def has_room(self, found: Capability) -> bool:
-        """Whether what is in the partition leaves the smallest share."""
+        """Tell whether the partition has the smallest share free."""
         inside = self._read_inside(found.partition).values()
         used = sum(held.cost_ppm for held in inside)
         smallest = Share(SMALLEST_US, _PERIOD_US)
@@ -217,13 +220,13 @@ class V1Throttling(GroupBackend):
         return None if held == wish else f'{wish} became {held} in {group}'
 
     def refresh(self, found: Capability) -> Capability:
-        """The same share of the partition, on the CPUs that are online."""
+        """Keep the share of the partition, on the CPUs that are online."""
         online = host_cpus.read_online(self._files)
         ceiling = _capacity(online, found.ceiling.total_ppm)
         return dataclasses.replace(found, ceiling=ceiling)
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
-        """Describe what the partition and the groups in it hold."""
+        """Describe the shares of the partition and the groups in it."""
         held = self.read_share(found.partition)
         inside = self._read_inside(found.partition).values()
         used = sum(each.cost_ppm for each in inside)
@@ -235,22 +238,22 @@ class V1Throttling(GroupBackend):
         self,
         found: Capability,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> None:
         """Make every level hold the same share."""
         self._keep_prepared(found)
-        cpusets.repair(self.hierarchy, container, found.partition, cpus)
-        self.share_out(container.levels, Share.from_reservation(reservation))
+        cpusets.repair(self.hierarchy, container, found.partition, rec.cpus)
+        wish = Share.from_reservation(rec.request.reservation)
+        self.share_out(container.levels, wish)
 
     def _keep_prepared(self, found: Capability) -> None:
-        """Give the partition its bandwidth again, should it have lost it."""
+        """Restore the bandwidth of a partition that has lost it."""
         held = self.read_share(found.partition)
         if held.ppm >= self._offered_ppm(found):
             return
         lost = 'the partition lost its bandwidth'
         try:
-            # With a lock: the caller has the patience.
+            # A lock is held here: only the caller may wait.
             self._prepare(found, Patience(0))
         except OSError as err:
             # No verdict on the container.
@@ -259,16 +262,16 @@ class V1Throttling(GroupBackend):
             raise exception.ReservationNotApplied(f'{lost}: {err}') from err
         LOG.warning(
             'Partition %s held %s, less than the %s ppm it was given; '
-            'giving it again. Something else writes to it.',
+            'restoring its share. Something else writes to it.',
             found.partition, held, self._offered_ppm(found),
         )  # fmt: skip
 
     def share_out(self, groups: Iterable[pathlib.Path], wish: Share) -> None:
         """Make nested groups hold the same share.
 
-        Bandwidth goes back from the innermost group outwards and is taken
-        from the outermost inwards, as the sums in the kernel need it. If all
-        hold the share already, nothing is written.
+        Shares are lowered from the innermost group outwards and raised from
+        the outermost inwards, as the sums in the kernel need it. If all
+        groups hold the share already, nothing is written.
 
         :param groups: each in the one before it
         :raises OSError: with the errno of the write that was refused
@@ -285,18 +288,19 @@ class V1Throttling(GroupBackend):
     def find_difference(
         self,
         container: Container,
-        reservation: Reservation,
-        cpus: tuple[int, ...],
+        rec: Record,
     ) -> str | None:
-        """Whether every level holds the share, on the right CPUs."""
-        wish = Share.from_reservation(reservation)
+        """Check that every level holds the share, on the right CPUs."""
+        wish = Share.from_reservation(rec.request.reservation)
         for level in container.levels:
             held = self.read_share(level)
             if held != wish:
                 return f'{level}: expected {wish}, found {held}'
         may_use = self.hierarchy.read_cpus(container)
-        if may_use != cpus:
-            return cgroup.describe_other_cpus(container.group, cpus, may_use)
+        if may_use != rec.cpus:
+            return cgroup.describe_other_cpus(
+                container.group, rec.cpus, may_use
+            )
         return None
 
     # Usage
@@ -308,10 +312,10 @@ class V1Throttling(GroupBackend):
     # Shares
 
     def read_share(self, group: pathlib.Path) -> Share:
-        """Read what a group holds.
+        """Read the share of a group.
 
         :returns: the share
-        :raises OSError: with the kernel's errno; EIO for what is no share
+        :raises OSError: with the kernel's errno; EIO for an unknown format
         """
         texts = {
             name: self.hierarchy.read(group / name) for name in self.FILES
@@ -322,17 +326,17 @@ class V1Throttling(GroupBackend):
             raise OSError(errno.EIO, f'{group} reads {texts}') from err
 
     def _read_inside(self, group: pathlib.Path) -> dict[str, Share]:
-        """Read what the groups in a group hold, by name."""
+        """Read the shares of the groups in a group, by name."""
         inside = self.hierarchy.read_inside(group, self.read_share)
         return {path.name: held for path, held in inside.items()}
 
     def _lower(self, group: pathlib.Path, held: Share) -> None:
-        """Leave a group as little as one with real-time tasks may have.
+        """Give a group the least share that may have real-time tasks.
 
-        Not 0, which the kernel refuses then (kernel/sched/rt.c,
+        That is not 0, which the kernel refuses then (kernel/sched/rt.c,
         tg_rt_schedulable(): EBUSY). With the longest period it is less than
-        any share of a group around, whose period can then be changed by
-        itself. A group without a share is left as it is.
+        any share of a group around, so that the period of that one can be
+        changed by itself. A group without a share stays as it is.
         """
         if held.runtime_us:
             self.hierarchy.write(
@@ -341,10 +345,10 @@ class V1Throttling(GroupBackend):
             )
 
     def _raise_to(self, group: pathlib.Path, wish: Share) -> None:
-        """Give a group its share.
+        """Give a group its share, the period first.
 
-        The period first: while the runtime is small it can be anything, and
-        the runtime can be anything then that is not above it.
+        While the runtime is small, the kernel takes any period; and then any
+        runtime that is not above the period.
         """
         self.hierarchy.write(
             group,
@@ -353,6 +357,6 @@ class V1Throttling(GroupBackend):
 
 
 def _capacity(online: Iterable[int], ppm: int) -> Capacity:
-    """The same on each CPU, and in all."""
+    """Make a capacity that is the same on each CPU and in all."""
     ppm = max(0, ppm)
     return Capacity(dict.fromkeys(online, ppm), ppm)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LXC made to work with Nova, for plain servers too."""
+"""Support for LXC containers in Nova, for plain servers, too."""

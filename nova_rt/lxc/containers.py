@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's libvirt driver, with the root disks of containers put right.
+"""Nova's libvirt driver, with correct handling of containers' root disks.
 
 Nova 34 looks for disks among the ``<disk>`` elements of a domain. A container
 has a ``<filesystem>`` instead, so that a resize or cold migration leaves its
 root disk behind and makes a new one from the image. Nova also detaches the
-loop or NBD device that it noted at the last start, whatever that device shows
-by now. All of this is the same for servers of ordinary flavors.
+loop or NBD device recorded at the last start, even if it shows another disk by
+now. All corrections also apply to servers of ordinary flavors.
 """
 
 import os
@@ -26,20 +26,20 @@ from nova_rt.lxc import disks, user_namespaces
 CONF = driver.CONF
 LOG = logging.getLogger(__name__)
 
-#: Seconds that the mounts of a container may take to go after its last
-#: process, which is as long as it takes to write what they hold.
+#: Seconds that the mounts of a container may last after its last process; the
+#: kernel writes their data meanwhile.
 _SETTLE_S = 60
 
 
 class ContainerDriver(user_namespaces.UserNamespaceDriver):
-    """LibvirtDriver whose containers keep their root disks."""
+    """A LibvirtDriver that keeps the root disks of containers."""
 
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)
         self._rt_devices = blockdevs.BlockDevices()
 
     def init_host(self, host):
-        """Make snapshots as Nova makes disks, unless told otherwise.
+        """Set the default format of snapshots to that of Nova's disks.
 
         Nova takes the format of a snapshot from the domain, where a container
         has none (nova/virt/libvirt/utils.py, find_disk()).
@@ -52,12 +52,12 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
     # Unmounting the root file system
 
     def _teardown_container(self, instance):
-        """Unmount the root of a stopped container, detach what shows its disk.
+        """Unmount the root of a stopped container, and detach its devices.
 
-        Not what Nova noted as its device: since a move or a reboot of the
-        host, that name may be the device of another server. And not before
-        the container's own mounts are gone: a process may end late, and what
-        an NBD device has not written by then is lost.
+        The device recorded by Nova is ignored: since a move or a reboot of the
+        host, that name may be the device of another server. Devices are
+        detached after the container's own mounts are gone: a process may end
+        late, and data that an NBD device has not written by then is lost.
         """
         path = libvirt_utils.get_instance_path(instance)
         rootfs = os.path.join(path, disks.ROOTFS)
@@ -69,8 +69,8 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
             self._rt_devices.wait_until_unmounted(noted, _SETTLE_S)
         for device in found:
             if not self._rt_devices.wait_until_unmounted(device, _SETTLE_S):
-                LOG.error('%s is still mounted somewhere %s s after the '
-                          'container has ended', device, _SETTLE_S,
+                LOG.error('Device %s is still mounted %s s after the end of '
+                          'the container', device, _SETTLE_S,
                           instance=instance)  # fmt: skip
                 if 'nbd' in device:
                     continue
@@ -79,7 +79,7 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
                 container_dir=rootfs, container_root_device=device
             )
 
-    # What the disk is
+    # Disk information
 
     def _get_instance_disk_info_from_config(
         self, guest_config, block_device_info
@@ -93,16 +93,16 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
             path is None
             or disks.host_format() is None
             or self._is_booted_from_volume(block_device_info)
-            # Of a domain that Nova has no server of, this is not known.
+            # For a domain without a server in Nova, this is unknown.
             or (block_device_info is None and not os.path.exists(path))
         ):
             return found
         return [disks.describe(path), *found]
 
     def _get_instance_disk_info(self, instance, block_device_info):
-        """Wait until a container that has ended has written all.
+        """Wait until an ended container has written all data to its disk.
 
-        :raises InstanceFaultRollback: if its disk is in use all the same
+        :raises InstanceFaultRollback: if its disk is still in use after that
         """
         path = libvirt_utils.get_instance_path(instance)
         if not self._host.get_guest(instance).is_active():
@@ -113,8 +113,8 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
             if left:
                 raise nova_exception.InstanceFaultRollback(
                     nova_exception.MigrationError(
-                        reason='its root disk is still in use after the '
-                        f'container has ended ({", ".join(left)})'
+                        reason='the root disk is still in use after the end '
+                        f'of the container ({", ".join(left)})'
                     )
                 )
         return super()._get_instance_disk_info(instance, block_device_info)
@@ -131,14 +131,14 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
         if os.path.ismount(rootfs):
             raise nova_exception.InstanceFaultRollback(
                 nova_exception.MigrationError(
-                    reason='its root file system cannot be unmounted'
+                    reason='the root file system cannot be unmounted'
                 )
             )
 
     def _rt_detach(self, directory: str) -> None:
-        """Detach what shows a disk that nobody has mounted.
+        """Detach the devices of a disk that is not mounted.
 
-        It is there after a start that was broken off before the mount.
+        An interrupted start leaves such a device.
         """
         for device in self._rt_devices.find(os.path.join(directory, 'disk')):
             if not self._rt_devices.is_mounted(device):
@@ -147,16 +147,16 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
                     container_root_device=device,
                 )
 
-    # Moving it
+    # Moves of the disk
 
     def migrate_disk_and_power_off(
         self, context, instance, dest, flavor, network_info,
         block_device_info=None, timeout=0, retry_interval=0,
     ):  # fmt: skip
-        """Refuse what the disk does not fit into while the server still runs.
+        """Refuse a flavor that the disk does not fit into before the stop.
 
-        Nova compares flavors; the disk of one with ``root_gb=0`` is as large
-        as its image.
+        Nova compares flavors only, but the disk of a flavor with ``root_gb=0``
+        is as large as its image.
         """
         if not self._is_booted_from_volume(block_device_info):
             path = libvirt_utils.get_instance_path(instance)
@@ -176,10 +176,10 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
         image_meta, resize_instance, allocations, block_device_info=None,
         *args, **kwargs,
     ):  # fmt: skip
-        """Take the disk over, and never make a new one in its place.
+        """Adopt the transferred disk; never make a new one in its place.
 
-        :raises DiskNotFound: if it has not come; the old one is still where
-            it was
+        :raises DiskNotFound: if it was not transferred; the old one is still
+            in place
         """
         found = jsonutils.loads(disk_info)
         root = [
@@ -196,14 +196,14 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
                 raise nova_exception.DiskNotFound(location=path)
             has = disks.read_format(path)
             if has != wanted:
-                # What this host's image backend expects, and what it mounts.
+                # The backing file that this host's image backend expects.
                 self._create_images_and_backing(
                     context, instance, os.path.dirname(path), root,
                     fallback_from_host=migration.source_compute,
                 )  # fmt: skip
                 disks.convert(path, has, wanted)
-        # Nova would turn raw disks into qcow2, wherever the option
-        # use_cow_images has its default.
+        # Nova would turn raw disks into qcow2 if the option use_cow_images has
+        # its default.
         rest = [each for each in found if each not in root]
         super().finish_migration(
             context, migration, instance, jsonutils.dumps(rest), network_info,
@@ -215,7 +215,7 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
         self, context, instance, network_info, migration,
         block_device_info=None, power_on=True, *args, **kwargs,
     ):  # fmt: skip
-        """Go on with a try that was broken off, wherever it was.
+        """Resume an interrupted revert at any point.
 
         Its container may run already, or its disk may be mounted.
         """
@@ -241,10 +241,10 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
         self, image, fetch_func, context, filename, image_id, instance, size,
         fallback_from_host=None,
     ):  # fmt: skip
-        """Do without the image of a disk that is complete without.
+        """Skip the image of a disk that is complete without it.
 
-        After a move Nova would fetch it for its size alone, and fail if the
-        image was deleted meanwhile.
+        After a move Nova would fetch the image for its size alone, and fail if
+        it was deleted meanwhile.
         """
         if disks.needs_no_base(image):
             if size:
@@ -256,17 +256,17 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
         )  # fmt: skip
 
     def _cleanup_failed_instance_base(self, inst_base):
-        """Never remove what is in a root file system, but its disk."""
+        """Unmount the root file system first, to remove only its disk."""
         self._rt_unmount(inst_base)
         super()._cleanup_failed_instance_base(inst_base)
 
     def delete_instance_files(self, instance):
-        """The same when a server is deleted: its root may be a volume.
+        """Unmount the root file system of a deleted server, maybe a volume.
 
-        Nova deletes under one name, to which it renames what there is, and
-        gives up where that name is taken. A resize that was broken off leaves
-        a directory under each of two names; what was deleted in part, too. As
-        long as the server lives, one of them is its disk.
+        Nova renames a server's directory before it deletes it, and gives up if
+        the new name is taken. An interrupted resize leaves a directory under
+        each of two names, as does an interrupted deletion. As long as the
+        server exists, one of them holds its disk.
         """
         path = libvirt_utils.get_instance_path(instance)
         names = [path + suffix for suffix in ('_del', '_resize', '')]
@@ -279,13 +279,14 @@ class ContainerDriver(user_namespaces.UserNamespaceDriver):
                 for name in found[:-1]:
                     shutil.rmtree(name)
         except (nova_exception.InstanceFaultRollback, OSError) as err:
-            LOG.error('Did not remove its files: %s', err, instance=instance)
+            LOG.error('Could not remove files of server: %s', err,
+                      instance=instance)  # fmt: skip
             return False
         return super().delete_instance_files(instance)
 
 
 def _is_deleted(instance: Any) -> bool:
-    """Look whether a server is deleted, or being deleted."""
+    """Tell whether a server is deleted, or being deleted."""
     return any(
         instance.obj_attr_is_set(name) and getattr(instance, name) == value
         for name, value in (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The owners that files on a server's root disk may have, noted with it."""
+"""The possible owners of files on a server's root disk, kept with it."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ LOG = logging.getLogger(__name__)
 
 
 def note(instance: Any, mapped: bool) -> None:
-    """Note whose files the disk may have from now on.
+    """Record the owners that new files on the disk may have.
 
     :param mapped: whether the host that starts the server maps owners
     """
@@ -25,18 +25,19 @@ def note(instance: Any, mapped: bool) -> None:
 
 
 def check(instance: Any, mapped: bool) -> None:
-    """See that the files of a server would have owners on a host.
+    """Require that all files of a server will have owners on a host.
 
-    :param mapped: whether the host that is to run it maps owners
+    :param mapped: whether the new host maps owners
     :raises ComputeResourcesUnavailable: if some would belong to nobody
     """
     here = owners.Owners.of(mapped)
     had = _read(instance)
     if had is not None and not here.includes(had):
         err = exception.HostNotPrepared(
-            f'its files may belong to {had.render()} (users;groups), since '
-            'it ran without a user namespace or with one of more IDs, and '
-            f'containers of this host have {here.render()}'
+            f'files of this server may belong to {had.render()} '
+            '(users;groups), since it ran without a user namespace or with '
+            f'one of more IDs, and containers of this host have '
+            f'{here.render()}'
         )
         raise nova_exception.ComputeResourcesUnavailable(
             reason=faults.tell(err)
@@ -44,15 +45,15 @@ def check(instance: Any, mapped: bool) -> None:
 
 
 def _read(instance: Any) -> owners.Owners | None:
-    """Read the owners that files on the disk of a server may have.
+    """Read the possible owners of files on the disk of a server.
 
-    :returns: None if that was not noted: it was last started by an older
-        nova_rt
+    :returns: None if they were not recorded: an older nova_rt was the last to
+        start the server
     """
     text = instance.system_metadata.get(owners.KEY)
     try:
         return None if text is None else owners.Owners.parse(text)
     except ValueError:
-        LOG.warning('Cannot read whose files it has: %r', text,
+        LOG.warning('Cannot read owners of files on root disk: %r', text,
                     instance=instance)  # fmt: skip
         return None

@@ -2,7 +2,8 @@
 """Root disks of containers, as files.
 
 libvirt knows the root of a container as a directory, where Nova mounts the
-disk before each start. What the disk is, only the files beside it say.
+disk before each start. Only the files in the directory of the disk describe
+it.
 """
 
 import json
@@ -21,12 +22,12 @@ CONF = nova.conf.CONF
 RAW = 'raw'
 QCOW2 = 'qcow2'
 
-#: Name of the directory, beside the disk, where the disk is mounted.
+#: Name of the mount point of the disk, in the same directory.
 ROOTFS = 'rootfs'
 
 
 def host_format() -> str | None:
-    """Format of the root disks that this host makes.
+    """Return the format of new root disks on this host.
 
     :returns: None if they are no files
     """
@@ -37,9 +38,9 @@ def host_format() -> str | None:
 
 
 def find_root(guest: vconfig.LibvirtConfigGuest) -> str | None:
-    """Path of the file that is mounted as the root of a container.
+    """Find the file that is mounted as the root of a container.
 
-    :returns: None if it has no such root; the file need not exist
+    :returns: its path, which need not exist; None if there is no such root
     """
     for device in guest.devices:
         if (
@@ -55,27 +56,28 @@ def find_root(guest: vconfig.LibvirtConfigGuest) -> str | None:
 
 
 def read_format(path: str) -> str:
-    """Format of a disk, as it was noted when it was made.
+    """Read the format of a disk, as it was recorded at its creation.
 
-    Not by looking into it: a raw disk has what its user writes.
+    The disk itself is not inspected: the content of a raw disk is its user's.
 
     :returns: RAW or QCOW2
-    :raises InvalidDiskInfo: if the note cannot be read, or says otherwise
+    :raises InvalidDiskInfo: if the record cannot be read, or has another
+        format
     """
     notes = _read_notes(path)
     found = notes.get(path) or _read_moved(notes, path) or host_format()
     if found not in (RAW, QCOW2):
         raise exception.InvalidDiskInfo(
-            reason=f'{path} is noted as {found}, and containers have {RAW} or '
-            f'{QCOW2}'
+            reason=f'{path} is recorded as {found}, and containers have {RAW} '
+            f'or {QCOW2}'
         )
     return found
 
 
 def _read_moved(notes: dict[str, str], path: str) -> str | None:
-    """Format of a disk that came from a host with another directory.
+    """Find the format of a disk from a host with another directory.
 
-    The notes come with it, and have its path there.
+    The recorded formats are transferred with the disk, with its path there.
 
     :returns: None if there is none
     :raises InvalidDiskInfo: if they disagree
@@ -88,14 +90,16 @@ def _read_moved(notes: dict[str, str], path: str) -> str | None:
     }
     if len(found) > 1:
         raise exception.InvalidDiskInfo(
-            reason=f'{path} is noted in {_notes(path)} for other hosts as '
+            reason=f'{path} is recorded in {_notes(path)} for other hosts as '
             f'{" and ".join(sorted(map(str, found)))}'
         )
     return found.pop() if found else None
 
 
 def _read_notes(path: str) -> dict[str, str]:
-    """Read Nova's notes (nova/virt/libvirt/imagebackend.py, disk_info_path).
+    """Read the formats recorded by Nova in a server's directory.
+
+    Source: nova/virt/libvirt/imagebackend.py, disk_info_path.
 
     :returns: path of a disk -> its format
     :raises InvalidDiskInfo: if they cannot be read
@@ -120,11 +124,12 @@ def _notes(path: str) -> str:
 
 
 def describe(path: str) -> dict[str, Any]:
-    """Describe a disk as _get_instance_disk_info_from_config() does.
+    """Describe a disk in the format of _get_instance_disk_info_from_config().
 
     :returns: its type, path and sizes in bytes
     :raises DiskNotFound: if there is none
-    :raises InvalidDiskInfo: if it is not what it was noted to be
+    :raises InvalidDiskInfo: if its recorded format cannot be read or is
+        invalid
     """
     try:
         found = os.stat(path)
@@ -150,13 +155,13 @@ def describe(path: str) -> dict[str, Any]:
 
 
 def check_fits(path: str, old: Any, new: Any) -> None:
-    """See that a disk has room in the flavor that its server is to have.
+    """Require that a disk fits into the new flavor of its server.
 
-    :param old: the flavor that the server has
-    :param new: the other one
-    :raises ResizeError: if it has not, with the numbers
+    :param old: the present flavor of the server
+    :param new: its new flavor
+    :raises ResizeError: if it does not, with the numbers
     :raises DiskNotFound: if there is none
-    :raises InvalidDiskInfo: if it is not what it was noted to be
+    :raises InvalidDiskInfo: as :func:`describe`
     """
     if host_format() is None:
         return
@@ -164,22 +169,22 @@ def check_fits(path: str, old: Any, new: Any) -> None:
     wanted = new.root_gb * units.Gi
     if new.root_gb != old.root_gb and 0 < wanted < size:
         raise exception.ResizeError(
-            reason=f'its root disk has {size} bytes, and flavor {new.name} '
+            reason=f'the root disk has {size} bytes, and flavor {new.name} '
             f'gives {wanted}: a disk is not made smaller'
         )
 
 
 def convert(path: str, from_format: str, to_format: str) -> None:
-    """Turn a disk into another format, without a backing file.
+    """Convert a disk to another format, without a backing file.
 
-    :raises ImageUnacceptable: if it cannot be done; the disk is as it was
+    :raises ImageUnacceptable: if it cannot be done; the disk is unchanged
     """
     temporary = f'{path}.{to_format}'
     try:
         images.convert_image(path, temporary, from_format, to_format)
-        # In between, a disk that is noted as raw and is not can only fail to
-        # be mounted. What is raw has whatever its user wrote there, and must
-        # never be noted as anything else.
+        # Between the two steps, a disk that is wrongly recorded as raw can
+        # only fail to be mounted. The content of a raw disk is its user's: it
+        # must never be recorded as another format.
         if to_format == RAW:
             _write_note(path, to_format)
         os.rename(temporary, path)
@@ -199,9 +204,9 @@ def _write_note(path: str, disk_format: str) -> None:
 
 
 def needs_no_base(image: imagebackend.Image) -> bool:
-    """Look whether a disk is there and complete, without its image.
+    """Tell whether a disk exists and is complete without its image.
 
-    :returns: whether it is
+    :returns: True for a raw disk without a backing file
     """
     return (
         isinstance(image, imagebackend.Flat)

@@ -12,7 +12,7 @@ ERRORS = (libvirt.libvirtError, nova_exception.HypervisorUnavailable)
 
 
 class Domains:
-    """Any thread may call any method."""
+    """Domains of one libvirtd; all methods are thread-safe."""
 
     def __init__(self, hypervisor: libvirt_host.Host) -> None:
         self._hypervisor = hypervisor
@@ -20,11 +20,11 @@ class Domains:
     def find(self, uuid: str) -> libvirt_guest.Guest | None:
         """Find the domain of a server.
 
-        Not by Nova's Host.get_guest(): to report an error of libvirt, that
-        needs more of the server than its UUID, and fails without.
+        Nova's Host.get_guest() needs more than a UUID to report an error of
+        libvirt, and fails without it.
 
         :returns: None if it has none
-        :raises ERRORS: one of them, if libvirt does not say
+        :raises ERRORS: one of them, if libvirt fails
         """
         try:
             domain = self._hypervisor.get_connection().lookupByUUIDString(uuid)
@@ -35,29 +35,29 @@ class Domains:
         return libvirt_guest.Guest(domain)
 
     def find_running(self, uuid: str) -> libvirt_guest.Guest | None:
-        """Find the domain of a server that runs.
+        """Find the running domain of a server.
 
-        :returns: None if it does not
-        :raises ERRORS: one of them, if libvirt does not say
+        :returns: None if it does not run
+        :raises ERRORS: one of them, if libvirt fails
         """
         guest = self.find(uuid)
         return guest if guest is not None and guest.is_active() else None
 
     def runs(self, uuid: str, pid: int) -> bool:
-        """Whether a container was not stopped or started anew meanwhile.
+        """Tell whether a container still runs in the same process.
 
         :param pid: its libvirt_lxc process
-        :returns: whether it is the same one
-        :raises ERRORS: one of them, if libvirt does not say
+        :returns: False if it was stopped, or started again, meanwhile
+        :raises ERRORS: one of them, if libvirt fails
         """
         guest = self.find_running(uuid)
         return guest is not None and guest.id == pid
 
     def list_running(self) -> list[libvirt_guest.Guest]:
-        """List the domains that run.
+        """List the running domains, not only those of servers.
 
-        :returns: all of them, whosever they are
-        :raises ERRORS: one of them, if libvirt does not say
+        :returns: all of them
+        :raises ERRORS: one of them, if libvirt fails
         """
         guests: list[libvirt_guest.Guest] = self._hypervisor.list_guests(
             only_running=True

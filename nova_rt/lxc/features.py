@@ -10,17 +10,17 @@ class LibvirtConfigGuestFeatureCapabilities(config.LibvirtConfigGuestFeature):
     """The rights of a container's root within its own user namespace.
 
     Without CAP_SYS_RESOURCE it cannot raise the limits of the namespace
-    (:mod:`nova_rt.privsep.limits`). Whatever else the capability is for, the
-    kernel wants it in the host's namespace.
+    (:mod:`nova_rt.privsep.limits`). For all its other purposes, the kernel
+    requires the capability in the host's namespace.
     """
 
     def __init__(self) -> None:
         super().__init__('capabilities')
 
     def format_dom(self) -> Any:
-        """Make the element, as libvirt's formatdomain.html has it.
+        """Make the element, as described in libvirt's formatdomain.html.
 
-        :returns: what belongs into the domain's XML
+        :returns: an element for the domain's XML
         """
         root = super().format_dom()
         root.set('policy', 'default')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server's flavor, as Nova writes it into the metadata of its domain."""
+"""A server's flavor, read from Nova's metadata in its domain."""
 
 from lxml import etree
 from nova.virt.libvirt import config
@@ -18,7 +18,7 @@ def read_specs(guest: libvirt_guest.Guest) -> dict[str, str]:
 
     :returns: none for a domain that was defined by a Nova before 2025.1,
         which does not write them
-    :raises libvirtError: if libvirt does not say
+    :raises libvirtError: if libvirt fails
     """
     tree = etree.fromstring(guest.get_xml_desc())
     return {
@@ -28,12 +28,12 @@ def read_specs(guest: libvirt_guest.Guest) -> dict[str, str]:
 
 
 def read_max_tasks(guest: libvirt_guest.Guest, default: int) -> int:
-    """Read how many tasks a server may have.
+    """Read the limit of a server's tasks.
 
-    :param default: where its flavor says nothing
+    :param default: the limit for a flavor without one
     :returns: 0 for no limit
-    :raises HostNotPrepared: if the flavor says what is no number of tasks
-    :raises libvirtError: if libvirt does not say
+    :raises HostNotPrepared: if the limit in the flavor is invalid
+    :raises libvirtError: if libvirt fails
     """
     try:
         return task_limit.choose(read_specs(guest), default)

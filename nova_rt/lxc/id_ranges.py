@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranges of user and group IDs: one for each server, while it is defined here.
 
-The truth are the domains of this libvirtd: a range is taken as long as a
-domain has it in its ``<idmap>``, and while a start is under way that has
-chosen it. What was read of a domain is kept for moments only. So a restart of
-the service loses nothing, and a server that is deleted gives its range back
-when its domain goes. The number kept with the server is a wish: a reboot,
-which makes the domain anew, gives it the same range again unless another has
-it by then.
+The domains of this libvirtd are the truth: a range is taken as long as a
+domain has it in its ``<idmap>``, or an unfinished start has chosen it. Ranges
+read from domains are cached briefly only. So a restart of the service loses
+nothing, and the removal of a deleted server's domain releases its range. The
+number kept with the server is a preference: a reboot, which defines the domain
+again, gives it the same range unless another server has it by then.
 """
 
 from collections.abc import Collection, Iterator
@@ -29,15 +28,15 @@ from nova_rt.lxc import domains
 KEY = 'nova_rt_id_range'
 
 
-#: Seconds for which a domain is not read again. Of many servers that are
-#: started at once, each would have all domains read.
+#: Seconds for which a domain is not read again. Otherwise each of many
+#: simultaneous starts would read all domains.
 _KNOWN_S = 30.0
 
 
 class IDRanges:
-    """The ranges of one host. Any thread may call any method.
+    """The ranges of one host; all methods are thread-safe.
 
-    :ivar pool: what they are part of
+    :ivar pool: the IDs that they are part of
     """
 
     def __init__(self, pool: IDPool, hypervisor: libvirt_host.Host) -> None:
@@ -52,13 +51,13 @@ class IDRanges:
 
     @contextlib.contextmanager
     def starting(self, instance: Any) -> Iterator[int]:
-        """Give a server a range of its own, until its domain has it.
+        """Reserve a range for a server until its domain has it.
 
-        It is the same within a start that is under way already.
+        Nested calls during one start return the same range.
 
         :returns: the first ID of the range
         :raises NoIDRange: if none is free
-        :raises HostNotPrepared: if libvirt does not say what is taken
+        :raises HostNotPrepared: if libvirt cannot list the taken ranges
         """
         uuid = instance.uuid
         with self._lock:
@@ -95,8 +94,8 @@ class IDRanges:
     def _forget(self, uuid: str, guests: Collection[str]) -> None:
         """Forget the domains that may have changed since they were read.
 
-        That is the one that is started, those that are gone, and sometimes
-        all: others can define domains, too.
+        These are the starting one, those that are gone, and from time to time
+        all: other programs can define domains, too.
         """
         now_s = time.monotonic()
         if now_s - self._known_since_s > _KNOWN_S:
@@ -106,7 +105,7 @@ class IDRanges:
             del self._known[each]
 
     def _read_wish(self, instance: Any) -> list[int]:
-        """The range that a server had last, if that is one of this host."""
+        """Read the last range of a server, if it is one of this host."""
         text = instance.system_metadata.get(KEY)
         return [each for each in self.pool.ranges if str(each) == text]
 
@@ -117,7 +116,7 @@ class IDRanges:
             raise _unreadable(f'libvirt lists no domains: {err}') from err
 
     def _read_ranges(self, guest: libvirt_guest.Guest) -> Iterator[int]:
-        """The ranges that a domain has, or will have at its next start."""
+        """Read the ranges of a domain, now and at its next start."""
         for inactive in (False, True):
             try:
                 xml = guest.get_xml_desc(dump_inactive=inactive)
@@ -130,7 +129,7 @@ class IDRanges:
 
 
 def read_id_maps(xml: str) -> Iterator[tuple[int, int]]:
-    """Read which IDs of the host a domain has.
+    """Read the host IDs of a domain.
 
     :returns: (first ID, count) of users and of groups
     :raises HostNotPrepared: if they are no numbers
@@ -144,11 +143,11 @@ def read_id_maps(xml: str) -> Iterator[tuple[int, int]]:
 
 
 def write_id_map(xml: str, first: int) -> str:
-    """Put a range into a domain, instead of whatever it has.
+    """Replace the ID map of a domain by a range.
 
     :param xml: the definition
     :param first: the first ID of the range
-    :returns: the definition
+    :returns: the new definition
     """
     domain = _parse(xml)
     for each in domain.findall('./idmap'):
@@ -163,7 +162,7 @@ def write_id_map(xml: str, first: int) -> str:
 
 
 def _parse(xml: str) -> Any:
-    """The document; as bytes, since a text must not name its encoding."""
+    """Parse a document as bytes, since a text must not name its encoding."""
     return etree.fromstring(xml.encode())
 
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protection of the host and of others from the root of a container.
+"""Protection of the host and other containers from a container's root.
 
-Its groups are given to the host's root, since it could widen its CPUs onto
-those of others, its user namespace gets limits, since the kernel charges what
-it makes to the host's root, and it gets a limit of tasks, since all containers
-share the process IDs of the host. A container that cannot be protected is not
-started; one that runs is reported, and tried again at the next check.
+The groups of the container are given to the host's root, since its own root
+could widen its CPUs onto those of others. Its user namespace gets limits,
+since the kernel charges its objects to the host's root. It gets a limit of
+tasks, since all containers share the process IDs of the host. An unprotected
+container is not started; a running one is reported, and the next check tries
+again.
 
-One thing is for the container's own good: its libvirt_lxc is kept from the
-out-of-memory killer. Where that cannot be done, it runs without.
+For the container's own benefit, its libvirt_lxc is kept from the out-of-memory
+killer. Where that cannot be done, it runs without.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -27,11 +28,11 @@ LOG = logging.getLogger(__name__)
 
 
 class Protection:
-    """Protects the containers of one host. Any thread may call any method.
+    """The protection of one host; all methods are thread-safe.
 
     :ivar limits: whether containers have user namespaces, with limits of
         their own
-    :ivar max_tasks: of a container whose flavor says nothing; 0 for no limit
+    :ivar max_tasks: the limit for flavors without one; 0 for no limit
     """
 
     def __init__(
@@ -44,19 +45,19 @@ class Protection:
         self._verdicts = verdicts
         #: UUID -> process of the container that has its limits.
         self._limited: dict[str, int] = {}
-        #: Errors that were logged: whether a host permits it does not change.
+        #: Errors that were logged: they are the same for all containers.
         self._oom_errors: set[int | None] = set()
 
     def protect(self, uuid: str, stop: Callable[[], None]) -> None:
         """Protect a container that was just started without a reservation.
 
-        :param stop: stops the container; called if that cannot be done
-        :raises HostNotPrepared: if so
+        :param stop: stops the container; called if it cannot be protected
+        :raises HostNotPrepared: in that case
         """
         try:
             started = self._domains.find_running(uuid)
             if started is not None:
-                with _naming('take its groups from its root'):
+                with _naming('take the groups of the container from its root'):
                     self._host.take_groups(started.id)
                 self.limit(uuid, started.id)
         except (exception.HostNotPrepared, *domains.ERRORS) as err:
@@ -69,16 +70,17 @@ class Protection:
             if isinstance(err, exception.HostNotPrepared):
                 raise
             raise exception.HostNotPrepared(
-                f'cannot protect it from its root: {faults.describe(err)}'
+                'cannot restrict the root user of the container: '
+                f'{faults.describe(err)}'
             ) from err
 
     def protect_again(self, uuid: str, pid: int) -> None:
-        """Do the same for one that runs, and stop nothing.
+        """Protect a running container, and never stop it.
 
         :param pid: its libvirt_lxc process
         """
         try:
-            with _naming('take its groups from its root'):
+            with _naming('take the groups of the container from its root'):
                 self._host.take_groups(pid)
             self.limit(uuid, pid)
         except exception.HostNotPrepared as err:
@@ -102,7 +104,7 @@ class Protection:
         if self._limited.get(uuid) == pid:
             return
         if self.limits:
-            with _naming('limit what it takes from the root of this host'):
+            with _naming('limit the user namespace of the container'):
                 limits.put_on(pid)
             self._keep_from_oom(uuid, pid)
         guest = self._domains.find(uuid)
@@ -110,7 +112,7 @@ class Protection:
         if guest is not None:
             most = flavors.read_max_tasks(guest, self.max_tasks)
         if most:
-            with _naming('limit how many tasks it has'):
+            with _naming('limit the tasks of the container'):
                 self._host.limit_tasks(pid, most)
         self._limited[uuid] = pid
 
@@ -118,7 +120,7 @@ class Protection:
         try:
             limits.keep_from_oom(pid)
         except OSError as err:
-            # A host that does not permit it does so for none.
+            # A host that does not permit it does so for no container.
             if err.errno not in self._oom_errors:
                 self._oom_errors.add(err.errno)
                 LOG.warning(
@@ -140,9 +142,10 @@ class Protection:
 
 @contextlib.contextmanager
 def _naming(what: str) -> Iterator[None]:
-    """Within, an error of the kernel becomes one of this host's set-up.
+    """Turn errors of the kernel into errors of this host's set-up.
 
-    :raises HostNotPrepared: with what could not be done, and its errno
+    :param what: the operation, such as ``limit the tasks``
+    :raises HostNotPrepared: with the failed operation and its errno
     """
     try:
         yield

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's libvirt driver, with a user namespace for each container.
 
-Nova 34 maps the users of all containers to the same IDs of the host, and
-changes the owners of every file on the disk, or would if it could: its
-privileged helper cannot be sent the objects. Here each server has a range of
-IDs of its own, and an id-mapped mount takes the place of the changed owners.
-All of this is the same for servers of ordinary flavors.
+Nova 34 maps the users of all containers to the same IDs of the host, and tries
+to change the owners of every file on the disk. It fails, since the arguments
+cannot be sent to its privileged helper. Here each server has a range of IDs of
+its own, and an ID-mapped mount replaces the change of owners. This applies to
+servers of ordinary flavors, too.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ DEVICE = 'rootfs_device_name'
 
 
 class UserNamespaceDriver(driver.LibvirtDriver):
-    """LibvirtDriver whose containers have IDs of their own."""
+    """A LibvirtDriver with a range of IDs for each container."""
 
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)
@@ -40,10 +40,10 @@ class UserNamespaceDriver(driver.LibvirtDriver):
 
     @contextlib.contextmanager
     def _rt_id_range(self, instance: Any) -> Iterator[int | None]:
-        """Give a server that is being started a range of IDs.
+        """Reserve a range of IDs for a starting server.
 
         :returns: its first ID; None if containers have no user namespaces
-        :raises ReservationNotHeld: if it can have none
+        :raises ReservationNotHeld: if none can be reserved
         """
         with contextlib.ExitStack() as stack:
             first = None
@@ -68,7 +68,7 @@ class UserNamespaceDriver(driver.LibvirtDriver):
             )
 
     def _create_guest(self, context, xml, instance, *args, **kwargs):
-        """Define no domain without IDs of its own: all starts come by here."""
+        """Add the ID map to the domain XML; every start calls this method."""
         with self._rt_id_range(instance) as first:
             if first is not None:
                 xml = id_ranges.write_id_map(xml, first)
@@ -79,10 +79,10 @@ class UserNamespaceDriver(driver.LibvirtDriver):
     def _create_domain_setup_lxc(
         self, context, instance, image_meta, block_device_info
     ):  # fmt: skip
-        """Mount the root file system, its owners mapped.
+        """Mount the root file system with mapped owners.
 
-        As Nova's, which changes the owners of every file on the disk, or would
-        if Nova 34 could: see :mod:`nova_rt.host.idmaps`.
+        This replaces Nova's method, which changes the owners of every file on
+        the disk instead: see :mod:`nova_rt.host.idmaps`.
         """
         disk_owners.note(instance, self._rt_ids is not None)
         if self._rt_ids is None:
@@ -124,9 +124,9 @@ class UserNamespaceDriver(driver.LibvirtDriver):
 
 
 def check_owners(virt: nova_driver.ComputeDriver, instance: Any) -> None:
-    """See that the files of a server would have owners on this host.
+    """Require that all files of a server will have owners on this host.
 
-    :param virt: what is to run it; a driver of others makes no containers
+    :param virt: the host's driver; only ours makes containers
     :raises ComputeResourcesUnavailable: as :func:`.disk_owners.check`
     """
     if isinstance(virt, UserNamespaceDriver):
@@ -136,11 +136,12 @@ def check_owners(virt: nova_driver.ComputeDriver, instance: Any) -> None:
 def check_owners_after_death(
     virt: nova_driver.ComputeDriver, instance: Any
 ) -> None:
-    """The same for a server whose host has died, unless its disk is lost.
+    """Require owners for the files of an evacuated server, if they exist.
 
-    Nova then makes a new one from the image.
+    If its disk was lost with the old host, Nova makes a new one from the
+    image.
 
-    :param virt: what is to run it
+    :param virt: the driver of the new host
     :raises ComputeResourcesUnavailable: as :func:`.disk_owners.check`
     """
     if isinstance(virt, UserNamespaceDriver) and (
@@ -150,7 +151,7 @@ def check_owners_after_death(
 
 
 def check_request(virt: UserNamespaceDriver, asked: request.Request) -> None:
-    """See that a container of this host could make use of a reservation.
+    """Require that a container of this host can use a reservation.
 
     :raises InvalidRequest: if its tasks could never become real-time
     """

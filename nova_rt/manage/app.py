@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova-rt-manage``: what an operator asks about reservations.
+"""``nova-rt-manage``: questions of operators about reservations.
 
 The commands are the entry points of group ``nova_rt.manage``.
 """
@@ -58,7 +58,7 @@ class App(program.Program):
     ) -> argparse.ArgumentParser:
         """Add the options of every OpenStack service.
 
-        :returns: the parser of what stands before the command
+        :returns: the parser of all options before the command
         """
         parser = super().build_option_parser(
             description, version, argparse_kwargs
@@ -85,7 +85,7 @@ class App(program.Program):
     def initialize_app(self, argv: list[str]) -> None:
         """Read the configuration.
 
-        :param argv: the command and what follows it
+        :param argv: the command and its arguments
         """
         super().initialize_app(argv)
         if self.options.deferred_help or argv[0] == 'help':

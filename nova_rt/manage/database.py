@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova-rt-manage db``: the tables of the database."""
+"""``nova-rt-manage db``: the database of the history."""
 
 from collections.abc import Iterator
 import datetime
@@ -11,7 +11,7 @@ from nova_rt.manage import progress, stored
 
 
 class Sync(base.Command):
-    """Bring the tables up to what this version of nova_rt needs.
+    """Bring the tables to the state that this version of nova_rt needs.
 
     Does nothing if they are. Run it before the conductors start with new
     code; those that run with older code bear it.
@@ -40,13 +40,13 @@ class Version(base.ShowOne):
 
 
 class Check(base.Command):
-    """Compare the tables with what this version of nova_rt needs.
+    """Compare the tables with those that this version of nova_rt needs.
 
     The exit code is 1 if a revision is missing or a table differs.
     """
 
     def take_action(self, parsed_args: Any) -> int:
-        """Print what differs."""
+        """Print the differences."""
         stored.require(self.conf)
         from nova_rt.db import migration
 
@@ -66,7 +66,7 @@ class Check(base.Command):
 
 
 class Purge(base.ShowOne):
-    """Delete what is older than ``[nova_rt_database] keep_*`` allows.
+    """Delete events older than ``[nova_rt_database] keep_history_days``.
 
     The conductors do this by themselves. Rows are deleted a few at a time:
     services may run, and the command may be interrupted.

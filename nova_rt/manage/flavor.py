@@ -50,7 +50,7 @@ class Flavor:
         )  # fmt: skip
 
     def strip(self) -> str:
-        """The command that takes what it must not have."""
+        """The command that removes forbidden properties."""
         return _openstack('unset', self.name, *_properties(self.surplus))
 
     def turn(self) -> str:
@@ -69,9 +69,9 @@ def _properties(texts: Iterable[str]) -> list[str]:
 def design(
     name: str | None, vcpus: int, given: dict[str, str], allowed: Bounds
 ) -> Flavor:
-    """Work out what a real-time flavor carries.
+    """Compute the properties of a real-time flavor.
 
-    :param name: None for one that says what it reserves
+    :param name: None for a name made of the reservation
     :param given: ``rt:`` extra specs
     :param allowed: the operator's bounds
     :returns: the flavor
@@ -89,9 +89,9 @@ def design(
 class Specs(base.Command):
     """Print the commands that make a real-time flavor.
 
-    They carry what servers of the flavor ask of Placement, so that a
+    They carry the requests of its servers to Placement, so that a
     scheduler without RTBandwidthFilter sends them to no other host. Nothing
-    is changed: run what is printed.
+    is changed: run the printed commands.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -185,7 +185,7 @@ class Specs(base.Command):
 
 
 def _check_name(name: str) -> None:
-    """See that Nova takes a name, and openstack takes it for one.
+    """Check that Nova takes a name, and openstack takes it for one.
 
     :raises CannotRun: if not
     """

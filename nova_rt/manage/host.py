@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``host list|show``: what hosts can promise and have promised."""
+"""``host list|show``: bandwidth that hosts can promise, and have promised."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,23 +7,23 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 from nova_rt.cmd.cli import base
-from nova_rt.manage import stored
+from nova_rt.manage import progress, stored
 
 if TYPE_CHECKING:
-    from nova_rt.db.objects import ReportedHost, ReportedServer
+    from nova_rt.manage.records import HostRecord
 
 _LIST = (
     'Host', 'Interface', 'Enforcement', 'CPUs', 'Capacity ppm',
-    'Reserved ppm', 'Servers', 'Last report', 'Age s',
+    'Reserved ppm', 'Servers', 'Last seen', 'Age s',
 )  # fmt: skip
-_SHOW = ('CPU', 'Capacity ppm', 'Reserved ppm', 'Free ppm', 'Servers')
+_SHOW = ('CPU', 'Reserved ppm', 'Free ppm', 'Servers')
 
 
 class List(base.Lister):
-    """List the hosts that report reservations.
+    """List the hosts that offer bandwidth, as Nova and Placement have them.
 
-    A host that has not reported for some minutes is told by its age: its
-    compute service is down, or no nova-rt-conductor takes its reports.
+    Capacity and reserved are those of Placement. A compute service that is
+    down is told by its age.
     """
 
     def take_action(
@@ -33,56 +33,42 @@ class List(base.Lister):
 
         :returns: columns and rows
         """
-        stored.require(self.conf)
-        from nova_rt.db import api
+        from nova_rt.manage import records
 
-        with stored.errors():
-            stored.warn_of_no_reports()
-            hosts = api.list_hosts()
-            counts: dict[str, int] = {}
-            for server in api.list_servers():
-                counts[server.host] = counts.get(server.host, 0) + 1
+        with records.errors():
+            source = records.Records()
+            nodes = progress.track(
+                source.find_nodes(None), 'Hosts', self.app.stderr
+            )
+            hosts = [source.read_host(node) for node in nodes]
         now = datetime.datetime.now(datetime.UTC)
-        return _LIST, [
-            _list(host, counts.get(host.name, 0), now) for host in hosts
-        ]
+        return _LIST, [_list(host, now) for host in hosts if host is not None]
 
 
-def _list(
-    host: 'ReportedHost', servers: int, now: datetime.datetime
-) -> Sequence[Any]:
-    capacity, reserved = sum_up(host)
+def _list(host: 'HostRecord', now: datetime.datetime) -> Sequence[Any]:
+    seen = age_s = None
+    if host.seen_at is not None:
+        seen = stored.render_time(host.seen_at)
+        age_s = round((now - host.seen_at).total_seconds())
     return (
         host.name,
-        host.interface,
-        host.enforcement,
-        len(host.cpus),
-        capacity,
-        reserved,
-        servers,
-        stored.render_time(host.last_report_at),
-        round((now - host.last_report_at).total_seconds()),
+        host.stats.get('rt_interface'),
+        host.stats.get('rt_enforcement'),
+        None if host.free is None else len(host.free.cpus),
+        host.capacity_ppm,
+        host.used_ppm,
+        len({each.server for each in host.holdings}),
+        seen,
+        age_s,
     )
 
 
-def sum_up(host: 'ReportedHost') -> tuple[int, int]:
-    """Capacity and reservations of a whole host.
-
-    :returns: both in ppm of a CPU
-    """
-    capacity = sum(cpu.capacity_ppm for cpu in host.cpus.values())
-    reserved = sum(cpu.reserved_ppm for cpu in host.cpus.values())
-    if host.host_ppm is not None:
-        capacity = min(capacity, host.host_ppm)
-    if host.host_reserved_ppm is not None:
-        reserved = host.host_reserved_ppm
-    return capacity, reserved
-
-
 class Show(base.Lister):
-    """List the CPUs of a host: capacity, reserved, free, servers.
+    """List the CPUs of a host: reserved and free bandwidth.
 
-    Where the kernel sums over the whole host, the last row has the host.
+    Reserved is the sum of the servers' records, free was published by
+    nova-rt-compute. The last row has the whole host: where its kernel sums
+    over all CPUs, less may be free there than on them.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -100,98 +86,32 @@ class Show(base.Lister):
         """Read it.
 
         :returns: columns and rows
+        :raises CommandFailed: if it offers no bandwidth
         """
-        stored.require(self.conf)
-        from nova_rt.db import api
+        from nova_rt.manage import records
 
-        with stored.errors():
-            host = api.get_host(parsed_args.host)
-            servers = api.list_servers(host.name)
-        rows: list[Sequence[Any]] = [
-            (
-                cpu, found.capacity_ppm, found.reserved_ppm,
-                max(0, found.capacity_ppm - found.reserved_ppm),
-                _count(servers, cpu),
-            )
-            for cpu, found in sorted(host.cpus.items())
-        ]  # fmt: skip
-        if host.host_ppm is not None:
-            capacity, reserved = sum_up(host)
-            rows.append(
-                (
-                    'host', capacity, reserved, max(0, capacity - reserved),
-                    len(servers),
-                )
-            )  # fmt: skip
-        return _SHOW, rows
+        with records.errors():
+            source = records.Records()
+            (node, *_) = source.find_nodes(parsed_args.host)
+            host = source.read_host(node)
+        if host is None:
+            raise base.CommandFailed(f'host {node.host} offers no bandwidth')
+        return _SHOW, _list_cpus(host)
 
 
-def _count(servers: 'list[ReportedServer]', cpu: int) -> int:
-    return sum(cpu in server.cpus for server in servers)
-
-
-class Reset(base.Command):
-    """Take whatever a host reports next.
-
-    The conductors take no report of a start of nova-rt-compute that is older
-    than the last one they know. That shuts a host out whose clock was ahead
-    once, or that another host has reported for under the same name. Remove
-    ``$state_path/nova_rt/epoch-HOST`` on the host as well, and restart its
-    nova-rt-compute.
-    """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        parser.add_argument('host', help='Name of the host.')
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Reset it."""
-        stored.require(self.conf)
-        from nova_rt.db import api
-
-        with stored.errors():
-            api.reset_host(parsed_args.host)
-
-
-class Delete(base.Command):
-    """Delete a host, with the history and the usage of its servers there.
-
-    A host that reports again is there again, with what its servers hold.
-    """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        parser.add_argument('host', help='Name of the host.')
-        parser.add_argument(
-            '--force',
-            action='store_true',
-            help='Also a host on which servers hold reservations.',
+def _list_cpus(host: 'HostRecord') -> list[Sequence[Any]]:
+    free = {} if host.free is None else host.free.cpus
+    reserved = host.reserved
+    held = [
+        each.record.cpus for each in host.holdings if each.record is not None
+    ]
+    rows: list[Sequence[Any]] = [
+        (
+            cpu, reserved.get(cpu, 0), free.get(cpu),
+            sum(cpu in cpus for cpus in held),
         )
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Delete it.
-
-        :raises CommandFailed: if servers hold something there
-        """
-        stored.require(self.conf)
-        from nova_rt.db import api
-
-        with stored.errors():
-            held = api.list_servers(parsed_args.host)
-            if held and not parsed_args.force:
-                raise base.CommandFailed(
-                    f'{len(held)} server(s) hold reservations on '
-                    f'{parsed_args.host}: delete or move them first, or use '
-                    '--force'
-                )
-            api.delete_host(parsed_args.host)
+        for cpu in sorted(free.keys() | reserved.keys())
+    ]  # fmt: skip
+    free_ppm = None if host.free is None else host.free.total_ppm
+    rows.append(('host', sum(reserved.values()), free_ppm, len(host.holdings)))
+    return rows

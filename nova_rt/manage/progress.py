@@ -15,7 +15,7 @@ def track(
 ) -> Iterator[_T]:
     """Show how far an iteration has come, if a person is watching.
 
-    :param text: what the items are
+    :param text: a word for the items
     :param stream: where to show it; nothing is written unless it is a terminal
     :param total: how many items there are, if their number is not known
     :returns: the items

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``server list|show|history``: what servers reserve, by the database."""
+"""``server list|show|history|reservations``: the reservations of servers."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,33 +7,41 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from nova_rt.cmd.cli import base
-from nova_rt.manage import stored
+from nova_rt.manage import progress, stored
 from nova_rt.reservation import cpulist
 from nova_rt.reservation.extra_specs import SPECS
 
 if TYPE_CHECKING:
-    from nova_rt.db.objects import ReportedServer
+    from nova_rt.formats.history import HistoryEvent, Interval
+    from nova_rt.manage.records import Holding
 
-_LIST = (
-    'Server', 'Host', 'Reservation', 'CPUs', 'Total ppm', 'State', 'Since',
-)  # fmt: skip
+_LIST = ('Server', 'Host', 'Reservation', 'CPUs', 'Total ppm', 'State')
 #: Extra specs that are shown by their names alone.
 _OTHERS = [field for field in SPECS if field != 'reservation']
 _SHOW = (
     'Server', 'Host', 'Reservation', 'ppm', 'vCPUs', 'CPUs', 'Total ppm',
     *(field.replace('_', ' ').capitalize() for field in _OTHERS),
-    'State', 'Since',
+    'State',
 )  # fmt: skip
 _HISTORY = (
-    'Time', 'Host', 'Event', 'Details', 'By', 'Request', 'User', 'Project',
+    'Time', 'Host', 'Event', 'Reservation', 'CPUs', 'Details', 'Request',
+    'User', 'Project',
 )  # fmt: skip
+_RESERVATIONS = ('Host', 'Reservation', 'CPUs', 'From', 'To')
 
 #: Entries of a history that are read unless more are asked for.
 _ENTRIES = 100
 
 
 class List(base.Lister):
-    """List the servers that hold reservations, by host."""
+    """List the servers that hold bandwidth, by host, as Nova has them.
+
+    A server that was resized or migrated is listed twice until that is
+    confirmed or reverted. State ``held``: the bandwidth is the server's;
+    ``busy``: something is being done to the server, which may change it;
+    ``resized``: it is kept where the server was; ``unreadable``: the record
+    cannot be read.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options.
@@ -42,11 +50,6 @@ class List(base.Lister):
         """
         parser = super().get_parser(prog_name)
         parser.add_argument('--host', help='Those of this host alone.')
-        parser.add_argument(
-            '--all',
-            action='store_true',
-            help='Also servers that have released theirs.',
-        )
         return parser
 
     def take_action(
@@ -56,32 +59,36 @@ class List(base.Lister):
 
         :returns: columns and rows
         """
-        stored.require(self.conf)
-        from nova_rt.db import api
+        from nova_rt.manage import records
 
-        with stored.errors():
-            if parsed_args.host is not None:
-                # A name that is spelt wrong is not a host without servers.
-                api.get_host(parsed_args.host)
-            stored.warn_of_no_reports()
-            found = api.list_servers(parsed_args.host, parsed_args.all)
-        return _LIST, [_list(server) for server in found]
+        with records.errors():
+            source = records.Records()
+            nodes = source.find_nodes(parsed_args.host)
+            return _LIST, [
+                _list(each)
+                for node in progress.track(nodes, 'Hosts', self.app.stderr)
+                for each in source.list_holdings(node)
+            ]
 
 
-def _list(server: 'ReportedServer') -> Sequence[Any]:
+def _list(held: 'Holding') -> Sequence[Any]:
+    rec = held.record
     return (
-        server.uuid,
-        server.host,
-        server.reservation,
-        cpulist.render(server.cpus),
-        server.total_ppm,
-        server.state,
-        stored.render_time(server.since),
+        held.server,
+        held.host,
+        None if rec is None else str(rec.request.reservation),
+        None if rec is None else cpulist.render(rec.cpus),
+        held.total_ppm,
+        held.state,
     )
 
 
 class Show(base.ShowOne):
-    """Show what a server reserves, or reserved last."""
+    """Show the reservation of a server on its host, or its last one.
+
+    If Nova has no such server any more, or it is on no host, the history, if
+    there is one, has its last reservation; the state is ``released`` then.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments.
@@ -99,31 +106,57 @@ class Show(base.ShowOne):
 
         :returns: columns and values
         """
-        stored.require(self.conf)
+        from nova_rt.manage import records
+
+        with records.errors():
+            held = records.Records().find_holding(parsed_args.server)
+        if held is not None:
+            return _SHOW, _show(held)
+        return _SHOW, self._show_last(parsed_args.server)
+
+    def _show_last(self, uuid: str) -> Sequence[Any]:
+        nothing = base.CommandFailed(f'server {uuid} holds no bandwidth')
+        if not stored.connect(self.conf):
+            raise nothing
         from nova_rt.db import api
 
         with stored.errors():
-            server = api.get_server(parsed_args.server)
-        return _SHOW, (
-            server.uuid,
-            server.host,
-            server.reservation,
-            server.ppm,
-            server.vcpus,
-            cpulist.render(server.cpus),
-            server.total_ppm,
-            # None if a conductor of the version before has written the row.
-            *map(server.specs.get, _OTHERS),
-            server.state,
-            stored.render_time(server.since),
-        )
+            found = api.get_intervals(uuid)
+        if not found:
+            raise nothing
+        last = found[-1]
+        unknown = [None] * len(_OTHERS)
+        return (
+            uuid, last.host, last.reservation, None, len(last.cpus),
+            last.describe_cpus(), None, *unknown, 'released',
+        )  # fmt: skip
+
+
+def _show(held: 'Holding') -> Sequence[Any]:
+    rec = held.record
+    if rec is None:
+        unknown = [None] * (len(_SHOW) - 3)
+        return held.server, held.host, *unknown, held.state
+    specs = rec.request.plain()
+    return (
+        held.server,
+        held.host,
+        str(rec.request.reservation),
+        rec.request.reservation.ppm,
+        rec.request.vcpus,
+        cpulist.render(rec.cpus),
+        held.total_ppm,
+        *map(specs.get, _OTHERS),
+        held.state,
+    )
 
 
 class History(base.Lister):
-    """List what happened to a server's reservation, the latest first.
+    """List the events of a server's reservation, the latest first.
 
-    Request, user and project are those of the request to Nova, as in the logs
-    of its services; a periodic task has a request and no user.
+    Times are those of the hosts' clocks. Request, user and project are those
+    of the request to Nova, as in the logs of its services; a periodic task has
+    a request and no user.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -153,14 +186,62 @@ class History(base.Lister):
         from nova_rt.db import api
 
         with stored.errors():
-            entries = api.get_history(
+            events = api.get_history(
                 parsed_args.server, parsed_args.limit or None
             )
-        return _HISTORY, [
-            (
-                stored.render_time(entry.at), entry.host, entry.kind,
-                entry.details, entry.by,
-                *dataclasses.astuple(entry.origin),
-            )
-            for entry in entries
-        ]  # fmt: skip
+        return _HISTORY, [_describe(event) for event in events]
+
+
+def _describe(event: 'HistoryEvent') -> Sequence[Any]:
+    return (
+        stored.render_time(event.at),
+        event.host,
+        event.kind,
+        event.reservation,
+        '' if event.cpus is None else cpulist.render(event.cpus),
+        event.details,
+        *dataclasses.astuple(event.origin),
+    )
+
+
+class Reservations(base.Lister):
+    """List the intervals in which a server held reservations.
+
+    During a move it holds two reservations. ``To`` is empty while no event
+    says that a reservation is over: if Nova deletes a server while the compute
+    service of its host is down, none does.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        parser.add_argument('server', help='UUID of the server.')
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], list[Sequence[Any]]]:
+        """Read them.
+
+        :returns: columns and rows
+        """
+        stored.require(self.conf)
+        from nova_rt.db import api
+
+        with stored.errors():
+            found = api.get_intervals(parsed_args.server)
+        return _RESERVATIONS, [_span(each) for each in found]
+
+
+def _span(interval: 'Interval') -> Sequence[Any]:
+    until = interval.until
+    return (
+        interval.host,
+        interval.reservation,
+        interval.describe_cpus(),
+        stored.render_time(interval.since),
+        '' if until is None else stored.render_time(until),
+    )

@@ -5,7 +5,6 @@ import argparse
 from collections.abc import Iterator
 import contextlib
 import datetime
-import logging
 import re
 
 from oslo_config import cfg
@@ -13,8 +12,6 @@ from oslo_config import cfg
 from nova_rt import exception
 from nova_rt.cmd import options
 from nova_rt.cmd.cli import base
-
-LOG = logging.getLogger(__name__)
 
 
 def connect(conf: cfg.ConfigOpts) -> bool:
@@ -46,7 +43,7 @@ def _refuse_what_is_no_database(error: Exception) -> None:
 
     if isinstance(error, db_exception.DBInvalidUnicodeParameter):
         raise base.CommandFailed(
-            'no server or host has such a name: it cannot be written in UTF-8'
+            'no server has such a name: it cannot be written in UTF-8'
         ) from error
     if isinstance(error, sa.exc.NoSuchModuleError):
         # Its text has the name of the driver, not the URL.
@@ -73,25 +70,13 @@ def require(conf: cfg.ConfigOpts) -> None:
         )
 
 
-def warn_of_no_reports() -> None:
-    """Say why a table is empty: no host reports by default."""
-    from nova_rt.db import api
-
-    if not api.list_reports():
-        LOG.warning(
-            'No host has reported yet. nova-rt-compute reports with [nova_rt] '
-            'report = true, which is false by default, and nova-rt-conductor '
-            'takes the reports.'
-        )
-
-
 @contextlib.contextmanager
 def errors() -> Iterator[None]:
     """Turn errors of the database into errors of a command.
 
     :returns: nothing, once
     :raises CannotRun: if the database does not answer
-    :raises CommandFailed: if it knows no such server or host
+    :raises CommandFailed: if it knows no such server
     """
     try:
         yield
@@ -121,34 +106,6 @@ def render_time(time: datetime.datetime) -> str:
     """
     utc = time.astimezone(datetime.UTC)
     return utc.strftime('%Y-%m-%dT%H:%M:%SZ')
-
-
-_AGO = re.compile('([0-9]{1,6})([smhd])')
-_UNITS = {'s': 'seconds', 'm': 'minutes', 'h': 'hours', 'd': 'days'}
-
-
-def parse_time(text: str) -> datetime.datetime:
-    """Read a time of the command line.
-
-    :param text: so long ago, as ``90s``, ``30m``, ``24h`` or ``7d``; or a
-        time in ISO 8601, UTC unless it says otherwise
-    :returns: with a time zone
-    :raises ArgumentTypeError: if it is neither
-    """
-    match = _AGO.fullmatch(text)
-    try:
-        if match is not None:
-            ago = datetime.timedelta(**{_UNITS[match[2]]: int(match[1])})
-            return datetime.datetime.now(datetime.UTC) - ago
-        time = datetime.datetime.fromisoformat(text)
-        if time.tzinfo is None:
-            time = time.replace(tzinfo=datetime.UTC)
-        return time.astimezone(datetime.UTC)
-    except (ValueError, OverflowError) as err:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is no time: write 30m, 24h or 7d for so long ago, or '
-            '2026-02-03T04:05:06'
-        ) from err
 
 
 def parse_count(text: str) -> int:

@@ -2,17 +2,12 @@
 """Servers of metrics as the options of a program describe them."""
 
 import dataclasses
-import ipaddress
-import re
 import ssl
 
 from oslo_config import cfg
 
 from nova_rt.conf import listening
 from nova_rt.metrics import server
-
-# RFC 6750, 2.1, and long enough not to be guessed.
-_TOKEN = re.compile(r'[A-Za-z0-9._~+/-]{16,}=*')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,14 +18,14 @@ class Listening:
     :ivar where: the options that name the address, for errors
     :ivar address: IP address
     :ivar port: 0 for any that is free
-    :ivar access: what a client must show
+    :ivar tls: None to speak plainly
     """
 
     program: str
     where: str
     address: str
     port: int
-    access: server.Access
+    tls: ssl.SSLContext | None
 
     def open(self, page: server.Page) -> server.MetricsServer:
         """Make a server that listens.
@@ -41,7 +36,7 @@ class Listening:
         """
         try:
             return server.MetricsServer(
-                (self.address, self.port), page, self.program, self.access
+                (self.address, self.port), page, self.program, self.tls
             )
         except OSError as err:
             raise OSError(
@@ -49,7 +44,7 @@ class Listening:
             ) from err
 
     def check(self) -> None:
-        """Listen for a moment, for a program whose child will.
+        """Listen for a moment, before a child of the program does.
 
         :raises OSError: if it cannot listen
         """
@@ -94,19 +89,8 @@ def read(
             f'[{group}] {prefix}tls_key_file and {prefix}tls_client_ca_file '
             f'require {prefix}tls_cert_file'
         )
-    tokens = None
-    if value('token_file'):
-        if tls is None and not ipaddress.ip_address(address).is_loopback:
-            raise OSError(
-                f'[{group}] {prefix}token_file requires '
-                f'{prefix}tls_cert_file, because '
-                f'{called("listen_address")} is not a loopback address'
-            )
-        tokens = _read_tokens(
-            value('token_file'), f'[{group}] {called("token_file")}'
-        )
     where = f'[{group}] {called("listen_address")}, {prefix}port = {port}'
-    return Listening(program, where, address, port, server.Access(tls, tokens))
+    return Listening(program, where, address, port, tls)
 
 
 def _read(path: str, called: str) -> bytes:
@@ -135,26 +119,3 @@ def _make_context(
             f'{called}: not a certificate with its key, or not in PEM '
             f'({err.strerror or err})'
         ) from err
-
-
-def _read_tokens(path: str, called: str) -> tuple[str, ...]:
-    """Read tokens.
-
-    :returns: one or more
-    :raises OSError: if there are none; a line that is no token is not shown
-    """
-    text = _read(path, called).decode('ascii', 'replace')
-    tokens = []
-    for number, line in enumerate(text.splitlines(), 1):
-        token = line.strip()
-        if not token:
-            continue
-        if not _TOKEN.fullmatch(token):
-            raise OSError(
-                f'{called}: line {number} is not a token of at least 16 '
-                'characters (letters, digits, -._~+/)'
-            )
-        tokens.append(token)
-    if not tokens:
-        raise OSError(f'{called}: no token')
-    return tuple(tokens)

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server of one page of metrics by HTTP, at a bounded cost.
+"""A page of metrics by HTTP or TLS.
 
-prometheus_client has a server of its own. It reads and renders for each
-scrape, takes any number of them at once, and greets a TLS client in the
-thread that accepts all others, so that a silent client blocks it.
+prometheus_client has a server of its own. It renders anew for each scrape, and
+greets a TLS client in the thread that accepts all others, so that a silent
+client blocks it.
 """
 
 from collections.abc import Callable
-import contextlib
-import dataclasses
-import hmac
 import http.server
 import ipaddress
 import logging
@@ -24,41 +21,8 @@ LOG = logging.getLogger(__name__)
 
 #: The content type that every Prometheus reads.
 _TYPE = 'text/plain; version=0.0.4; charset=utf-8'
-
-#: Clients at once; further ones are turned away.
-_CLIENTS = 16
-#: Seconds for which one may say nothing, and for all of it.
+#: Seconds for which a client may say nothing.
 _PATIENCE_S = 10.0
-_AT_MOST_S = 60.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Access:
-    """Conditions on which a client is answered.
-
-    :ivar tls: how to speak TLS; None to speak plainly
-    :ivar tokens: bearer tokens of which a client must send one; None to
-        answer without
-    """
-
-    tls: ssl.SSLContext | None = None
-    tokens: tuple[str, ...] | None = None
-
-    def admits(self, authorization: str) -> bool:
-        """Check the header of a request.
-
-        :param authorization: its ``Authorization``; '' if it has none
-        :returns: whether to answer it
-        """
-        if self.tokens is None:
-            return True
-        scheme, _, token = authorization.partition(' ')
-        sent = token.strip().encode()
-        # All of them, so that the time is the same for each.
-        found = [
-            hmac.compare_digest(sent, each.encode()) for each in self.tokens
-        ]
-        return scheme.lower() == 'bearer' and any(found)
 
 
 class Page:
@@ -98,25 +62,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: 'MetricsServer'
 
     def do_GET(self) -> None:
-        """Answer with the metrics, whatever the query."""
-        self._answer(body=True)
-
-    def do_HEAD(self) -> None:
-        """Answer as a GET, but for the metrics themselves."""
-        self._answer(body=False)
-
-    def do_OPTIONS(self) -> None:
-        """Tell the methods; without a token, as there is no metric in it."""
-        self.send_response(204)
-        self.send_header('Allow', 'GET, HEAD, OPTIONS')
-        self.end_headers()
-
-    def _answer(self, body: bool) -> None:
-        if not self.server.access.admits(
-            self.headers.get('Authorization', '')
-        ):
-            self._refuse()
-            return
+        """Answer any query with the metrics."""
         if self.path.partition('?')[0] not in ('/', '/metrics'):
             self.send_error(404)
             return
@@ -128,14 +74,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header('Content-Type', _TYPE)
         self.send_header('Content-Length', str(len(text)))
         self.end_headers()
-        if body:
-            self.wfile.write(text)
-
-    def _refuse(self) -> None:
-        self.send_response(401)
-        self.send_header('WWW-Authenticate', 'Bearer')
-        self.send_header('Content-Length', '0')
-        self.end_headers()
+        self.wfile.write(text)
 
     def version_string(self) -> str:
         """Return the name of the program, without versions."""
@@ -151,69 +90,32 @@ class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     :param address: IP address and port
     :param page: of metrics
     :param program: the name that clients see
-    :param access: which clients are answered
+    :param tls: None to speak plainly
     """
 
     allow_reuse_address = True
     daemon_threads = True
-    request_queue_size = 2 * _CLIENTS
 
     def __init__(
         self,
         address: tuple[str, int],
         page: Page,
         program: str,
-        access: Access,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if ipaddress.ip_address(address[0]).version == 6:
             self.address_family = socket.AF_INET6
         self.page = page
         self.program = program
-        self.access = access
-        self._places = threading.BoundedSemaphore(_CLIENTS)
         super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread, if there are not too many."""
-        if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except RuntimeError:  # No more threads.
-            self._places.release()
-            self.shutdown_request(request)
-
-    def process_request_thread(
-        self, request: Any, client_address: Any
-    ) -> None:
-        """Greet the client, in its own thread, and answer."""
-        held = [request]
-
-        def cut() -> None:
-            with contextlib.suppress(OSError):
-                held[0].shutdown(socket.SHUT_RDWR)
-
-        # A client that sends a letter now and then is never silent for long.
-        timer = threading.Timer(_AT_MOST_S, cut)
-        timer.daemon = True
-        timer.start()
-        try:
-            request.settimeout(_PATIENCE_S)
-            tls = self.access.tls
-            if tls is not None:
-                request = tls.wrap_socket(request, server_side=True)
-                held[0] = request
-            super().process_request_thread(request, client_address)
-        except OSError:
-            # Not TLS, a wrong certificate, or nothing said at all.
-            self.shutdown_request(request)
-        finally:
-            timer.cancel()
-            self._places.release()
+        if tls is not None:
+            # The client's own thread greets it, when it reads.
+            self.socket = tls.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing: the client has gone, or does not speak HTTP."""
+        """Log nothing: the client has gone, or speaks another protocol."""
 
 
 def make_context(
@@ -222,7 +124,7 @@ def make_context(
     """Make a context of TLS.
 
     :param client_ca_file: clients must show a certificate of one of these CAs
-    :returns: a context for :class:`Access`
+    :returns: a context for :class:`MetricsServer`
     :raises OSError: if a file cannot be read, or is of something else
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -73,7 +73,7 @@ class GeneralQueue(ResponseTime):
         batch: int = 1,
         link_s: float = 0.0,
     ) -> None:
-        """Take CPU times and what else decides the queue.
+        """Take CPU times and the other properties of the queue.
 
         :param times_s: a sample; one time if all are the same; or the mean,
             a float, of exponential ones

@@ -9,11 +9,14 @@ plan is compared with a bound that no plan can beat.
 
 from collections.abc import Iterator, Sequence
 import dataclasses
+import functools
 import random
 
 from nova_rt import exception
 from nova_rt.reservation import admission
-from nova_rt.reservation.admission import Capacity, Claim, Placement
+from nova_rt.reservation.admission import Capacity, Placement
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 
 # Servers that the search for a better order places, in all.
@@ -35,10 +38,15 @@ class PlannedServer:
     vcpus: int
     reservation: Reservation
 
+    @functools.cached_property
+    def request(self) -> Request:
+        """The same, as admission asks for it."""
+        return Request(self.reservation, self.vcpus)
+
     @property
     def total_ppm(self) -> int:
         """Bandwidth on all its CPUs."""
-        return self.vcpus * self.reservation.ppm
+        return self.request.total_ppm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +129,8 @@ def place(
             refused.append(server)
             continue
         placed.append(found)
-        claim = Claim(found.cpus, server.reservation.ppm)
-        free[found.host] = free[found.host].free([claim])
+        claimed = Record(server.request, found.cpus)
+        free[found.host] = free[found.host].free([claimed])
     return Plan(placement, tuple(placed), tuple(refused))
 
 
@@ -137,9 +145,7 @@ def _find(
         if not _may_fit(server, free[host]):
             continue
         try:
-            cpus = admission.place(
-                free[host], server.vcpus, server.reservation.ppm
-            )
+            cpus = admission.place(free[host], server.request)
         except exception.InsufficientBandwidth:
             continue
         return Placed(server, host, cpus)
@@ -279,7 +285,7 @@ def least_hosts(
 
 
 def _count(needed: int, each: list[int]) -> int:
-    """Number of the largest ones that together have what is needed."""
+    """Number of the largest ones that are enough together."""
     for number, size in enumerate(sorted(each, reverse=True)):
         if needed <= 0:
             return number

@@ -36,7 +36,7 @@ class ResponseTime(abc.ABC):
 
     :ivar latency_s: delta, the one-way latency between client and service;
         every response time holds it twice
-    :ivar tolerance: relative error, to the safe side, of what is found by a
+    :ivar tolerance: relative error, to the safe side, of the result of a
         search; 0 for the last bits
     :ivar gaps: how often P - Q is added: 2 for a service that never sleeps
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU times that were measured: what they say, and what they cannot."""
+"""Measured CPU times: their statistics, and the limits of these."""
 
 from collections.abc import Sequence
 import math

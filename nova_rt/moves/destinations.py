@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gate on the source of a move: where a reservation may go from here.
+"""The check of a move's destination, made by its source.
 
-Our own destinations claim what a server is to have, or note that it is to have
-nothing. The stock nova-compute does neither: the server would arrive as if it
-never had a reservation, and a revert would bring it back to CPUs that nobody
-has kept for it. An evacuation has no source that could be asked, and what is
-shelved no destination: there the server keeps its flavor, for which Placement
-names hosts of ours alone.
+Our own destinations claim the server's new reservation, or record that it will
+have none. The stock nova-compute does neither: the server would arrive without
+any reservation, and a revert would bring it back to CPUs that were not kept
+for it. An evacuation has no live source to make this check, and a shelved
+server has no destination. In both cases the server keeps its flavor, for which
+Placement names hosts of ours alone.
 """
 
 from typing import Any
@@ -20,16 +20,16 @@ from nova_rt.tracking import servers
 def find_reason(
     context: Any, instance: Any, flavor: Any, migration: Any
 ) -> str | None:
-    """Look whether a server must not leave for its destination.
+    """Find a reason to keep a server from leaving for its destination.
 
-    What an earlier move has left in its system_metadata looks like a note of
-    this destination, and a note may be lost. So what runs there is asked for
-    as well.
+    The key of an earlier move in its system_metadata looks like one of this
+    destination, and a key may be lost. So the service of the destination is
+    checked as well.
 
     :param instance: nova.objects.Instance as the destination has sent it
-    :param flavor: the flavor that it is to have
+    :param flavor: its new flavor
     :param migration: nova.objects.Migration
-    :returns: why not, a sentence; None if it may go
+    :returns: the reason as a sentence; None if it may leave
     """
     if not servers.is_rt_move(instance, flavor):
         return None

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Confirmations and reverts that a service did not live to end.
+"""Recovery of confirmations and reverts interrupted by the end of a service.
 
-Nova goes on with neither. A revert leaves the root disk under another name on
-the server's old host, and the server in a state that nothing ends. A
-confirmation leaves a migration that can be neither confirmed nor reverted.
-Here each host asks for its part once more when its service has started, by
-Nova's own requests, and each part looks before it begins whether it is still
-due: the first request may have been in the queue.
+Nova resumes neither. An interrupted revert leaves the root disk under another
+name on the server's old host, and the server in a state that nothing ends. An
+interrupted confirmation leaves a migration that can be neither confirmed nor
+reverted. When its service has started, each host requests its part once more,
+by Nova's own requests. Each part checks first whether it is still due: the
+first request may still have been in the queue.
 
-What says how far a revert has come, with the server's task state:
+The migration's status and the server's task state show the next step of a
+revert:
 
 =============  ==============================================================
-status         what is due
+status         next step
 =============  ==============================================================
 ``reverting``  the destination removes the container, then gives up its claim
 ``reverted``   the source brings the server back
@@ -37,15 +38,16 @@ _ATTRIBUTES = [
     'flavor', 'metadata', 'migration_context', 'system_metadata',
 ]  # fmt: skip
 _CONFIRMING = ('finished', 'confirming')
-#: What a service may leave for the next one to end. All migrations of a host
-#: end as one of the two last, most of them for good.
+#: States of migrations that a service may leave for the next one to end. All
+#: migrations of a host end in one of the last two, most of them for good.
 _UNENDED = ('confirming', 'reverting', 'confirmed', 'reverted')
 
 
 def ask_again(manager: nova_manager.ComputeManager, context: Any) -> None:
-    """Ask for what is due on this host, once its service takes requests.
+    """Request the steps that are due on this host, once its service runs.
 
-    Only then does it hear that a port is plugged, which a start waits for.
+    A start waits for the event of a plugged port, which only a service that
+    takes requests can receive.
 
     :param manager: of this host
     """
@@ -69,7 +71,8 @@ def ask_again(manager: nova_manager.ComputeManager, context: Any) -> None:
                 _ask_for_one(manager, context, instance)
         except Exception:
             # The other servers of this host need their service.
-            LOG.exception('Could not go on with its move', instance=instance)
+            LOG.exception('Could not resume interrupted resize',
+                          instance=instance)  # fmt: skip
 
 
 def _ask_for_one(
@@ -94,10 +97,11 @@ def _ask(
     source, status = migration.source_compute, migration.status
     if instance.task_state == task_states.RESIZE_REVERTING:
         if status == 'reverting' and migration.dest_compute == host:
-            LOG.warning('Going on with its revert', instance=instance)
+            LOG.warning('Resuming interrupted resize revert',
+                        instance=instance)  # fmt: skip
             rpc.revert_resize(context, instance, migration, host, None)
         elif status == 'reverted':
-            LOG.warning('Going on with its revert to %s', source,
+            LOG.warning('Resuming interrupted resize revert to %s', source,
                         instance=instance)  # fmt: skip
             if instance.migration_context is not None:
                 # The destination may not have got as far.
@@ -107,10 +111,12 @@ def _ask(
             )
     elif instance.task_state is None and source == host:
         if status == 'confirming':
-            LOG.warning('Going on with its confirmation', instance=instance)
+            LOG.warning('Resuming interrupted resize confirmation',
+                        instance=instance)  # fmt: skip
             rpc.confirm_resize(context, instance, migration, host)
         elif status == 'confirmed':
-            LOG.warning('Ending its confirmation', instance=instance)
+            LOG.warning('Finishing interrupted resize confirmation',
+                        instance=instance)  # fmt: skip
             _end_confirmed(manager, context, instance, migration)
 
 
@@ -120,10 +126,10 @@ def _end_confirmed(
     instance: Any,
     migration: Any,
 ) -> None:
-    """Save what is left when nothing more is on the source.
+    """Save a confirmed server, after its removal from the source.
 
-    As at the end of ComputeManager._confirm_resize() and of its caller, which
-    may have done so meanwhile.
+    These are the last steps of ComputeManager._confirm_resize() and of its
+    caller, which may have done them meanwhile.
     """
     with _alone(manager.confirm_resize, instance):
         found = _read(context, instance, _ATTRIBUTES)
@@ -153,57 +159,57 @@ def once(
 ) -> Any:
     """Confirm or revert a move of a real-time server, if it is due.
 
-    Of one server, each waits until another of the same method has ended.
+    Calls of the same method for one server run one after another.
 
-    :param is_due: one of those below
-    :param method: Nova's, which gets all that follows
-    :returns: what it returns
+    :param is_due: one of the functions below
+    :param method: Nova's, called with the remaining arguments
+    :returns: the result of the method
     """
     if not servers.is_rt_moved(instance):
         return method(context, instance, migration, *others)
     with _alone(method, instance):
         if is_due(context, instance, migration):
             return method(context, instance, migration, *others)
-    LOG.info('Its move was ended already', instance=instance)
+    LOG.info('Ignoring request for a resize that has ended',
+             instance=instance)  # fmt: skip
     return None
 
 
 def _alone(method: Callable[..., Any], instance: Any) -> Any:
-    """The lock that a method of Nova's has here for one server."""
+    """Lock a method of Nova for one server."""
     return lockutils.lock(f'nova-rt-{method.__name__}-{instance.uuid}')
 
 
 def is_revert_due(context: Any, instance: Any, migration: Any) -> bool:
-    """Look whether the destination still has its part of a revert to do."""
+    """Tell whether the destination still has its part of a revert to do."""
     return _is_reverting(context, instance) and (
         _read_status(context, migration) == 'reverting'
     )
 
 
 def is_return_due(context: Any, instance: Any, migration: Any) -> bool:
-    """Look whether the source still has its part of a revert to do."""
+    """Tell whether the source still has its part of a revert to do."""
     return _is_reverting(context, instance) and (
         _read_status(context, migration) == 'reverted'
     )
 
 
 def is_confirmation_due(context: Any, instance: Any, migration: Any) -> bool:
-    """Look whether a move is still to be confirmed."""
+    """Tell whether a move is still to be confirmed."""
     return _read_status(context, migration) in _CONFIRMING
 
 
 def _is_reverting(context: Any, instance: Any) -> bool:
-    """Look at the server as it is now.
+    """Read the server again to tell whether it is being reverted.
 
-    :returns: whether it is being reverted; also if it is gone, which Nova
-        sees to
+    :returns: also True if it is gone, which Nova handles
     """
     found = _read(context, instance)
     return found is None or found.task_state == task_states.RESIZE_REVERTING
 
 
 def _read(context: Any, instance: Any, attributes: Sequence[str] = ()) -> Any:
-    """Read the server as it is now.
+    """Read the server again.
 
     :returns: None if it is gone
     """

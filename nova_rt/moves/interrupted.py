@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves that the last service of this host did not live to end.
+"""Recovery of moves interrupted by the end of this host's last service.
 
-Nova leaves evacuations to this host as they are. The server waits without
-end, its container may run here with a reservation that nobody claims, and
-Placement holds bandwidth of both hosts for it.
+Nova does not resume evacuations to this host. The server waits without end,
+its container may run here with a reservation that is not claimed, and
+Placement has an allocation on both hosts.
 
-Resizes and cold migrations of servers that are still here are ended by Nova,
-which forgets what Placement holds: the migration holds what the server has,
-and the server what it was to have, until an audit gives it back.
+Nova ends resizes and cold migrations of servers that are still here, but not
+their allocations: until an audit, the migration has the server's present
+allocation, and the server the one for its new flavor.
 
-Those of servers that have come here are ended by nobody if the request to
-finish them was lost. An operator then sets the server's state back, and starts
+Nova does not finish those of servers that were sent here if the request to
+finish them was lost. An operator then resets the server's state, and starts
 it.
 """
 
@@ -37,11 +37,12 @@ _BEFORE_IT_LEAVES = ('pre-migrating', 'migrating', 'post-migrating')
 
 
 def settle(manager: nova_manager.ComputeManager, context: Any) -> None:
-    """End them when the service starts: undone, or done if that is all but so.
+    """End interrupted evacuations when the service starts.
 
-    A server whose evacuation is undone is in ERROR on its dead host, as after
-    any failure of an evacuation, and can be evacuated again. Those that are
-    only accepted are left: their requests may still be in the queue.
+    An evacuation that lacks only its last step is marked as done; any other
+    is undone, which leaves the server in ERROR on its dead host, as any failed
+    evacuation does: it can be evacuated again. Evacuations that are only
+    accepted stay: their requests may still be in the queue.
 
     :param manager: of this host, its driver initialized
     """
@@ -61,7 +62,7 @@ def settle(manager: nova_manager.ComputeManager, context: Any) -> None:
         except Exception:
             # The other servers of this host need their service.
             LOG.exception(
-                'Could not undo an evacuation that was interrupted',
+                'Could not undo interrupted evacuation',
                 instance_uuid=migration.instance_uuid,
             )
 
@@ -82,14 +83,14 @@ def _settle_one(
     moving = instance.migration_context
     is_last = moving is not None and moving.migration_id == migration.id
     if instance.host == manager.host:
-        # Saved as being here, which is the last step but one.
+        # The server is saved with this host, which is the last step but one.
         if is_last:
             instance.drop_migration_context()
         _end(migration, 'done')
         return
     LOG.warning(
-        'Undoing its evacuation from %s, which the last service of this host '
-        'did not end', migration.source_compute, instance=instance,
+        'Undoing interrupted evacuation from %s', migration.source_compute,
+        instance=instance,
     )  # fmt: skip
     _remove(manager, context, instance, migration)
     if is_last:
@@ -105,9 +106,9 @@ def _remove(
     instance: Any,
     migration: Any,
 ) -> None:
-    """Remove the container and what Placement holds, but no files.
+    """Remove the container and its allocation on this host, but no files.
 
-    Where hosts share their disks, the files are those of the server.
+    Where hosts share their disks, the server still needs the files.
     """
     manager.driver.destroy(
         context,
@@ -130,12 +131,12 @@ def _end(migration: Any, status: str) -> None:
 
 
 def end_lost(host: str, context: Any) -> None:
-    """End evacuations from this host whose servers have left it already.
+    """End evacuations from this host of servers that have left it already.
 
     When a destination has lost a request, Nova's next try takes over the
-    record of the first, and its own stays accepted. Nova ends one evacuation
-    of each server when this host starts. As long as another is there, nobody
-    can take back that the host was forced down.
+    migration of the first, and its own stays accepted. Nova ends one
+    evacuation of each server when this host starts. As long as another exists,
+    an operator cannot unset the forced-down state of the host.
     """
     found = objects.MigrationList.get_by_filters(
         context,
@@ -152,7 +153,7 @@ def end_lost(host: str, context: Any) -> None:
         try:
             is_rt = servers.is_rt(migration.instance)
         except nova_exception.InstanceNotFound:
-            # Nobody evacuates it again.
+            # A deleted server is not evacuated again.
             continue
         if is_rt:
             _end(migration, 'failed')
@@ -161,16 +162,16 @@ def end_lost(host: str, context: Any) -> None:
 def end_resize(
     manager: nova_manager.ComputeManager, context: Any, instance: Any
 ) -> bool:
-    """Give back what Placement holds for a resize that Nova is about to end.
+    """Revert the allocations of a resize that Nova is about to end.
 
-    As Nova does when a resize fails. To be called while the server's task
-    state still keeps everybody else from moving it. Before the destination
-    has made its claim, nothing is done: the request may be in the queue or in
-    a conductor, and Nova itself gives all back when it fails.
+    Nova does the same when a resize fails. Call this while the server's task
+    state still keeps others from moving it. A resize without a claim on its
+    destination stays as it is: the request may be in the queue or in a
+    conductor, and Nova itself reverts the allocations if it fails.
 
     :param manager: of this host
     :param instance: nova.objects.Instance, as the last service left it
-    :returns: whether there was one
+    :returns: whether a resize was ended
     """
     if (
         instance.host != manager.host
@@ -184,12 +185,12 @@ def end_resize(
     if migration is None:
         return False
     LOG.warning(
-        'Undoing its move to %s, which was interrupted',
-        migration.dest_compute, instance=instance,
+        'Undoing interrupted resize to %s', migration.dest_compute,
+        instance=instance,
     )  # fmt: skip
     servers.forget_move(instance)
     instance.save()
-    # Over from here on: if the rest fails, an audit finds what is left.
+    # The move is over: if the rest fails, an audit cleans up.
     _end(migration, 'error')
     manager._revert_allocation(context, instance, migration)
     return True
@@ -198,12 +199,12 @@ def end_resize(
 def start_again(
     manager: nova_manager.ComputeManager, context: Any, instance: Any
 ) -> None:
-    """Start a server that was stopped for a resize, which is undone now.
+    """Start a server that was stopped for a resize, now undone.
 
-    Nova brings its disk back, and then fails for want of an old flavor, which
-    a server has only after it has left. A hard reboot needs none, and waits
-    for no port: this service does not hear of ports yet. If it is killed
-    again, Nova goes on with the reboot.
+    Nova restores its disk, and then fails for want of an old flavor, which
+    only a server that has left its host has. A hard reboot needs none, and
+    waits for no port: this service does not receive events of ports yet. If
+    the service is killed again, Nova resumes the reboot.
 
     :param manager: of this host
     :param instance: nova.objects.Instance, without a task
@@ -214,7 +215,8 @@ def start_again(
         or manager._get_power_state(instance) == power_state.RUNNING
     ):
         return
-    LOG.warning('Starting it again', instance=instance)
+    LOG.warning('Rebooting server stopped for an interrupted resize',
+                instance=instance)  # fmt: skip
     instance.task_state = task_states.REBOOTING_HARD
     instance.save(expected_task_state=[None])
     manager.reboot_instance(
@@ -234,7 +236,7 @@ def _find_claimed(context: Any, instance: Any) -> Any:
     last = find_last(context, instance)
     if (
         last is None
-        # What an older move has left is no claim of this one.
+        # The keys of an older move are no claim of this one.
         or last.id != moving.migration_id
         or last.source_compute != instance.host
         or last.dest_compute is None
@@ -261,11 +263,11 @@ def find_last(context: Any, instance: Any) -> Any:
 def end_arrival(
     manager: nova_manager.ComputeManager, context: Any, instance: Any
 ) -> None:
-    """End the move of a server that has come here, before it is started.
+    """End the move of a server that was sent here, before it is started.
 
-    Its old host has let it go, and nobody has finished that here. The server
-    becomes what this host and Placement hold for it, as after a resize that
-    fails at its end. Its disk keeps its size.
+    Its old host has released it, but the move was not finished here. The
+    server gets the flavor, claim and allocation of this host, as after a
+    resize that fails in its last step. Its disk keeps its size.
 
     :param manager: of this host
     :param instance: nova.objects.Instance that is about to be started
@@ -281,8 +283,8 @@ def end_arrival(
         context, instance.migration_context.migration_id, instance.uuid
     )
     LOG.warning(
-        'Ending its move from %s, which was not finished here',
-        migration.source_compute, instance=instance,
+        'Finishing interrupted resize from %s', migration.source_compute,
+        instance=instance,
     )  # fmt: skip
     network = manager.network_api
     network.setup_networks_on_host(context, instance, manager.host)
@@ -296,7 +298,7 @@ def end_arrival(
     instance.save()
     manager.rt.rt_switch(instance)
     instance.drop_migration_context()
-    # Over from here on: if the rest fails, an audit finds what is left.
+    # The move is over: if the rest fails, an audit cleans up.
     _end(migration, 'error')
     manager.reportclient.delete_allocation_for_instance(
         context, migration.uuid, consumer_type='migration', force=True

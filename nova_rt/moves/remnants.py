@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of what deleted real-time servers have left on this host.
+"""Removal of deleted real-time servers' disks and domains on this host.
 
-A move whose service died before its end leaves a disk and a domain, on its
-source or on its destination. Nova looks for them by the move's record, which
-it deletes together with the server (nova/db/main/api.py, instance_destroy()),
-and so it does not find them. Here they are found on the host itself.
+A move that ends with its service leaves a disk and a domain, on its source or
+on its destination. Nova looks for them by the migration, which it deletes
+together with the server (nova/db/main/api.py, instance_destroy()), and so it
+does not find them. This module finds them on the host itself.
 """
 
 import os
@@ -22,17 +22,16 @@ from nova_rt.tracking import servers
 CONF = nova_manager.CONF
 LOG = logging.getLogger(__name__)
 
-#: Nova's names of a server's directory behind its UUID: while it is moved,
-#: while it is deleted.
+#: Nova's suffixes of a server's directory: during a move, during deletion.
 _SUFFIXES = ('_resize', '_del')
 
 _ATTRIBUTES = ['flavor', 'info_cache', 'system_metadata']
 
 
 def remove(manager: nova_manager.ComputeManager, context: Any) -> None:
-    """Remove them, once whatever was under way has had time to end.
+    """Remove the disks and domains of servers deleted some time ago.
 
-    What belongs to no server that Nova knows as deleted is left alone.
+    Directories and domains of any other UUID are left alone.
 
     :param manager: of this host
     """
@@ -51,7 +50,7 @@ def remove(manager: nova_manager.ComputeManager, context: Any) -> None:
 
 
 def _list_directories() -> set[str]:
-    """List whose directories are on this host.
+    """List the servers with directories on this host.
 
     :returns: UUIDs
     """
@@ -65,10 +64,10 @@ def _list_directories() -> set[str]:
 
 
 def _is_ours(manager: nova_manager.ComputeManager, instance: Any) -> bool:
-    """Whether nobody else sees to what a deleted server has left."""
+    """Tell whether Nova will not clean up after a deleted server."""
     return (
         servers.is_rt(instance)
-        # Nova tries again by itself, so and so often.
+        # Otherwise Nova itself tries again, up to its limit.
         and (instance.cleaned or instance.host != manager.host)
         and timeutils.is_older_than(
             instance.deleted_at, CONF.instance_delete_interval
@@ -80,7 +79,7 @@ def _remove_one(
     manager: nova_manager.ComputeManager, context: Any, instance: Any
 ) -> None:
     LOG.warning(
-        'Removing the remnants of a deleted server from this host',
+        'Removing remnants of deleted server from this host',
         instance=instance,
     )
     cache = instance.info_cache
@@ -93,5 +92,6 @@ def _remove_one(
             destroy_disks=True,
         )
     except Exception:
-        # The next round tries again; the other servers are seen to now.
-        LOG.exception('Could not remove it', instance=instance)
+        # The next round tries again; the other servers are next.
+        LOG.exception('Could not remove remnants of deleted server',
+                      instance=instance)  # fmt: skip

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The slots of servers that this host holds, when Nova is asked.
+"""The slots of servers on this host, according to Nova's database.
 
-A host tells them by its role in Nova's migration; where they are kept and how
-they change is in :mod:`nova_rt.tracking.servers`.
+A host finds them by its role in Nova's migration.
+:mod:`nova_rt.tracking.servers` stores and changes them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -29,15 +29,15 @@ def find(
     returning: Mapping[str, Any],
     held: Callable[[str], Slots],
 ) -> dict[str, Slots]:
-    """Find what servers hold on a host.
+    """Find the slots of servers on a host.
 
     :param host: name of the host
-    :param instances: nova.objects.Instance of each server whose host it is
+    :param instances: nova.objects.Instance of each server of the host
     :param migrations: nova.objects.Migration to or from the host that are
         not over
-    :param returning: what :func:`find_returning` has found
+    :param returning: the result of :func:`find_returning`
     :param held: returns the slots that a server held until now, by its UUID;
-        they stay if the notes of its move are lost
+        they stay if the keys of its move are lost
     :returns: by UUID of the server
     """
     here = {instance.uuid: instance for instance in instances}
@@ -72,7 +72,7 @@ def _keep_lost(instance: Any, held: Callable[[str], Slots]) -> Slots | None:
 def _pair(
     migrations: Iterable[Any], here: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
-    """Find the move that each server is in.
+    """Find the present move of each server.
 
     :returns: UUID of the server -> migration and instance
     """
@@ -91,14 +91,13 @@ def _pair(
 
 
 def is_moving(instance: Any, migration: Any) -> bool:
-    """Look whether a migration is the move that a server is in.
+    """Tell whether a migration is the present move of a server.
 
-    As Nova's resource tracker does, which leaves out servers in ERROR that
-    are being evacuated.
+    Nova's resource tracker decides the same, but leaves out servers in ERROR
+    that are being evacuated.
 
     :param instance: nova.objects.Instance with its migration context
-    :returns: whether it is; not before its claim, and not after it was
-        confirmed or dropped
+    :returns: False before its claim, and after its confirmation or drop
     """
     context = instance.migration_context
     return (
@@ -125,11 +124,11 @@ def _of_moving(host: str, instance: Any, migration: Any) -> Slots:
 
 
 def _of_absent(host: str, instance: Any, migration: Any) -> Slots:
-    """Return the slots of a server on a host that it comes to or has left."""
+    """Return the slots of a server on its next or previous host."""
     evacuated = migration.migration_type == fields.MigrationType.EVACUATION
     if migration.dest_compute == host:
         if evacuated:
-            # It runs here before Nova says that it is here.
+            # It runs here before Nova saves this host as its own.
             return Slots(read_slot(servers.read_destination, instance))
         return _beside(servers.read_destination, instance)
     # A dead host gets nothing back.
@@ -138,12 +137,13 @@ def _of_absent(host: str, instance: Any, migration: Any) -> Slots:
 
 def _beside(read: Any, instance: Any) -> Slots:
     known = read_slot(read, instance)
-    # One that cannot be read runs nowhere here: nothing is to be stopped.
+    # A server with an unreadable second slot does not run here with it:
+    # there is nothing to stop.
     return Slots(None, None if isinstance(known, Exception) else known)
 
 
 def _has_left(instance: Any) -> bool:
-    """Whether a server was reverted here and waits for its old host.
+    """Tell whether a server was reverted here and waits for its old host.
 
     Nova has dropped the claim, but the server's host changes later.
     """
@@ -157,8 +157,8 @@ def find_returning(context: Any, host: str) -> dict[str, Any]:
     """Find servers that were reverted and are on their way back to a host.
 
     The migration is over for Nova as soon as the destination has dropped its
-    claim, while the source still needs what it holds in Placement. Servers
-    with that task are few, and the database has an index for it.
+    claim, while the source still needs its own. Servers with that task are
+    few, and the database has an index for it.
 
     :param host: name of the source
     :returns: UUID -> nova.objects.Instance

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The privileged contexts: what nova_rt may do that its service may not.
+"""The privileged contexts: the rights of nova_rt beyond those of its service.
 
 ``rt_pctxt`` has three capabilities, each needed:
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Privileged: what nova_rt may do to control groups and their tasks.
+"""Privileged: actions on control groups and their tasks.
 
 Nothing here trusts its caller, which may be a nova-compute that was taken
-over: it can do to the containers of the partition what nova_rt does, and
+over: it can do the same as nova_rt to the containers of the partition, and
 nothing to anything else. :mod:`nova_rt.privsep.paths` says which group a path
-is; here is the short list of what may be done to it.
+is; here is the short list of permitted actions.
 
 Errors are OSError with the kernel's errno: oslo.privsep sends the class and
 the arguments of an exception, and both survive.
@@ -37,15 +37,15 @@ _MAX_TRIES = 100
 class Guard:
     """The privileged functions, for a machine.
 
-    Every method raises OSError with the kernel's errno; EACCES for what is
-    not on the list.
+    Every method raises OSError with the kernel's errno; EACCES for an action
+    that is not on the list.
     """
 
     def __init__(self, kernel: SystemCalls | None = None) -> None:
         self._kernel = kernel or SystemCalls()
 
     def answer(self) -> None:
-        """Do nothing: whoever calls it learns that this helper runs."""
+        """Do nothing: the caller learns that this helper runs."""
 
     def write(self, path: str, text: str) -> None:
         """Write to a file that sets bandwidth or CPUs, or enable cpu."""
@@ -129,8 +129,8 @@ class Guard:
     def gather(self, path: str) -> None:
         """Move a container's tasks to its own group of CPUs.
 
-        On cgroup v1 the kernel moves them out of a cpuset whose last CPU goes
-        off line.
+        On cgroup v1 the kernel moves them out of a cpuset when its last CPU
+        goes off line.
 
         :param path: of its group in the hierarchy of cpu
         """

@@ -54,7 +54,7 @@ class _MountAttributes(ctypes.Structure):
 
 @nova_rt.privsep.mount_pctxt.entrypoint
 def check(pool: str, instances_path: str) -> None:
-    """Compare what the caller is configured with to what this helper is.
+    """Compare the caller's configuration with that of this helper.
 
     :param pool: ``[nova_rt] id_pool``
     :param instances_path: ``[DEFAULT] instances_path``

@@ -34,7 +34,7 @@ class SystemCalls:
         """The group that containers are in, by this process's configuration.
 
         The helper has one of its own, from the files that it was started
-        with: whoever calls it cannot say another.
+        with: the caller cannot choose another.
         """
         conf.register_opts(cfg.CONF)
         return cfg.CONF.nova_rt.partition or default_partition(self.cgroup)
@@ -117,7 +117,7 @@ class SystemCalls:
             os.close(descriptor)
 
     def take(self, descriptor: int) -> None:
-        """Make what is open root's, and writable for no other."""
+        """Make an open file root's, and writable for no other."""
         os.fchown(descriptor, 0, 0)
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
         if mode & 0o022:

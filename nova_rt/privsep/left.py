@@ -2,7 +2,7 @@
 """Privileged: remove the groups of a container that has ended.
 
 libvirt removes them, unless a process of the container has not quite ended by
-then (EBUSY); it does not try again. What is left has no tasks and keeps its
+then (EBUSY); it does not try again. The group has no tasks then, and keeps its
 reservation.
 
 A container that is about to start has a group without tasks, too, and must
@@ -54,7 +54,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_pid(name: str) -> int | None:
-    """Read whose group a group is from the name that libvirt has given it.
+    """Read the owner of a group from the name that libvirt has given it.
 
     :param name: of a group in the partition
     :returns: the number of the container's libvirt_lxc process; None if this
@@ -126,7 +126,7 @@ def remove(kernel: SystemCalls, group: Group) -> None:
 
 
 def _check_unused(kernel: SystemCalls, directory: int, name: str) -> None:
-    """See that nothing is in a group, and that it is not new.
+    """Require that nothing is in a group, and that it is not new.
 
     :raises OSError: EBUSY if it is in use, or may be soon
     """
@@ -145,7 +145,7 @@ def _check_unused(kernel: SystemCalls, directory: int, name: str) -> None:
 
 
 def _check_not_starting(kernel: SystemCalls, group: Group) -> None:
-    """See that no process is about to move into a group.
+    """Require that no process is about to move into a group.
 
     :raises OSError: EBUSY if one may be
     """

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Privileged: limits of what a container's root takes from the host's root.
+"""Privileged: limits of a container's root on things of the host's root.
 
 The kernel charges some objects to a user in every user namespace above it, and
-above a container's that is the user who made the namespace: libvirt, so the
+above a container's that is the maker of the namespace: libvirt, so the
 host's root (Linux kernel/ucount.c, inc_ucount()). A namespace begins without
 limits of its own, so that 128 inotify instances of one container leave none to
 the host's root and to every other container.
 
 The limits are files of ``/proc/sys/user`` that show those of the namespace of
-whoever opens them. Here a process enters the namespace to write them; inside,
-only CAP_SYS_RESOURCE can raise them again, which containers are not given.
+any process that opens them. Here a process enters the namespace to write them;
+inside, only CAP_SYS_RESOURCE can raise them again, which containers are not
+given.
 
 Nothing here trusts its caller: the process must be in the partition and in a
 user namespace other than this one, and the numbers are those of this
@@ -59,7 +60,7 @@ done
 
 @nova_rt.privsep.mount_pctxt.entrypoint
 def limit(controller: int) -> None:
-    """Limit what the container of a process may charge to the host's root.
+    """Limit the charges of a container to the host's root.
 
     :param controller: the container's libvirt_lxc, the parent of its first
         process
@@ -122,7 +123,7 @@ def _open_first(kernel: SystemCalls, controller: int) -> int:
 
 
 def check_partition(kernel: SystemCalls, process: int) -> None:
-    """See that a process is in a group of the partition.
+    """Require that a process is in a group of the partition.
 
     :param process: descriptor of its directory in proc
     :raises OSError: EACCES if not; ENOENT or ESRCH if it has ended

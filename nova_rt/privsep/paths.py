@@ -3,9 +3,9 @@
 
 The path is only words: they are compared with the configured partition, and
 the directories are then opened one in the other, from the mount point of the
-hierarchy, through no link and onto no other file system. What is done later
-is done by the descriptor: whatever becomes of the path meanwhile, it is the
-directory that was judged.
+hierarchy, through no link and onto no other file system. Later actions
+use the descriptor: it is the directory that was judged, even if the path is
+another by then.
 """
 
 from collections.abc import Iterator
@@ -84,7 +84,7 @@ def find_counterpart(
 def refuse(path: object, partition: str) -> PermissionError:
     """Make the error for a path that is not for nova_rt.
 
-    :returns: EACCES, with what the helper is confined to
+    :returns: EACCES, with the bounds of the helper
     """
     return PermissionError(
         errno.EACCES,

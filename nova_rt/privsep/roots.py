@@ -2,8 +2,8 @@
 """Privileged: from the UUID of a server to the mount of its root.
 
 The directories are opened one in the other, from the configured directory of
-the servers, through no link. What is done later is done by the descriptor:
-whatever becomes of the path meanwhile, it is the directory that was judged.
+the servers, through no link. Later actions use the descriptor: it is
+the directory that was judged, even if the path is another by then.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def opened_server(instances: str, server: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def opened_root(directory: int) -> Iterator[int]:
-    """Open what is mounted as the root file system of a server.
+    """Open the mounted root file system of a server.
 
     :param directory: descriptor of the server's directory
     :returns: the descriptor of its top, for as long as the context lasts
@@ -100,7 +100,7 @@ def mount_id(descriptor: int) -> int:
 
 
 def refuse(reason: str) -> PermissionError:
-    """Make the error for what is not for nova_rt.
+    """Make the error for a path that is not for nova_rt.
 
     :returns: EACCES
     """

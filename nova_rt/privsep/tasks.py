@@ -224,7 +224,7 @@ class Tasks:
     def lower(self, aside: dict[int, tuple[int, int]]) -> bool:
         """Make real-time tasks ordinary ones; those of a deadline stay.
 
-        :param aside: what they were is noted here: task -> policy, priority
+        :param aside: gets their old state: task -> policy, priority
         :returns: whether there were any
         """
         found = False
@@ -292,7 +292,7 @@ class Tasks:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def _set(self, held: _Held, policy: int, priority: int) -> None:
-        """Change a task, and see that it was the one."""
+        """Change a task, and check that it was the right one."""
         self._kernel.set_policy(held.tid, policy, priority)
         with contextlib.suppress(*_ENDED):
             self._where(held.directory)
@@ -336,7 +336,7 @@ def read_group(task: int, hierarchy: str) -> str:
 
 
 def read_name_and_state(task: int) -> tuple[str, str]:
-    """Read what a task is called and what it does, proc_pid_stat(5).
+    """Read the name and the state of a task, proc_pid_stat(5).
 
     :param task: descriptor of its directory in proc
     :returns: the name, and the letter of the state

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a request fit, and on which CPUs: the arithmetic of admission.
+"""The arithmetic of admission, and the choice of CPUs.
 
-All bandwidths are integers in ppm of a CPU: what is asked for is rounded up,
-what can be promised is rounded down. Sources: one CPU's sum is the EDF bound
-of constant bandwidth servers, sum(Q/P) <= 1 less what the kernel keeps back
-(Linux kernel/sched/deadline.c, __dl_overflow()); the sum over a whole host is
-the rule of RT group throttling, which ignores cpusets (kernel/sched/rt.c,
+All bandwidths are integers in ppm of a CPU: requests are rounded up, capacity
+is rounded down. Sources: one CPU's sum is the EDF bound of constant bandwidth
+servers, sum(Q/P) <= 1 less the reserve of the kernel (Linux
+kernel/sched/deadline.c, __dl_overflow()); the sum over a whole host is the
+rule of RT group throttling, which ignores cpusets (kernel/sched/rt.c,
 tg_rt_schedulable()).
 """
 
@@ -18,24 +18,26 @@ import functools
 from nova_rt import exception
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.extra_specs import Numa
+from nova_rt.reservation.record import Record
+from nova_rt.reservation.request import Request
 
 #: A refusal names no more nodes: a fault holds 255 characters.
 _NODES_SHOWN = 4
 
 
 class Scope(enum.StrEnum):
-    """Over what the kernel of a host sums reservations."""
+    """The range over which a kernel sums reservations."""
 
     #: Each CPU has a sum of its own.
     CPU = 'cpu'
-    #: One sum for the whole host, whatever the CPUs.
+    #: One sum for the whole host, regardless of CPUs.
     HOST = 'host'
 
 
 class Placement(enum.StrEnum):
-    """Choice of a server's CPUs among those that have enough left."""
+    """The strategy that chooses a server's CPUs among the sufficient ones."""
 
-    #: The emptiest: each server keeps the most slack beside it.
+    #: The emptiest: each server keeps the most slack on its CPUs.
     WORST_FIT = 'worst_fit'
     #: Those with the lowest numbers.
     FIRST_FIT = 'first_fit'
@@ -48,10 +50,10 @@ class Capacity:
     """The bandwidth that a host can promise, and its choice of CPUs.
 
     :ivar cpus: CPU number -> ppm that can be promised on it
-    :ivar host_ppm: ppm that can be promised in all; None where the kernel
-        sums per CPU and the host's sum is therefore the CPUs' sum
-    :ivar nodes: NUMA node -> those of the CPUs that it has, distinct; empty
-        where all are on one node
+    :ivar host_ppm: total ppm that can be promised; None where the kernel sums
+        per CPU, so that the total is the sum over the CPUs
+    :ivar nodes: NUMA node -> its CPUs among these, distinct; empty where all
+        are on one node
     :ivar placement: the host's heuristic
     """
 
@@ -70,12 +72,12 @@ class Capacity:
 
     @functools.cached_property
     def emptiest_first(self) -> tuple[int, ...]:
-        """The CPUs, those with the most left first, then by number."""
+        """The CPUs, those with the most bandwidth first, then by number."""
         return self._sort(self.cpus)
 
     @functools.cached_property
     def nodes_emptiest_first(self) -> Mapping[int, tuple[int, ...]]:
-        """The same for the CPUs of each node: node -> CPUs."""
+        """Node -> its CPUs, in the order of :attr:`emptiest_first`."""
         return {node: self._sort(cpus) for node, cpus in self.nodes.items()}
 
     def _sort(self, cpus: Iterable[int]) -> tuple[int, ...]:
@@ -85,15 +87,15 @@ class Capacity:
         )
 
     def without_bandwidth(self) -> 'Capacity':
-        """Return the same with nothing that can be promised."""
+        """Return a copy with no bandwidth."""
         return dataclasses.replace(
             self,
             cpus=dict.fromkeys(self.cpus, 0),
             host_ppm=None if self.host_ppm is None else 0,
         )
 
-    def free(self, claims: 'Iterable[Claim]') -> 'Capacity':
-        """Return what is left beside these claims; never below 0.
+    def free(self, claims: Iterable[Record]) -> 'Capacity':
+        """Subtract claims from this capacity; the result is never below 0.
 
         A claim on a CPU that is not offered (any more) counts towards the
         host's sum only: it holds bandwidth, though none that we can offer.
@@ -114,27 +116,10 @@ class Capacity:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Claim:
-    """Bandwidth that one server holds.
+def sum_by_cpu(claims: Iterable[Record]) -> collections.Counter[int]:
+    """Add up the bandwidth of claims on each CPU.
 
-    :ivar cpus: the CPUs, distinct
-    :ivar ppm: on each of them
-    """
-
-    cpus: tuple[int, ...]
-    ppm: int
-
-    @property
-    def total_ppm(self) -> int:
-        """On all of them together."""
-        return len(self.cpus) * self.ppm
-
-
-def sum_by_cpu(claims: Iterable[Claim]) -> collections.Counter[int]:
-    """Add up what claims hold on each CPU.
-
-    :returns: CPU -> ppm of it; 0 for any other
+    :returns: CPU -> ppm; 0 for a CPU without claims
     """
     total: collections.Counter[int] = collections.Counter()
     for claim in claims:
@@ -143,25 +128,25 @@ def sum_by_cpu(claims: Iterable[Claim]) -> collections.Counter[int]:
     return total
 
 
-# The heuristics. Each says what it costs to take a CPU, by the ppm that are
-# free there. Of the CPUs that have enough, those with the lowest costs are
-# taken, the lowest number first among equals. Of several such choices, the
-# one whose costliest CPU costs less is better, then the one whose second
-# costliest does, and so on; among equals, that with the lowest numbers.
+# The heuristics. Each computes the cost of a CPU from the ppm that are free
+# there. Among the CPUs with enough bandwidth, those with the lowest costs are
+# chosen, the lowest number first among equals. Several such choices are
+# compared by their costliest CPU, then by the second costliest, and so on:
+# the cheaper choice is better; among equals, that with the lowest numbers.
 
 
 def worst_fit(free_ppm: int) -> int:
-    """Cost of a CPU: the more is free, the lower."""
+    """Compute the cost of a CPU: lower with more free bandwidth."""
     return -free_ppm
 
 
 def first_fit(free_ppm: int) -> int:
-    """Cost of a CPU: the same for all, so that its number decides."""
+    """Return the same cost for each CPU, so that its number decides."""
     return 0
 
 
 def best_fit(free_ppm: int) -> int:
-    """Cost of a CPU: the less is free, the lower."""
+    """Compute the cost of a CPU: lower with less free bandwidth."""
     return free_ppm
 
 
@@ -172,24 +157,20 @@ HEURISTICS: Mapping[Placement, Callable[[int], int]] = {
 }
 
 
-def place(
-    free: Capacity, vcpus: int, ppm: int, numa: Numa = Numa.PREFER
-) -> tuple[int, ...]:
+def place(free: Capacity, request: Request) -> tuple[int, ...]:
     """Choose distinct CPUs for a request, by the host's heuristic.
 
-    Whether it fits does not depend on the heuristic, only on ``numa``.
+    The heuristic does not decide whether the request fits.
 
-    :param free: what is free now
-    :param vcpus: how many CPUs, at least 1
-    :param ppm: bandwidth on each of them
-    :param numa: whether they are to be on one node
+    :param free: the free capacity
     :returns: CPU numbers in ascending order
     :raises InsufficientBandwidth: if it does not fit
     """
+    vcpus, ppm = request.vcpus, request.reservation.ppm
     chosen = None
-    if vcpus > 1 and free.nodes and numa is not Numa.ANY:
+    if vcpus > 1 and free.nodes and request.numa is not Numa.ANY:
         chosen = _choose_on_a_node(free, vcpus, ppm)
-        if chosen is None and numa is Numa.SAME:
+        if chosen is None and request.numa is Numa.SAME:
             raise _no_node(free, vcpus, ppm)
     if chosen is None:
         chosen = _choose(free, free.emptiest_first, vcpus, ppm)
@@ -216,7 +197,7 @@ def place(
 def _choose(
     free: Capacity, order: tuple[int, ...], vcpus: int, ppm: int
 ) -> tuple[int, ...] | None:
-    """Choose among some CPUs.
+    """Choose the cheapest CPUs among several.
 
     :param order: these CPUs, the emptiest first
     :returns: those with the lowest costs; None if too few have enough
@@ -225,7 +206,7 @@ def _choose(
     if len(emptiest) < vcpus or free.cpus[emptiest[-1]] < ppm:
         return None
     if free.placement is Placement.WORST_FIT:
-        # The order by cost is this one: nothing is left to be sorted.
+        # The order by cost is the given order.
         return emptiest
     cost = HEURISTICS[free.placement]
     fitting = [cpu for cpu in order if free.cpus[cpu] >= ppm]
@@ -236,7 +217,7 @@ def _choose(
 def _choose_on_a_node(
     free: Capacity, vcpus: int, ppm: int
 ) -> tuple[int, ...] | None:
-    """Choose CPUs that are on one node.
+    """Choose CPUs on one node.
 
     :returns: the best choice of all nodes; None if no node has enough
     """
@@ -256,7 +237,7 @@ def _choose_on_a_node(
 def _no_node(
     free: Capacity, vcpus: int, ppm: int
 ) -> exception.InsufficientBandwidth:
-    """Describe what each node has, the best first."""
+    """Describe the free bandwidth of each node, the best first."""
     nodes = []
     for node, order in free.nodes_emptiest_first.items():
         emptiest = tuple(free.cpus[cpu] for cpu in order[:vcpus])
@@ -274,22 +255,15 @@ def _no_node(
     )
 
 
-def place_many(
-    free: Capacity,
-    vcpus: int,
-    ppm: int,
-    count: int,
-    numa: Numa = Numa.PREFER,
-) -> Capacity:
-    """Place ``count`` requests of one size, one after the other.
+def place_many(free: Capacity, request: Request, count: int) -> Capacity:
+    """Place a request ``count`` times, one after the other.
 
-    How many fit does depend on the heuristic if each takes several CPUs:
-    ``free`` has to be of the host that will place them.
+    The number that fits depends on the heuristic if each takes several CPUs:
+    ``free`` must have that of the host that will place them.
 
-    :returns: what is left then
+    :returns: the capacity that is free afterwards
     :raises InsufficientBandwidth: at the first that does not fit
     """
     for _ in range(count):
-        cpus = place(free, vcpus, ppm, numa)
-        free = free.free([Claim(cpus, ppm)])
+        free = free.free([Record(request, place(free, request))])
     return free

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's bounds on what a flavor and a hint may ask for.
+"""The operator's bounds on the requests of flavors and hints.
 
-nova-api, nova-scheduler and nova-compute hold every request against the same
-rules, so that what one of them lets pass the next does not refuse.
+nova-api, nova-scheduler and nova-compute check every request against the same
+rules, so that none of them refuses a request that another one has accepted.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from nova_rt.reservation.reservation import Reservation
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """Limits that the options of group ``nova_rt`` set.
+    """The limits set by the options of group ``nova_rt``.
 
-    :ivar hints: how far a hint may depart from its flavor
+    :ivar hints: the rule for a hint that departs from its flavor
     :ivar min_period_us: shortest period, microseconds
     :ivar max_period_us: longest period, microseconds
     """
@@ -30,7 +30,7 @@ class Bounds:
 
     @classmethod
     def from_options(cls, group: Any) -> 'Bounds':
-        """From the values of option group ``nova_rt``."""
+        """Make the bounds from the values of option group ``nova_rt``."""
         return cls(
             HintRule(group.hints),
             group.min_period_us,
@@ -38,7 +38,7 @@ class Bounds:
         )
 
     def _check(self, value: Any) -> None:
-        """Hold the value of an extra spec against the bounds.
+        """Check the value of an extra spec against the bounds.
 
         :raises InvalidReservation: if it is a reservation that breaks them
         """
@@ -46,7 +46,7 @@ class Bounds:
             value.check_period(self.min_period_us, self.max_period_us)
 
     def check_value(self, spec: Spec, text: str) -> None:
-        """Hold the value of one extra spec against its type and the bounds.
+        """Check the value of an extra spec against its type and the bounds.
 
         :param text: the value as it stands in a flavor
         :raises InvalidRequest: if it is not allowed
@@ -59,7 +59,7 @@ class Bounds:
         vcpus: int,
         hints: Mapping[str, object] | None = None,
     ) -> Request | None:
-        """Read what a flavor and its hints ask for, and check it.
+        """Read the request of a flavor and its hints, and check it.
 
         :param specs: the flavor's extra specs
         :param vcpus: the flavor's number of CPUs

@@ -2,7 +2,7 @@
 """CPU numbers as text.
 
 The kernel's list format, ``0-3,7``, is for people and for the kernel. The
-packed format, ``64~CF4y...``, is for many scattered CPUs in little room.
+packed format, ``64~CF4y...``, is for many scattered CPUs in a short text.
 """
 
 import base64
@@ -16,15 +16,15 @@ _LIST = re.compile(f'{_PART}(?:,{_PART})*')
 
 _PACKED = re.compile('([0-9]{1,3})~([A-Za-z0-9_-]*)')
 
-#: Both formats hold numbers below it.
+#: Both formats hold numbers below this bound.
 _CPUS = 100_000
 
-#: The packed format holds so many: unpacking more would take seconds.
+#: The most CPUs in the packed format: unpacking more would take seconds.
 MAX_PACKED = 999
 
 
 def render(cpus: Iterable[int]) -> str:
-    """CPU numbers as a list of ranges; '' for none."""
+    """Render CPU numbers as a list of ranges; '' for none."""
     runs: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if runs and cpu == runs[-1][1] + 1:
@@ -37,10 +37,10 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """Read a list of ranges.
+    """Parse a list of ranges.
 
     :returns: CPU numbers, ascending; none from ''
-    :raises ValueError: if it is spelt otherwise
+    :raises ValueError: if the text has another format
     """
     if not text:
         return ()
@@ -59,12 +59,12 @@ def parse(text: str) -> tuple[int, ...]:
 
 
 def parse_nova(text: str) -> tuple[int, ...]:
-    """Read a list as Nova has them in its options: also ``2-7, ^4``.
+    """Parse a list in the format of Nova's options, such as ``2-7, ^4``.
 
     Like nova/virt/hardware.py, parse_cpu_spec(), for programs without Nova.
 
     :returns: CPU numbers, ascending; none from ''
-    :raises ValueError: if it is spelt otherwise
+    :raises ValueError: if the text has another format
     """
     cpus: set[int] = set()
     excluded: set[int] = set()
@@ -76,7 +76,7 @@ def parse_nova(text: str) -> tuple[int, ...]:
 
 
 def pack(cpus: Iterable[int]) -> str:
-    """Write CPU numbers in the packed format.
+    """Render CPU numbers in the packed format.
 
     That is ``<count>~<rank>``, the rank in base64url.
 
@@ -99,10 +99,10 @@ def pack(cpus: Iterable[int]) -> str:
 
 
 def unpack(text: str) -> tuple[int, ...]:
-    """Read the packed format.
+    """Parse the packed format.
 
     :returns: CPU numbers, ascending
-    :raises ValueError: if it is not what :func:`pack` makes of any CPUs
+    :raises ValueError: if it is not a possible result of :func:`pack`
     """
     match = _PACKED.fullmatch(text)
     if match is None:
@@ -113,7 +113,7 @@ def unpack(text: str) -> tuple[int, ...]:
     members = []
     above = _CPUS
     for i in range(int(match[1]), 0, -1):
-        # The largest number whose C(number, i) is in the rank.
+        # The largest number such that C(number, i) is in the rank.
         above = (
             bisect.bisect_right(
                 range(above), rank, key=lambda cpu: math.comb(cpu, i)

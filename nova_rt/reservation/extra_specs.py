@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the ``rt:`` extra specs: what a flavor may say.
+"""The table of the ``rt:`` extra specs of flavors.
 
 :class:`ExtraSpecs` is the table. The known keys, the validators of nova-api,
-the rules for hints, the fields of a record, what notifications, commands and
-the audit show, and the table in the manual all come from it: a new extra spec
-is one more field there.
+the rules for hints, the fields of records, notifications, commands and the
+audit, and the table in the manual are all derived from it: a new extra spec is
+one more field there.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,24 +31,24 @@ TRAIT_LIMIT = 'CUSTOM_RT_LIMIT'
 
 
 class Enforcement(enum.StrEnum):
-    """The way a kernel enforces reservations; a flavor insists on one."""
+    """The way a kernel enforces reservations; a flavor requires one."""
 
-    #: The runtime is there in every period, whatever else runs.
+    #: The full runtime in every period, regardless of other load.
     GUARANTEE = 'guarantee'
-    #: No more than the runtime is taken; there may be less.
+    #: At most the runtime in every period, and possibly less.
     LIMIT = 'limit'
 
     def fulfils(self, sold: 'Enforcement') -> bool:
-        """Tell whether a kernel that does this keeps a promise.
+        """Tell whether a kernel with this enforcement keeps a promise.
 
         :param sold: the promise
-        :returns: False if it is the stronger one
+        :returns: False if the promise is stronger
         """
         return self is sold or self is Enforcement.GUARANTEE
 
 
 class TaskPolicy(enum.StrEnum):
-    """Scheduling policy that the container's tasks start with."""
+    """Initial scheduling policy of the container's tasks."""
 
     RR = 'rr'
     FIFO = 'fifo'
@@ -57,7 +57,7 @@ class TaskPolicy(enum.StrEnum):
 
 
 class Numa(enum.StrEnum):
-    """Whether the CPUs of a server are to be on one NUMA node."""
+    """The demand for CPUs on one NUMA node."""
 
     #: On one node where they fit, else on several.
     PREFER = 'prefer'
@@ -67,7 +67,7 @@ class Numa(enum.StrEnum):
     ANY = 'any'
 
 
-# What one entry of the table says
+# The entries of the table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,8 +76,8 @@ class Hint:
 
     :ivar name: name of the hint
     :ivar excess: compares the value of a hint with that of the flavor, in
-        this order: how it asks for more than the flavor, a clause for the
-        message; None if it does not
+        this order; returns the excess as a clause for the message, or None if
+        the hint does not ask for more
     """
 
     name: str
@@ -89,13 +89,12 @@ class Spec:
     """One extra spec.
 
     :ivar key: its name in a flavor
-    :ivar values: the values that it takes
-    :ivar default: its value in a flavor that does not name it; None if that
-        is none; ``dataclasses.MISSING`` if each real-time flavor has to
-        name it
-    :ivar text: what it means, in reStructuredText, for users
-    :ivar letter: its key in a record; None if the record spells the value in
-        a way of its own
+    :ivar values: its permitted values
+    :ivar default: its value in a flavor without it; None for no value;
+        ``dataclasses.MISSING`` if it is mandatory in a real-time flavor
+    :ivar text: its meaning, in reStructuredText, for users
+    :ivar letter: its key in a record; None if the record has a special form
+        for the value
     :ivar hint: the hint that may replace it; None if none may
     """
 
@@ -108,7 +107,7 @@ class Spec:
 
     @property
     def default_text(self) -> str | None:
-        """The default as a flavor would name it; None if it cannot."""
+        """The default in the spelling of a flavor; None if it has none."""
         if self.default is None or self.default is dataclasses.MISSING:
             return None
         return str(self.default)
@@ -133,7 +132,7 @@ def _exceeds(wanted: Reservation, flavor: Reservation) -> str | None:
             f'asks for {wanted.ppm} ppm of a CPU, more than the flavor\'s '
             f'{flavor} ({flavor.ppm} ppm): a hint may only ask for less'
         )
-    # Each replenishment costs the host time, whatever the bandwidth.
+    # Each replenishment costs the host time, at any bandwidth.
     if wanted.period_us < flavor.period_us:
         return (
             f'has a period of {wanted.period_us} us, shorter than the '
@@ -166,7 +165,7 @@ class ExtraSpecs:
     """
 
     def plain(self) -> dict[str, Plain]:
-        """Tell all values as plain ones, for whoever shows or compares them.
+        """Convert all values to plain ones, to show or compare them.
 
         :returns: field -> value; None for an extra spec without one
         """
@@ -246,7 +245,7 @@ SPECS: Mapping[str, Spec] = {
 HINTS = tuple(spec.hint.name for spec in SPECS.values() if spec.hint)
 
 
-# What is asked of the table
+# Queries of the table
 
 
 def is_rt(specs: Mapping[str, str]) -> bool:
@@ -259,7 +258,7 @@ def is_rt(specs: Mapping[str, str]) -> bool:
 
 
 def find(key: str) -> Spec:
-    """Look an extra spec up.
+    """Look up an extra spec by its key.
 
     :returns: its entry
     :raises InvalidRequest: if there is none
@@ -274,7 +273,7 @@ def find(key: str) -> Spec:
 
 
 def check_keys(specs: Mapping[str, str]) -> None:
-    """See that a real-time flavor has the keys it needs and no others.
+    """Require the mandatory keys of a real-time flavor, and only known ones.
 
     :raises InvalidRequest: if an ``rt:`` key is unknown, or one is missing
     """
@@ -289,7 +288,7 @@ def check_keys(specs: Mapping[str, str]) -> None:
 
 
 def check_hints(names: Iterable[str]) -> None:
-    """See that hints with our prefix are hints of ours.
+    """Require that hints with our prefix are known.
 
     :raises HintRefused: if one is unknown
     """

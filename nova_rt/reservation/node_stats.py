@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The free bandwidth of a compute node, published as text.
 
-nova-rt-compute writes it into the statistics of the compute node, whose
-values are strings; nova-scheduler reads it. Every request of the cloud reads
-these statistics, real-time or not: the text is kept short.
+nova-rt-compute writes it into the statistics of the compute node as strings;
+nova-scheduler reads it. Every request of the cloud reads these statistics,
+real-time or not: the text is kept short.
 """
 
 from collections.abc import Mapping
@@ -19,20 +19,20 @@ FREE = 'rt_free'
 #: ppm that is free on the host; only where the kernel sums over the host.
 HOST_FREE = 'rt_host_free'
 
-#: JSON object: NUMA node -> list of those of the CPUs that it has,
+#: JSON object: NUMA node -> list of its CPUs among these,
 #: ``{"0":"0-3","1":"7"}``; only where they are on several nodes.
 NODES = 'rt_nodes'
 
 #: The compute service's choice of CPUs; only where it is not worst fit.
 PLACEMENT = 'rt_placement'
 
-#: All of these. A key that is missing means what a compute service means that
-#: does not know it: one node, worst fit.
+#: All of these. A missing key means the default of a compute service that does
+#: not know it: one node, worst fit.
 KEYS = (FREE, HOST_FREE, NODES, PLACEMENT)
 
 
 def render(free: admission.Capacity) -> dict[str, str]:
-    """The statistics that say what is free."""
+    """Render the free bandwidth as statistics."""
     groups: dict[int, list[int]] = {}
     for cpu, ppm in free.cpus.items():
         groups.setdefault(ppm, []).append(cpu)
@@ -55,10 +55,10 @@ def render(free: admission.Capacity) -> dict[str, str]:
 
 
 def parse(stats: Mapping[str, str | None]) -> admission.Capacity | None:
-    """Read what :func:`render` wrote.
+    """Parse the result of :func:`render`.
 
     :returns: None where nothing is published
-    :raises ValueError: if it is anything else
+    :raises ValueError: if it has another format
     """
     text = stats.get(FREE)
     if text is None:
@@ -87,9 +87,9 @@ def parse(stats: Mapping[str, str | None]) -> admission.Capacity | None:
 # Free bandwidth changes with each server, nodes do not, and hosts are alike.
 @functools.lru_cache(maxsize=256)
 def _parse_nodes(text: str) -> Mapping[int, tuple[int, ...]]:
-    """Read the nodes.
+    """Parse the NUMA nodes.
 
-    :raises ValueError: if it is anything else than nodes with distinct CPUs
+    :raises ValueError: if these are not nodes with distinct CPUs
     """
     found = json.loads(text)
     if not isinstance(found, dict):
@@ -103,9 +103,9 @@ def _parse_nodes(text: str) -> Mapping[int, tuple[int, ...]]:
 
 
 def _parse_placement(text: str | None) -> Placement:
-    """Read the heuristic: worst fit where it is one of a newer version.
+    """Parse the heuristic; an unknown one of a newer version is worst fit.
 
-    Whether a server fits does not depend on it; for several at once, the
+    It does not decide whether one server fits. For several at once, the
     compute service has the last word.
     """
     if text is None:

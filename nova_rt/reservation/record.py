@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of a server's reservation: one short line of text.
+"""The record of a server's reservation, and its text: one short line.
 
-It is kept in ``instance.system_metadata`` (whose values hold 255 characters)
-and in the domain's ``<metadata>``, so that every start of the container can
-be served from either, without asking anyone. An example:
+A record is a request with the CPUs that were claimed for it. It is passed
+whole to admission and to the kernel's back ends.
+
+The text is kept in ``instance.system_metadata`` (values of 255 characters)
+and in the domain's ``<metadata>``, so that either suffices for a start of the
+container. An example:
 ``v=1;q=1400;p=2000;n=3;e=guarantee;s=rr;r=1;c=1-2,7``
 
 =========  ================================================================
-``v``      version that a reader must know at least
+``v``      lowest version that a reader must know
 ``q, p``   runtime and period, microseconds
 ``n``      number of vCPUs
 ``c``      CPUs: a list such as ``1-2,7``, or packed (:mod:`.cpulist`) if the
@@ -16,28 +19,24 @@ others     the other extra specs, by their letters in
            :class:`nova_rt.reservation.extra_specs.ExtraSpecs`
 =========  ================================================================
 
-Lower-case keys say what is in force. The same keys in upper case are a second
-slot: what the server holds on the same host in addition, during a resize on
-it. Reports have it; with the server, the slots of a move are kept under keys
-of their own (:mod:`nova_rt.tracking.servers`).
+Rules for a reader, so that several versions can coexist:
 
-Rules for a reader, so that versions can live beside each other:
-
-- It refuses a record whose ``v`` is above its own. A writer therefore writes
+- It refuses a record with a ``v`` above its own. A writer therefore writes
   the lowest ``v`` that a reader of this record has to know, not its own.
-- It takes the default for an extra spec that is missing: that of an extra spec
-  that is newer than the record, or was at its default.
-- It leaves alone a field that it does not know, and writes it back with the
-  slot that it came with. What must not be ignored takes a new ``v``.
+- It takes the default for a missing extra spec, which is newer than the
+  record, or was at its default.
+- It preserves an unknown field, and writes it back. A field that must not be
+  ignored takes a new ``v``.
 """
 
 from collections.abc import Callable, Mapping
 import dataclasses
+import functools
 import re
 from typing import Any, Self
 
 from nova_rt import exception
-from nova_rt.reservation import admission, cpulist, extra_specs
+from nova_rt.reservation import cpulist, extra_specs
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 
@@ -52,7 +51,7 @@ _PACKED_CPUS = 2
 _VERSION = 2
 
 # ASCII without the separators. int() takes the digits of other scripts.
-_FIELD = re.compile('([a-z][a-z0-9]*|[A-Z][A-Z0-9]*)=([!-:<>-~]*)')
+_FIELD = re.compile('([a-z][a-z0-9]*)=([!-:<>-~]*)')
 _NUMBER = re.compile('[0-9]{1,9}')
 
 _OF_SPECS = {
@@ -68,69 +67,42 @@ _ALWAYS = {'e', 's', 'r'}
 
 
 @dataclasses.dataclass(frozen=True)
-class Slot:
-    """A request and the CPUs that were claimed for it.
+class Record:
+    """A request and its claimed CPUs.
 
     :ivar cpus: ascending; empty until claimed
-    :ivar unknown: fields that a newer version wrote: pairs of key and value
+    :ivar unknown: fields of a newer version: pairs of key and value
     """
 
     request: Request
     cpus: tuple[int, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
 
+    @functools.cached_property
+    def ppm(self) -> int:
+        """The bandwidth on each of its CPUs."""
+        return self.request.reservation.ppm
+
     @property
-    def claim(self) -> admission.Claim:
-        """The bandwidth that the server holds by this slot."""
-        return admission.Claim(self.cpus, self.request.reservation.ppm)
+    def total_ppm(self) -> int:
+        """The bandwidth on all of its CPUs together."""
+        return len(self.cpus) * self.ppm
 
     def claimed_on(self, cpus: tuple[int, ...]) -> Self:
-        """Fill in the CPUs that were claimed.
+        """Fill in the claimed CPUs.
 
         :param cpus: in any order
         :returns: a copy
         """
         return dataclasses.replace(self, cpus=tuple(sorted(cpus)))
 
-
-@dataclasses.dataclass(frozen=True)
-class Record(Slot):
-    """The slots of a server on a host: one, sometimes two.
-
-    Its own request and CPUs are in force: the container has them whenever it
-    runs.
-
-    :ivar other: what a resize on the same host holds beside them: the new
-        reservation until the server runs with it, from then on the old one,
-        until the resize is confirmed or reverted
-    """
-
-    other: Slot | None = None
-
-    @property
-    def in_force(self) -> 'Record':
-        """The slot that is in force, without the other one."""
-        return dataclasses.replace(self, other=None)
-
-    @property
-    def claims(self) -> tuple[admission.Claim, ...]:
-        """The bandwidth held by each slot, the one in force first."""
-        if self.other is None:
-            return (self.claim,)
-        return self.claim, self.other.claim
-
-    @property
-    def held_ppm(self) -> int:
-        """The bandwidth of all slots on all CPUs, in ppm of a CPU."""
-        return sum(claim.total_ppm for claim in self.claims)
-
     def encode(self) -> str:
-        """Write it as text.
+        """Encode the record as text.
 
         CPUs are packed only if the record would be too long otherwise.
 
         :returns: at most MAX_LENGTH characters
-        :raises InvalidRecord: if it does not fit into them
+        :raises InvalidRecord: if the text would be longer
         """
         text = self._render(1, cpulist.render)
         if len(text) > MAX_LENGTH:
@@ -146,18 +118,31 @@ class Record(Slot):
     def _render(
         self, version: int, render_cpus: Callable[[tuple[int, ...]], str]
     ) -> str:
-        fields = {'v': str(version)} | _write_slot(self, render_cpus)
-        if self.other is not None:
-            other = _write_slot(self.other, render_cpus)
-            fields |= {key.upper(): value for key, value in other.items()}
+        fields = {'v': str(version)} | self._list_fields(render_cpus)
         return ';'.join(f'{key}={value}' for key, value in fields.items())
+
+    def _list_fields(
+        self, render_cpus: Callable[[tuple[int, ...]], str]
+    ) -> dict[str, str]:
+        request = self.request
+        fields = {
+            'q': str(request.reservation.runtime_us),
+            'p': str(request.reservation.period_us),
+            'n': str(request.vcpus),
+        }
+        for field, letter in _OF_SPECS.items():
+            value = getattr(request, field)
+            if letter in _ALWAYS or value != extra_specs.SPECS[field].default:
+                fields[letter] = str(value)
+        fields['c'] = render_cpus(self.cpus)
+        return fields | dict(self.unknown)
 
     @classmethod
     def decode(cls, text: str) -> 'Record':
-        """Read what :meth:`encode` of this or another version wrote.
+        """Decode the result of :meth:`encode` of this or another version.
 
         :returns: the record, with the fields that this version does not know
-        :raises InvalidRecord: if it is anything else, or needs a newer
+        :raises InvalidRecord: if it has another format, or needs a newer
             version
         """
         try:
@@ -168,37 +153,12 @@ class Record(Slot):
                     f'it needs a nova_rt that reads version {version}, this '
                     f'one reads up to version {_VERSION}'
                 )
-            current = _parse_slot(
-                {key: fields[key] for key in fields if key.islower()}
-            )
-            other = {
-                key.lower(): fields[key] for key in fields if key.isupper()
-            }
-            return cls(
-                **current, other=Slot(**_parse_slot(other)) if other else None
-            )
+            return cls(**_parse_fields(fields))
         except (ValueError, exception.InvalidRequest) as err:
             shown = text if len(text) <= MAX_LENGTH else text[:40] + '...'
             raise exception.InvalidRecord(
                 f'cannot read the record {shown!r}: {err}'
             ) from err
-
-
-def _write_slot(
-    slot: Slot, render_cpus: Callable[[tuple[int, ...]], str]
-) -> dict[str, str]:
-    request = slot.request
-    fields = {
-        'q': str(request.reservation.runtime_us),
-        'p': str(request.reservation.period_us),
-        'n': str(request.vcpus),
-    }
-    for field, letter in _OF_SPECS.items():
-        value = getattr(request, field)
-        if letter in _ALWAYS or value != extra_specs.SPECS[field].default:
-            fields[letter] = str(value)
-    fields['c'] = render_cpus(slot.cpus)
-    return fields | dict(slot.unknown)
 
 
 def _render_shortest(cpus: tuple[int, ...]) -> str:
@@ -209,7 +169,7 @@ def _render_shortest(cpus: tuple[int, ...]) -> str:
 
 
 def _split(text: str) -> dict[str, str]:
-    """Take the fields apart.
+    """Split a record into fields.
 
     :returns: key -> value, in their order
     :raises ValueError: if the text is not made of fields
@@ -227,17 +187,16 @@ def _split(text: str) -> dict[str, str]:
     return fields
 
 
-def _parse_slot(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Read one slot.
+def _parse_fields(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Parse the fields of a record.
 
-    :param fields: its fields, with lower-case keys
-    :returns: arguments of :class:`Slot`
+    :returns: arguments of :class:`Record`
     :raises ValueError: if a field is missing or wrong
     :raises InvalidRequest: if the value of an extra spec is wrong
     """
     missing = {'q', 'p', 'n', 'c'} - fields.keys()
     if missing:
-        raise ValueError(f'{min(missing)!r} is missing in one of its slots')
+        raise ValueError(f'{min(missing)!r} is missing')
     values = {
         field: extra_specs.SPECS[field].parse(fields[letter])
         for field, letter in _OF_SPECS.items()

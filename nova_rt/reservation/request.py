@@ -14,7 +14,7 @@ from nova_rt import exception
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.extra_specs import ExtraSpecs, Hint, Spec
 
-#: An internal hint: the ID of the flavor that the others were given with.
+#: An internal hint: the ID of the flavor that the other hints belong to.
 #: nova-api adds it (:mod:`nova_rt.api.hints`); no user can give it there.
 FLAVOR_HINT = 'rt_flavor'
 
@@ -25,13 +25,13 @@ def choose_hints(
     """Choose the hints that apply to a server with a flavor.
 
     The RequestSpec keeps hints for the server's life, also when the server is
-    resized. A hint of ours applies to the flavor it was given with. Where
-    nova-api did not note which that was, it applies to every flavor that it
-    may be given with; the others are refused.
+    resized. A hint of ours applies to the flavor it was given with. If
+    nova-api did not record that flavor, the hint applies to every flavor that
+    permits it; any other flavor is refused.
 
     :param hints: all hints as the RequestSpec holds them
-    :param flavor_id: ID of the flavor that the server has or is to have, as
-        the API shows it
+    :param flavor_id: ID of the server's present or next flavor, as the API
+        shows it
     :returns: the same without those of ours that do not apply
     """
     hints = hints or {}
@@ -57,10 +57,10 @@ class HintRule(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Request(ExtraSpecs):
-    """A server's wish for reserved CPU bandwidth.
+    """A server's request for reserved CPU bandwidth.
 
-    It has a field for each extra spec beside its own; ``reservation`` is the
-    same on each of the server's CPUs.
+    It inherits a field for each extra spec; ``reservation`` is the same on
+    each of the server's CPUs.
 
     :ivar vcpus: number of CPUs
     """
@@ -80,14 +80,14 @@ class Request(ExtraSpecs):
         hints: Mapping[str, object] | None = None,
         rule: HintRule = HintRule.LOWER,
     ) -> 'Request | None':
-        """Read a flavor and the hints that came with a server.
+        """Read the request of a server from its flavor and hints.
 
         :param specs: all extra specs of the flavor
         :param vcpus: number of CPUs of the flavor
         :param hints: all hints as the API or the RequestSpec holds them: name
             -> None, a string or a list with one string. Those that are not
             ours are ignored.
-        :param rule: what the operator lets a hint do
+        :param rule: the operator's rule for hints
         :returns: None for a flavor that is not real-time
         :raises InvalidRequest: with a message for the user
         """
@@ -117,7 +117,7 @@ class Request(ExtraSpecs):
 
 
 def _parse_hint(spec: Spec, hint: Hint, given: object) -> Any:
-    """The value that a hint asks for.
+    """Parse the value of a hint.
 
     :raises InvalidRequest: if it is not one value of the extra spec
     """
@@ -136,11 +136,11 @@ def _parse_hint(spec: Spec, hint: Hint, given: object) -> Any:
 def _check_hint(
     hint: Hint, wish: Any, field: str, flavor: Any, rule: HintRule
 ) -> None:
-    """See that the operator's rule allows a hint.
+    """Require that the operator's rule allows a hint.
 
-    :param wish: what the hint asks for
+    :param wish: the value of the hint
     :param field: of the extra spec
-    :param flavor: what the flavor says
+    :param flavor: the value of the flavor
     :raises HintRefused: if the rule does not allow it
     """
     if rule is HintRule.DENY:

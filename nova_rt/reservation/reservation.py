@@ -17,7 +17,7 @@ PPM = 1_000_000
 #: kernel/sched/deadline.c, __checkparam_dl(), DL_SCALE).
 MIN_RUNTIME_US = 2
 
-#: Default bounds that Linux puts on the period of a SCHED_DEADLINE entity
+#: Linux's default bounds on the period of a SCHED_DEADLINE entity
 #: (kernel/sched/deadline.c, sysctl_sched_dl_period_min and _max).
 MIN_PERIOD_US = 100
 MAX_PERIOD_US = 1 << 22
@@ -58,10 +58,10 @@ class Reservation:
 
     @classmethod
     def parse(cls, text: str) -> 'Reservation':
-        """Read ``<runtime_us>/<period_us>``, for example ``1400/2000``.
+        """Parse ``<runtime_us>/<period_us>``, for example ``1400/2000``.
 
         :returns: the reservation
-        :raises InvalidReservation: if the text is spelt otherwise or its
+        :raises InvalidReservation: if the text has another format or its
             numbers are out of range
         """
         match = _SPELLING.fullmatch(text)
@@ -78,8 +78,8 @@ class Reservation:
     def ppm(self) -> int:
         """Bandwidth Q/P in ppm of a CPU, rounded up.
 
-        Up, so that a sum of bandwidths that fits stands for reservations that
-        fit: sum(Q/P) <= sum(ppm) / 10^6.
+        It is rounded up so that reservations fit wherever the sum of their
+        bandwidths does: sum(Q/P) <= sum(ppm) / 10^6.
         """
         return -(-self.runtime_us * PPM // self.period_us)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demand of a real-time server on Placement, spelt as extra specs.
+"""The demand of a real-time server on Placement, as extra specs.
 
-The request filter asks for it whatever the flavor says. A flavor that carries
-it by itself asks for the same where that filter is missing, and a compute
-service without reservations is then not even asked.
+The request filter adds it to every request. A flavor with the same extra specs
+makes the demand where that filter is missing, too, and keeps its servers away
+from compute services without reservations.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _TRAIT = {
 
 #: Extra spec of the bandwidth on all CPUs together, in ppm of a CPU.
 BANDWIDTH_KEY = f'resources:{RESOURCE_CLASS}'
-# Its CPUs are not those of plain servers: neither the number of CPUs in
+# Real-time CPUs are not those of plain servers: neither the number of CPUs in
 # [compute] cpu_shared_set nor their allocation ratio bounds it.
 _VCPU_KEY = 'resources:VCPU'
 _PCPU_KEY = 'resources:PCPU'
@@ -46,7 +46,7 @@ _OWN_CPUS = {'dedicated', 'mixed'}
 
 
 def ask(request: Request) -> dict[str, str]:
-    """Return what a flavor should carry for this request, beside ``rt:`` keys.
+    """Return the extra specs for this request, without its ``rt:`` keys.
 
     :returns: extra spec -> value
     """
@@ -58,10 +58,10 @@ def ask(request: Request) -> dict[str, str]:
 
 
 def replace(specs: Mapping[str, str], request: Request) -> dict[str, str]:
-    """Make extra specs ask for what the request needs and nothing else of it.
+    """Replace the demand in extra specs by that of the request.
 
-    A trait of the other enforcement goes: with it, a flavor that limits
-    would be kept from hosts that limit.
+    The trait of the other enforcement is removed: with it, a flavor that
+    limits would be kept from hosts that limit.
 
     :returns: all extra specs
     """
@@ -72,9 +72,9 @@ def replace(specs: Mapping[str, str], request: Request) -> dict[str, str]:
 
 
 def surplus(request: Request) -> list[str]:
-    """List what a flavor with this request must not carry.
+    """List the extra specs that contradict this request.
 
-    :returns: names of extra specs
+    :returns: their names
     """
     return sorted(_REPLACED - ask(request).keys())
 
@@ -82,7 +82,7 @@ def surplus(request: Request) -> list[str]:
 def differences(
     specs: Mapping[str, str], request: Request
 ) -> tuple[dict[str, str], list[str]]:
-    """Find what has to change in a flavor for it to carry what it asks for.
+    """Find the changes that make a flavor carry its own demand.
 
     :returns: extra specs to set, and names of extra specs to remove
     """
@@ -98,12 +98,13 @@ def differences(
 
 
 def check(specs: Mapping[str, str]) -> None:
-    """See that a real-time flavor asks for no CPUs beside its bandwidth.
+    """Refuse a real-time flavor that also asks for CPUs of its own.
 
-    And for nothing that no host of containers has.
+    A flavor that asks for a NUMA topology, which no host of containers has, is
+    refused, too.
 
     :param specs: all its extra specs
-    :raises InvalidRequest: if it does, in a way that is not simply replaced
+    :raises InvalidRequest: if it does, in a way that :func:`replace` leaves
     """
     for key in specs:
         if _TOPOLOGY.fullmatch(key):
@@ -131,9 +132,9 @@ def check(specs: Mapping[str, str]) -> None:
 
 
 def check_cpu_policy(source: str, policy: str | None) -> None:
-    """See that nothing asks for dedicated CPUs beside the bandwidth.
+    """Refuse a CPU policy that asks for dedicated CPUs.
 
-    :param source: where the policy stands, for the message
+    :param source: the name of its extra spec or property, for the message
     :param policy: as Nova names it; None if there is none
     :raises InvalidRequest: if it takes CPUs of its own
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The values that an extra spec may take: words, numbers, reservations."""
+"""The types of extra specs' values: words, numbers, reservations."""
 
 import dataclasses
 import enum
@@ -11,18 +11,18 @@ from nova_rt.reservation.reservation import Reservation
 
 
 class Values(Protocol):
-    """The values that an extra spec takes."""
+    """The permitted values of an extra spec."""
 
     @property
     def error(self) -> type[exception.InvalidRequest]:
-        """Raised if a hint for the extra spec is not even one text."""
+        """The error for a hint of another type than one text."""
 
     @property
     def form(self) -> str:
         """The form of a value, for messages and the manual."""
 
     def parse(self, key: str, text: str) -> Any:
-        """Read a value.
+        """Parse a value.
 
         :param key: the extra spec, for the message
         :param text: the value as it stands in the flavor
@@ -76,7 +76,7 @@ class Number:
 
 
 class ReservationValues:
-    """A reservation. The operator's bounds on it are in ``bounds``."""
+    """A reservation, without the operator's bounds (see ``bounds``)."""
 
     error = exception.InvalidReservation
     form = '<runtime_us>/<period_us>, for example 1400/2000'

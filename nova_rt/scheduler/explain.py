@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words for a real-time server that found no host, with the numbers.
 
-What the server asked for comes first: it is all that the user of a cloud with
-modest refusals reads.
+The request comes first: the user of a cloud with modest refusals reads nothing
+else.
 """
 
 from collections.abc import Sequence
@@ -79,12 +79,10 @@ def _no_host(asked: Request, limiting: int) -> str:
 def _room(
     free: admission.Capacity, asked: Request, count: int
 ) -> tuple[int, exception.InsufficientBandwidth | None]:
-    """Count how many of ``count`` servers fit; find what refuses the next."""
+    """Count the servers that fit, and find the reason against the next."""
     for fits in range(count):
         try:
-            free = admission.place_many(
-                free, asked.vcpus, asked.reservation.ppm, 1, asked.numa
-            )
+            free = admission.place_many(free, asked, 1)
         except exception.InsufficientBandwidth as err:
             return fits, err
     return count, None

@@ -20,7 +20,7 @@ def parse_free(host_state: Any) -> admission.Capacity | None:
 
     :param host_state: nova.scheduler.host_manager.HostState
     :returns: None where the host publishes none
-    :raises ValueError: if what it publishes cannot be read
+    :raises ValueError: if its publication cannot be read
     """
     # A node that has not reported yet has no statistics at all.
     stats = getattr(host_state, 'stats', {})

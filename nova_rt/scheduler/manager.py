@@ -2,7 +2,7 @@
 """The manager of nova-rt-scheduler: Nova's, with refusals that say why.
 
 Nova's scheduler answers "no valid host" and keeps the reasons in its debug
-log. For real-time servers this one looks once more at what was free, after
+log. For real-time servers this one looks once more at the free CPUs, after
 the refusal, and puts the reason into the server's fault. It decides nothing,
 and a request that finds a host costs nothing more.
 """
@@ -45,7 +45,7 @@ class RTSchedulerManager(manager.SchedulerManager):
     ) -> Any:
         """As Nova's; a refusal of a real-time server carries its reason.
 
-        :returns: what Nova's does: selections of hosts
+        :returns: selections of hosts, as Nova's
         :raises nova.exception.NoValidHost: wrapped for oslo.messaging
         """
         try:
@@ -81,7 +81,7 @@ class RTSchedulerManager(manager.SchedulerManager):
     def _explain(
         self, context: Any, spec_obj: Any, instance_uuids: list[str] | None
     ) -> exception.NoHost | None:
-        """Return what to say instead of Nova's reason; None to leave it."""
+        """Return a text instead of Nova's reason; None to leave it."""
         try:
             reason = self._look(context, spec_obj, instance_uuids)
         except Exception:

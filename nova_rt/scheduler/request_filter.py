@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The request filter: what a real-time server asks of Placement."""
+"""The request filter: the demands of a real-time server on Placement."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
     :param ctxt: nova.context.RequestContext
     :param request_spec: nova.objects.RequestSpec, changed in place
     :returns: whether the server is a real-time one
-    :raises nova.exception.RequestFilterFailed: if what it asks for is wrong
+    :raises nova.exception.RequestFilterFailed: if its request is wrong
         or not allowed, or it is to leave its cell
     """
     # First: whoever may give no hint does not learn what is wrong with it.

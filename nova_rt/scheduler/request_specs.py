@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading a RequestSpec: what a server asks for, seen from the scheduler.
+"""Reading a RequestSpec: the request of a server, seen from the scheduler.
 
 Flavor and hints are held against the operator's bounds once, when a server is
 created or resized to another flavor. From its first claim on, a server asks
-for what its record says, whatever is allowed today: it can always be moved,
-evacuated and unshelved.
+for the request of its record, independent of today's bounds: it can always be
+moved, evacuated and unshelved.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ _OURS = {*extra_specs.HINTS, FLAVOR_HINT}
 
 
 def admit(ctxt: Any, spec_obj: Any, allowed: bounds.Bounds) -> Request | None:
-    """Read what a server asks for, and whether it may.
+    """Read the request of a server, and whether it is allowed.
 
     The hints of the RequestSpec apply if they were given with its flavor,
     which is the new one for a resize.
 
     :param ctxt: nova.context.RequestContext
     :param spec_obj: nova.objects.RequestSpec
-    :param allowed: what holds for servers without a claim
+    :param allowed: the bounds for servers without a claim
     :returns: None for a server that is not real-time
     :raises InvalidRequest: with a message for the user
     :raises InvalidRecord: if the server's record cannot be read
@@ -49,9 +49,9 @@ def admit(ctxt: Any, spec_obj: Any, allowed: bounds.Bounds) -> Request | None:
 
 
 def settle(spec_obj: Any, asked: Request) -> None:
-    """Put what a server asks for into its flavor, for :func:`parse`.
+    """Put the request of a server into its flavor, for :func:`parse`.
 
-    What the flavor itself says of it, and of what Placement is asked for, is
+    The extra specs of the flavor itself, and its demands on Placement, are
     replaced. The RequestSpec is the scheduler's own copy and is not saved.
 
     :param spec_obj: nova.objects.RequestSpec, changed in place
@@ -71,7 +71,7 @@ def settle(spec_obj: Any, asked: Request) -> None:
 
 
 def parse(spec_obj: Any) -> Request | None:
-    """Read what the request filter has admitted.
+    """Read the request that the request filter has admitted.
 
     :param spec_obj: nova.objects.RequestSpec
     :returns: None for a server that is not real-time

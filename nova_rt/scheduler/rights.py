@@ -15,11 +15,10 @@ from nova_rt.reservation import extra_specs
 
 
 def check(ctxt: Any, request_spec: Any) -> None:
-    """See that whoever creates a server may give the hints it comes with.
+    """Require the right to give the hints of a new server.
 
-    A hint stays in the RequestSpec for the server's life. Whoever moves the
-    server later need not have the right to give it, and who had it may have
-    lost it.
+    A hint stays in the RequestSpec for the server's life. A user who moves
+    the server later need not have the right to give it.
 
     :param ctxt: nova.context.RequestContext of the user
     :param request_spec: nova.objects.RequestSpec

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A look at a bounded number of hosts for what a refused server could get.
+"""A look at a bounded number of hosts for a refused server.
 
-Whoever may ask for a server may cause as many looks as there are refusals.
+Each user may cause as many looks as there are refusals.
 Therefore one look asks Placement at most four times for at most ``MAX_HOSTS``
 candidates, reads the states of no more than those, and ends when its time is
 up; and :class:`Allowance` bounds how many looks there are.

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The claims of this host's servers: the image of their records in memory.
 
-A claim is keyed by its server and its slot. The first slot is what the server
-must have while it runs here. The second is what it holds beside that, for a
-move: what will run here later, or would run here again if the move were
-reverted. A resize on one host holds two; an ordinary server holds the first,
-and a server that is on its way or has left holds the second alone.
+A claim is keyed by its server and its slot. The first slot is the reservation
+that the server needs while it runs here. The second is an additional one for
+a move: the reservation that it will need here later, or would need again if
+the move were reverted. A resize on one host fills both slots; an ordinary
+server has the first, and a server that is on its way or has left has the
+second alone.
 """
 
 import collections
@@ -16,12 +17,13 @@ from typing import Any
 from oslo_log import log as logging
 
 from nova_rt import events, exception
-from nova_rt.reservation import admission, record
+from nova_rt.reservation import record
+from nova_rt.reservation.domain_record import DomainRecord
 from nova_rt.tracking import once
 
 LOG = logging.getLogger(__name__)
 
-#: A server's record, or why it cannot be read.
+#: A server's record, or the error of reading it.
 Known = record.Record | exception.InvalidRecord
 
 _UNREADABLE = once.Once()
@@ -29,10 +31,10 @@ _UNREADABLE = once.Once()
 
 @dataclasses.dataclass(frozen=True)
 class Slots:
-    """The slots that one server holds on this host.
+    """The slots of one server on this host.
 
-    :ivar current: what it must have while it runs here
-    :ivar beside: what it holds in addition, for a move
+    :ivar current: the reservation it needs while it runs here
+    :ivar beside: an additional reservation, for a move
     """
 
     current: Known | None = None
@@ -40,38 +42,15 @@ class Slots:
 
     @property
     def records(self) -> tuple[record.Record, ...]:
-        """The records that can be read of them, the current one first."""
+        """The readable records of both slots, the current one first.
+
+        The server holds the bandwidth of both at all times.
+        """
         return tuple(
             each
             for each in (self.current, self.beside)
             if isinstance(each, record.Record)
         )
-
-    @property
-    def claims(self) -> tuple[admission.Claim, ...]:
-        """The bandwidth that is held: that of every slot, always.
-
-        All who add up what this host has promised, do so by this.
-        """
-        return tuple(rec.claim for rec in self.records)
-
-    def merge(self) -> record.Record | None:
-        """Put both slots into one record.
-
-        :returns: None if nothing can be read; the current one alone if both
-            are too long for a record
-        """
-        match self.records:
-            case (current, beside):
-                both = dataclasses.replace(current, other=beside)
-                try:
-                    both.encode()
-                except exception.InvalidRecord:
-                    return current
-                return both
-            case (only,):
-                return only
-        return None
 
 
 _NOTHING = Slots()
@@ -85,25 +64,24 @@ class Held:
         self._slots: Mapping[str, Slots] = {}
 
     def get(self, uuid: str) -> Slots:
-        """Look up what a server holds here, possibly nothing."""
+        """Return the slots of a server, which may be empty."""
         return self._slots.get(uuid, _NOTHING)
 
     def list_all(self) -> Mapping[str, Slots]:
-        """List what every server holds, by UUID, readable or not."""
+        """Return the slots of all servers by UUID, readable or not."""
         return self._slots
 
     def list_records(self) -> dict[str, record.Record]:
-        """List the records that can be read.
+        """List one record of each server with a readable one.
 
-        :returns: UUID -> record, with a second slot as its ``other``
+        :returns: UUID -> its current record, or that of a move to this host
         """
-        merged = {uuid: slots.merge() for uuid, slots in self._slots.items()}
-        return {uuid: rec for uuid, rec in merged.items() if rec is not None}
+        return {uuid: held[0] for uuid, held in self.claims().items()}
 
-    def list_claims(self, without: str | None = None) -> list[admission.Claim]:
-        """List the bandwidth that is held, both slots of each server.
+    def list_claims(self, without: str | None = None) -> list[record.Record]:
+        """List the claims of all servers, both slots of each.
 
-        :param without: UUID of a server whose second slot is left out
+        :param without: UUID of a server; its second slot is left out
         :returns: the claims, in no order
         """
         return [
@@ -111,23 +89,19 @@ class Held:
             for uuid, slots in self._slots.items()
             for claim in (
                 Slots(slots.current) if uuid == without else slots
-            ).claims
+            ).records
         ]
 
-    def claims(self) -> dict[str, tuple[admission.Claim, ...]]:
-        """List the bandwidth that is held by server.
+    def claims(self) -> dict[str, tuple[record.Record, ...]]:
+        """List the claims of each server.
 
-        :returns: the UUID of each server that holds some -> the claims of its
-            slots
+        :returns: UUID of each server with a claim -> the records of its slots
         """
-        return {
-            uuid: slots.claims
-            for uuid, slots in self._slots.items()
-            if slots.claims
-        }
+        found = {uuid: each.records for uuid, each in self._slots.items()}
+        return {uuid: records for uuid, records in found.items() if records}
 
     def get_record(self, uuid: str) -> record.Record | None:
-        """Look up what a server must have while it runs.
+        """Look up the record that a server needs while it runs.
 
         :returns: None if this host has no such real-time server
         :raises InvalidRecord: if the server's record cannot be read
@@ -138,21 +112,20 @@ class Held:
             raise exception.InvalidRecord(str(known))
         return known
 
-    def add_beside(self, uuid: str, rec: record.Record) -> record.Record:
-        """Add to what a server must have what it holds beside that.
+    def describe(self, uuid: str, rec: record.Record) -> DomainRecord:
+        """Combine a server's record with its additional reservation.
 
-        :param rec: what it must have while it runs here
-        :returns: the record that its domain is to carry, for those who add up
-            what is held without asking this service
+        :param rec: the record that it needs while it runs here
+        :returns: the record for its domain, from which other programs add up
+            the bandwidth of this host without a call of this service
         """
-        beside = self.get(uuid).beside
-        return Slots(rec.in_force, beside).merge() or rec
+        return DomainRecord(rec, self.get(uuid).beside)
 
 
 class Claims(Held):
-    """The same, to be changed by one thread at a time.
+    """The claims of this host, to be changed by one thread at a time.
 
-    :param dispatcher: has an event for each claim that comes or goes
+    :param dispatcher: gets an event for each claim added or released
     """
 
     def __init__(self, dispatcher: events.Dispatcher) -> None:
@@ -165,9 +138,9 @@ class Claims(Held):
         current: Known | None = None,
         beside: record.Record | None = None,
     ) -> None:
-        """Replace what a server holds, with an event for each change.
+        """Replace the slots of a server, with an event for each change.
 
-        Bandwidth that only goes from one slot to the other is no change.
+        A record that only moves from one slot to the other is no change.
         """
         before = self.get(uuid)
         after = Slots(current, beside)
@@ -184,14 +157,14 @@ class Claims(Held):
             self._dispatcher.emit(kind(uuid, rec))
 
     def replace(self, slots: Mapping[str, Slots]) -> None:
-        """Replace what all servers hold by what an audit has found.
+        """Replace the slots of all servers by the findings of an audit.
 
-        There is no event for what it found and was not known: an earlier run
-        of this service has emitted it.
+        Claims that were unknown before get no event: an earlier run of this
+        service has emitted it.
         """
         before, self._slots = self._slots, dict(slots)
         for uuid, known in before.items():
-            # Verification reports a record that has only changed.
+            # Verification reports records that have merely changed.
             fewer = len(known.records) - len(self.get(uuid).records)
             self._emit_gone(uuid, known, self.get(uuid), max(0, fewer))
 
@@ -207,10 +180,10 @@ class Claims(Held):
 def read_slot(
     read: Callable[[Any], record.Record | None], instance: Any
 ) -> Known | None:
-    """Read a slot of a server, with a line in the log if that fails.
+    """Read a slot of a server, and log an unreadable one.
 
     :param read: a function of :mod:`.servers`
-    :returns: the record, why it cannot be read, or None if there is none
+    :returns: the record, the error of reading it, or None if there is none
     """
     key = f'{instance.uuid} {read.__name__}'
     try:
@@ -218,14 +191,17 @@ def read_slot(
     except exception.InvalidRecord as err:
         # Each audit reads it again.
         if _UNREADABLE.is_new(key, str(err)):
-            LOG.error('Holds no bandwidth: %s', err, instance=instance)
+            LOG.error(
+                'Ignoring unreadable reservation record: %s', err,
+                instance=instance,
+            )  # fmt: skip
         return err.with_traceback(None)
     _UNREADABLE.forget(key)
     return found
 
 
 def _subtract(some: Slots, others: Slots) -> list[record.Record]:
-    """Return those of some that are not among the others; two may be equal."""
+    """Subtract the records of slots from others, as multisets."""
     left = collections.Counter(some.records)
     left.subtract(collections.Counter(others.records))
     return [rec for rec, count in left.items() for _ in range(max(0, count))]

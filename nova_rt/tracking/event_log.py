@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what happens to reservations into the log of nova-compute."""
+"""Logging of the events of reservations in nova-compute."""
 
 import functools
 
@@ -41,7 +41,7 @@ class EventLog:
     def _(self, event: events.Added) -> None:
         reservation = event.record.request.reservation
         LOG.info(
-            'Claimed %d ppm (%s) on CPU %s beside what it has, for a resize',
+            'Claimed another %d ppm (%s) on CPU %s, for a resize',
             reservation.ppm, reservation, cpulist.render(event.record.cpus),
             instance_uuid=event.uuid,
         )  # fmt: skip
@@ -49,22 +49,23 @@ class EventLog:
     @_log.register
     def _(self, event: events.Applied) -> None:
         LOG.info(
-            'Holds %s on CPU %s', event.record.request.reservation,
+            'Applied reservation %s on CPU %s',
+            event.record.request.reservation,
             cpulist.render(event.record.cpus), instance_uuid=event.uuid,
         )  # fmt: skip
 
     @_log.register
     def _(self, event: events.Drifted) -> None:
         LOG.error(
-            'Does not hold its reservation: %s; applying it again',
+            'Reservation not held: %s; applying it again',
             event.difference, instance_uuid=event.uuid,
         )  # fmt: skip
 
     @_log.register
     def _(self, event: events.Repaired) -> None:
         LOG.info(
-            'Holds %s on CPU %s again; repair %d since the start of this '
-            'service', event.record.request.reservation,
+            'Repaired reservation %s on CPU %s; repair %d since the start of '
+            'this service', event.record.request.reservation,
             cpulist.render(event.record.cpus),
             self._counter.get(events.Repaired), instance_uuid=event.uuid,
         )  # fmt: skip
@@ -72,14 +73,14 @@ class EventLog:
     @_log.register
     def _(self, event: events.Stopped) -> None:
         LOG.error(
-            'Stopping this container, whose reservation is not held: %s',
+            'Stopping this container: its reservation is not held: %s',
             event.reason, instance_uuid=event.uuid,
         )  # fmt: skip
 
     @_log.register
     def _(self, event: events.Unverified) -> None:
         LOG.error(
-            'Cannot verify or repair its reservation: %s; the container runs '
+            'Cannot verify or repair the reservation: %s; the container runs '
             'on, and each check tries again', event.reason,
             instance_uuid=event.uuid,
         )  # fmt: skip
@@ -88,5 +89,7 @@ class EventLog:
     def _(self, event: events.Refused) -> None:
         if event.action is events.Action.CLAIM:
             LOG.warning(
-                'Cannot claim: %s', event.reason, instance_uuid=event.uuid
+                'Cannot claim reservation: %s',
+                event.reason,
+                instance_uuid=event.uuid,
             )

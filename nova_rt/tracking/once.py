@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of the log that would come again with each check."""
+"""Suppression of log lines that each check would repeat."""
 
 import threading
 
 
 class Once:
-    """The last text about each server: none is said twice in a row."""
+    """The last logged text of each key, to skip repetitions of it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._said: dict[str, str] = {}
 
     def is_new(self, key: str, text: str) -> bool:
-        """Note a text.
+        """Record a text.
 
-        :param key: of a server
-        :returns: whether it is another one than the last of this key
+        :param key: names a server and a subject
+        :returns: whether it differs from the last text of this key
         """
         with self._lock:
             new = self._said.get(key) != text
@@ -23,6 +23,6 @@ class Once:
         return new
 
     def forget(self, key: str) -> None:
-        """Note that all is well."""
+        """Forget the last text of a key, once its cause is gone."""
         with self._lock:
             self._said.pop(key, None)

@@ -2,15 +2,14 @@
 """The reservations of this host's servers, reached by their UUIDs.
 
 The one object that driver, resource tracker and manager share: it holds the
-bandwidth that servers claim, and emits what happens to it. What the kernel
-holds for those that run is a matter of :mod:`.running`.
+claims of servers, and emits events for their changes. :mod:`.running` applies
+the reservations of running containers to the kernel.
 
-There is one truth: the server's record in ``instance.system_metadata``. The
-image of it in memory is filled at start-up, by each claim and by each audit
-of the resource tracker. Every check of a running container compares with that
-image, and so does the claim of the next server: what is promised on a CPU and
-what the kernel is asked to hold there cannot differ. Nothing of that waits for
-the database.
+There is one truth: the server's record in ``instance.system_metadata``. Its
+image in memory is filled at start-up, by each claim and by each audit of the
+resource tracker. Both the check of a running container and the claim of the
+next server use that image, so the promises on a CPU and the reservations
+written to the kernel cannot differ. Neither waits for the database.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,11 +37,12 @@ class Reservations:
     """Reservations of one host's servers.
 
     Methods that change claims are called at start-up or under Nova's
-    COMPUTE_RESOURCE_SEMAPHORE, by one thread at a time; all others by any.
+    COMPUTE_RESOURCE_SEMAPHORE, by one thread at a time. All other methods are
+    thread-safe.
 
-    :ivar dispatcher: has every event; listeners subscribe here
-    :ivar counter: counts them since this process started
-    :ivar held: what servers hold, for everyone to read
+    :ivar dispatcher: emits every event; listeners subscribe here
+    :ivar counter: counts the events since this process started
+    :ivar held: the claims of all servers, read-only
     """
 
     def __init__(self, host: rt_host.Host):
@@ -54,13 +54,13 @@ class Reservations:
         self._claims = Claims(self.dispatcher)
         self.held: Held = self._claims
         self._adopted = False
-        # Before the first audit of the resource tracker, what is claimed is
+        # Before the first audit of the resource tracker, the sum of claims is
         # not zero but unknown.
         self._audited = False
-        #: Whether the kernel's side could not be read the last time.
+        #: Whether the last reading of the kernel's bandwidth failed.
         self._blind = False
 
-    # What the host offers
+    # Capacity
 
     @property
     def capability(self) -> Capability:
@@ -68,13 +68,13 @@ class Reservations:
         return self._host.capability
 
     def free(self) -> admission.Capacity:
-        """Compute what can still be promised on this host.
+        """Compute the free capacity of this host.
 
-        This reads what the kernel has, once; the host's capacity is then of
-        the same reading.
+        This reads the kernel's bandwidth once; :meth:`capacity` then returns
+        the total by the same reading.
 
-        If that cannot be read, nothing can be promised until it can: servers
-        that need nothing of it are not to wait for it.
+        A failure of the reading raises no error, since ordinary servers do
+        not need it: no bandwidth is free until the next success.
 
         :returns: in ppm of a CPU
         """
@@ -91,53 +91,34 @@ class Reservations:
         return self._host.free(self._claims.list_claims())
 
     def capacity(self) -> admission.Capacity:
-        """Compute what can be promised in all, by the last reading.
+        """Compute the total capacity of this host, by the last reading.
 
         :returns: in ppm of a CPU
         """
         return self._host.capacity()
 
-    # What servers hold
+    # Claims
 
     @property
     def adopted(self) -> bool:
         """Whether the servers of this host are known."""
         return self._adopted
 
-    def claim(self, uuid: str, rec: record.Record) -> record.Record:
-        """Choose CPUs for a server and hold its bandwidth on them.
+    def claim(
+        self, uuid: str, rec: record.Record, beside: bool = False
+    ) -> record.Record:
+        """Choose CPUs for a server and claim its bandwidth on them.
 
-        :param rec: what it asks for
+        :param rec: the server's request
+        :param beside: True for the destination of a move: a server that is
+            here already keeps its current claim, too
         :returns: the same request with its CPUs, for the caller to save
         :raises ClaimsUnknown: before the first audit
-        :raises HostNotPrepared: if the kernel's side cannot be read
+        :raises HostNotPrepared: if the kernel's bandwidth cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
         :raises InvalidRecord: if the CPUs do not fit into a record
         """
-        rec = self._place(uuid, rec)
-        # It had no part in the sum: nobody moves a server that comes here.
-        self._claims.put(uuid, rec)
-        return rec
-
-    def claim_beside(self, uuid: str, rec: record.Record) -> record.Record:
-        """The same for a server that is to be moved here.
-
-        If it is here already, it holds both.
-
-        :returns: the same request with its CPUs, for the caller to save
-        :raises ClaimsUnknown: before the first audit
-        :raises HostNotPrepared: if the kernel's side cannot be read
-        :raises InsufficientBandwidth: if it does not fit, with the numbers
-        :raises InvalidRecord: if the CPUs do not fit into a record
-        """
-        rec = self._place(uuid, rec)
-        self._claims.put(uuid, self._claims.get(uuid).current, rec)
-        return rec
-
-    def _place(self, uuid: str, rec: record.Record) -> record.Record:
-        request = rec.request
-        ppm = request.reservation.ppm
-        # What an earlier attempt to move it has left behind makes room.
+        # The claim of an earlier attempt to move it makes room.
         claims = self._claims.list_claims(without=uuid)
         try:
             if not self._audited:
@@ -145,8 +126,7 @@ class Reservations:
                     'this host has not counted its servers yet: the first '
                     'update of its resources has not succeeded'
                 )
-            cpus = self._host.place(claims, request.vcpus, ppm, request.numa)
-            rec = rec.claimed_on(cpus)
+            rec = rec.claimed_on(self._host.place(claims, rec.request))
             rec.encode()
         except (
             exception.ClaimsUnknown,
@@ -156,6 +136,11 @@ class Reservations:
         ) as err:
             self.refuse(uuid, events.Action.CLAIM, err)
             raise
+        if beside:
+            self._claims.put(uuid, self._claims.get(uuid).current, rec)
+        else:
+            # A new server has no second slot, and had no part in the sum.
+            self._claims.put(uuid, rec)
         return rec
 
     def hold(
@@ -164,19 +149,19 @@ class Reservations:
         current: Known | None = None,
         beside: record.Record | None = None,
     ) -> None:
-        """Hold for a server what was claimed before, and nothing else.
+        """Set the claims of a server to given records with CPUs.
 
-        :param current: what it must have while it runs here
-        :param beside: what it holds in addition, for a move
+        :param current: the reservation it needs while it runs here
+        :param beside: an additional reservation, for a move
         """
         self._claims.put(uuid, current, beside)
 
     def release(self, uuid: str) -> None:
-        """Give up all that a server holds, if it holds something."""
+        """Release all claims of a server, if any."""
         self._claims.put(uuid)
 
     def adopt(self, instances: Iterable[Any], audited: bool = False) -> None:
-        """Make the image of the records anew from servers that do not move.
+        """Rebuild the image of the records from servers that do not move.
 
         :param instances: all servers of this host
         :param audited: see :meth:`count`
@@ -189,13 +174,14 @@ class Reservations:
         }, audited)  # fmt: skip
 
     def count(self, slots: Mapping[str, Slots], audited: bool = True) -> None:
-        """Make the image of the records anew.
+        """Rebuild the image of the records.
 
-        A server whose record cannot be read holds nothing, and is stopped
-        when it is verified.
+        A server with an unreadable record claims nothing, and is stopped by
+        its verification.
 
-        :param slots: what each server holds on this host, by UUID
-        :param audited: whether the resource tracker has counted them
+        :param slots: the slots of each server on this host, by UUID
+        :param audited: whether they are the result of an audit by the
+            resource tracker
         """
         self._audited = self._audited or audited
         self._claims.replace({
@@ -206,9 +192,9 @@ class Reservations:
     def refuse(
         self, uuid: str, action: events.Action, reason: str | Exception
     ) -> str:
-        """Report that a server is refused something.
+        """Emit the refusal of an action on a server.
 
-        :param reason: the error behind it, with its numbers, or a sentence
+        :param reason: the underlying error with its numbers, or a sentence
         :returns: the reason as text, for the error that the caller raises
         """
         event = events.Refused.because(uuid, action, reason)

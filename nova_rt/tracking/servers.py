@@ -1,39 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real-time servers, and the places where their records are kept.
+"""Real-time servers, and the keys of their records.
 
 The record in ``instance.system_metadata`` is the truth about a server's
-reservation. All that the service holds in memory, defines in libvirt or
-writes to the kernel is made from it, and corrected where it differs.
+reservation. The state in memory, in libvirt and in the kernel is derived from
+it, and corrected where it differs.
 
 During a move a server holds bandwidth twice: at the source and at the
 destination, which may be one host. Each slot has a key of its own:
 
 ===============  ==========================================================
-``nova_rt``      what the server runs with; it always agrees with the
-                 server's flavor: there is none for a plain flavor
-``nova_rt_new``  what the destination holds, from its claim until the server
+``nova_rt``      the present reservation of the server, in agreement with its
+                 flavor: a plain flavor has none
+``nova_rt_new``  the claim of the destination, from its start until the server
                  runs with it
-``nova_rt_old``  what the source holds, from then until the move is confirmed
+``nova_rt_old``  the claim of the source, from then until the move is confirmed
                  or reverted
-``nova_rt_from`` the name of the source, as long as ``nova_rt_new`` is there
+``nova_rt_from`` the name of the source, present with ``nova_rt_new``
 ===============  ==========================================================
 
-Exactly one of ``nova_rt_new`` and ``nova_rt_old`` is there during a move, also
-if what it stands for is a plain flavor, which holds nothing: then its text is
-``plain``. So a host tells its slot by its role in Nova's migration, whenever
-it reads: the source holds ``nova_rt_old``, and before that is there
-``nova_rt``; the destination holds ``nova_rt_new``, and before or after that is
-there ``nova_rt``.
+Exactly one of ``nova_rt_new`` and ``nova_rt_old`` is present during a move. A
+plain flavor, which claims nothing, is represented by the text ``plain``. So a
+host finds its slot by its role in Nova's migration, at any time: the source
+holds ``nova_rt_old``, and ``nova_rt`` before that is present; the destination
+holds ``nova_rt_new``, and ``nova_rt`` before and after that is present.
 
-They change with what Nova saves at the same time: :func:`switch` with the
-new flavor, :func:`switch_back` with the old flavor and host,
-:func:`arrive` with the new host. What a move that has failed leaves behind
-counts for nothing, since Nova has no migration for it, and the next move
-replaces it.
+They change in the same save as Nova's own fields: :func:`switch` with the new
+flavor, :func:`switch_back` with the old flavor and host, :func:`arrive` with
+the new host. The keys of a failed move have no effect, since Nova has no
+migration for it, and the next move replaces them.
 
-A source saves a server as being at its destination before that runs it with
-the new record. Until then the CPUs of ``nova_rt`` are those of another host:
-see :func:`has_left`.
+The source saves the destination as the server's host before the destination
+runs it with the new record. Until then the CPUs of ``nova_rt`` are those of
+another host: see :func:`has_left`.
 """
 
 import dataclasses
@@ -46,12 +44,12 @@ NEW = f'{record.KEY}_new'
 OLD = f'{record.KEY}_old'
 FROM = f'{record.KEY}_from'
 
-#: Stands for the slot of a plain flavor.
+#: The text of a plain flavor's slot.
 _PLAIN = 'plain'
 
 
 def is_rt(instance: Any) -> bool:
-    """Look whether a server is real-time: its flavor alone decides that.
+    """Tell whether a server is real-time, by its flavor alone.
 
     :returns: whether it is
     """
@@ -59,19 +57,19 @@ def is_rt(instance: Any) -> bool:
 
 
 def is_rt_move(instance: Any, flavor: Any) -> bool:
-    """Look whether a resize or move involves a reservation.
+    """Tell whether a resize or move involves a reservation.
 
-    :param flavor: the flavor that the server is to have
-    :returns: whether the server is real-time, or is to become it
+    :param flavor: the new flavor of the server
+    :returns: whether the server is real-time, or will be
     """
     return is_rt(instance) or extra_specs.is_rt(flavor.extra_specs)
 
 
 def is_rt_moved(instance: Any) -> bool:
-    """Look whether the move that a server is in involves a reservation.
+    """Tell whether the present move of a server involves a reservation.
 
     :param instance: a nova Instance with its flavors and system_metadata
-    :returns: whether it has one on either side, however far the move has come
+    :returns: whether it has one on either side, at any stage of the move
     """
     flavors = (instance.flavor, instance.old_flavor, instance.new_flavor)
     return any(
@@ -99,10 +97,10 @@ def read_record(instance: Any) -> record.Record | None:
 
 
 def read_claimed(instance: Any) -> record.Record | None:
-    """Read what a server holds on the host whose server it is.
+    """Read the claimed record of a server on its own host.
 
-    :returns: None for a server that is not real-time, or is not to be
-    :raises InvalidRecord: if a real-time server holds none
+    :returns: None for a server that is not real-time, or will not be
+    :raises InvalidRecord: if a real-time server has none with CPUs
     """
     if has_left(instance):
         return _check_claimed(read_new(instance))
@@ -126,24 +124,24 @@ def write_record(instance: Any, rec: record.Record) -> None:
 
 
 def forget_cpus(instance: Any) -> None:
-    """Note with a server that it holds no CPUs; the caller saves the instance.
+    """Remove the CPUs from a server's record; the caller saves the instance.
 
-    What it asks for stays: it is claimed anew on its next host. A record that
-    cannot be read stays as it is.
+    The request stays, for a new claim on the server's next host. An
+    unreadable record stays as it is.
     """
     try:
         rec = read_record(instance)
     except exception.InvalidRecord:
         return
     if rec is not None:
-        write_record(instance, dataclasses.replace(rec, cpus=(), other=None))
+        write_record(instance, dataclasses.replace(rec, cpus=()))
 
 
 # Moves. The caller saves the instance.
 
 
 def note_move(instance: Any, rec: record.Record | None) -> None:
-    """Note what the destination of a move is to hold, or holds.
+    """Record the request, or the claim, of a move's destination.
 
     :param rec: without CPUs until they are claimed; None for a plain flavor
     :raises InvalidRecord: if it is too long to be kept
@@ -155,10 +153,10 @@ def note_move(instance: Any, rec: record.Record | None) -> None:
 
 
 def begin_move(instance: Any) -> None:
-    """Forget what earlier moves have left, before anything is noted.
+    """Remove the keys of earlier moves, before a new one is recorded.
 
-    A stock nova-compute to which a plain server was reverted leaves the record
-    of the real-time flavor that the server no longer has.
+    A stock nova-compute that a plain server was reverted to leaves the record
+    of a real-time flavor, which the server no longer has.
     """
     forget_move(instance)
     if instance.obj_attr_is_set('system_metadata') and not is_rt(instance):
@@ -166,11 +164,11 @@ def begin_move(instance: Any) -> None:
 
 
 def forget_move(instance: Any) -> bool:
-    """Forget what is held beside what the server runs with.
+    """Remove the keys of a move, and keep the present record.
 
-    :param instance: nothing was noted in a copy of a server whose
-        system_metadata was never loaded; a server that is gone has none
-    :returns: whether there was anything
+    :param instance: may lack system_metadata: a copy without it was never
+        changed, and a server that is gone has none
+    :returns: whether there was a key
     """
     if not instance.obj_attr_is_set('system_metadata'):
         return False
@@ -182,18 +180,18 @@ def forget_move(instance: Any) -> bool:
 
 
 def has_switched(instance: Any) -> bool:
-    """Look whether a server that is moved runs with its new reservation."""
+    """Tell whether a moving server runs with its new reservation."""
     return OLD in instance.system_metadata
 
 
 def has_left(instance: Any) -> bool:
-    """Look whether a server has left its old host and not yet arrived.
+    """Tell whether a server has left its old host and not yet arrived.
 
-    If nobody ends that, it stays so: the request to its new host was lost, or
-    that died.
+    This state persists if the request to its new host was lost, or that host
+    died.
 
-    :returns: whether it has, so that its host holds what the destination of
-        its move does, while flavor and record are the old ones
+    :returns: True if the server's host is the destination of its move, while
+        flavor and record are still the old ones
     """
     metadata = instance.system_metadata
     return NEW in metadata and metadata.get(FROM, instance.host) != (
@@ -202,27 +200,27 @@ def has_left(instance: Any) -> bool:
 
 
 def is_move_noted(instance: Any) -> bool:
-    """Look whether a destination has noted what a server is to have there."""
+    """Tell whether a destination has recorded its request or claim."""
     return NEW in instance.system_metadata
 
 
 def is_note_lost(instance: Any) -> bool:
-    """Look whether the notes of the move that a server is in are gone.
+    """Tell whether the keys of a server's present move were lost.
 
     A service that has read the server before they were written, and saves its
-    system_metadata afterwards, removes them: Nova replaces all of it.
+    system_metadata afterwards, removes them: Nova replaces all keys.
 
-    :param instance: a nova Instance that a destination has claimed for
-    :returns: whether they are
+    :param instance: a nova Instance with a claim on a destination
+    :returns: True if the move involves a reservation and has no key
     """
     metadata = instance.system_metadata
     return is_rt_moved(instance) and not (NEW in metadata or OLD in metadata)
 
 
 def switch(instance: Any) -> bool:
-    """Put what the destination of a server holds for it in force.
+    """Make the claim of the destination the present record of a server.
 
-    :returns: whether a move of a real-time server was noted
+    :returns: whether a move of a real-time server was recorded
     """
     metadata = instance.system_metadata
     if NEW not in metadata:
@@ -235,9 +233,9 @@ def switch(instance: Any) -> bool:
 
 
 def switch_back(instance: Any) -> bool:
-    """Put what the source of a server holds for it in force.
+    """Make the claim of the source the present record of a server again.
 
-    :returns: whether a move of a real-time server was noted
+    :returns: whether a move of a real-time server was recorded
     """
     metadata = instance.system_metadata
     if OLD in metadata:
@@ -249,11 +247,11 @@ def switch_back(instance: Any) -> bool:
 
 
 def arrive(instance: Any) -> bool:
-    """Put what its new host holds for a server in force; forget the old one.
+    """Make the claim of a new host the only record of a server.
 
-    For evacuation, which nobody confirms.
+    For an evacuation, which needs no confirmation.
 
-    :returns: whether a move of a real-time server was noted
+    :returns: whether a move of a real-time server was recorded
     """
     switched = switch(instance)
     forget_move(instance)
@@ -267,10 +265,10 @@ def _set_current(instance: Any, text: str) -> None:
 
 
 def read_new(instance: Any) -> record.Record | None:
-    """Read what was noted for the destination, claimed or not yet.
+    """Read the record for the destination, claimed or not yet.
 
     :returns: None for a plain flavor
-    :raises InvalidRecord: if nothing was noted, or it cannot be read
+    :raises InvalidRecord: if there is none, or it cannot be read
     """
     text = instance.system_metadata.get(NEW)
     if text is None:
@@ -279,27 +277,27 @@ def read_new(instance: Any) -> record.Record | None:
 
 
 def read_source(instance: Any) -> record.Record | None:
-    """Read what the source of a move holds.
+    """Read the claim of a move's source.
 
-    :returns: None if nothing
+    :returns: None if there is none
     :raises InvalidRecord: if it cannot be read
     """
     return _read_slot(instance, OLD)
 
 
 def read_destination(instance: Any) -> record.Record | None:
-    """Read what the destination of a move holds.
+    """Read the claim of a move's destination.
 
-    :returns: None if nothing
+    :returns: None if there is none
     :raises InvalidRecord: if it cannot be read
     """
     return _read_slot(instance, NEW)
 
 
 def read_beside(instance: Any) -> record.Record | None:
-    """Read what a host that is source and destination holds in addition.
+    """Read the second claim of a host that is source and destination.
 
-    :returns: None if nothing
+    :returns: None if there is none
     :raises InvalidRecord: if it cannot be read
     """
     key = OLD if OLD in instance.system_metadata else NEW
@@ -319,17 +317,18 @@ def _read_slot(instance: Any, key: str) -> record.Record | None:
 
 
 def read_for(instance: Any, host: str) -> record.Record | None:
-    """Read what a server must have if it runs on a host.
+    """Read the record that a server needs to run on a host.
 
     :param host: name of a host that runs it, or is about to. If it is not
         the server's, the server is being evacuated to it
     :returns: None for a server that is not real-time
-    :raises InvalidRecord: if a real-time server holds nothing there, or its
-        move there has not come to its end
+    :raises InvalidRecord: if a real-time server has no claim there, or its
+        move there is unfinished
     """
     if instance.host == host and has_left(instance):
         raise exception.InvalidRecord(
-            'its move to this host was not finished: start it by a hard reboot'
+            'the move of this server to this host was not finished: start it '
+            'by a hard reboot'
         )
     if instance.host == host or not is_rt(instance):
         return read_claimed(instance)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings of checks on running containers, until they are well again.
+"""The policy for stopping containers that lack their reservation.
 
-A container that runs is stopped on the kernel's word alone: at two checks it
-did not have its reservation, and the kernel refused to give it that. A single
-check might meet a bad moment, such as bandwidth on its way back from a group
-that was removed. And few are stopped at a time: a cause that makes the kernel
-refuse all containers is no fault of any of them, and the operator has time to
-act.
+A running container is stopped only after two refusals by the kernel: at two
+checks it did not have its reservation, and the kernel refused to give it one.
+A single check may fail for a transient reason, such as bandwidth of a removed
+group that the kernel has not released yet. The number of stops per minute is
+limited, too: a cause that affects all containers is no fault of any of them,
+and the operator has time to act.
 """
 
 import collections
@@ -14,16 +14,16 @@ from collections.abc import Callable, Collection
 import threading
 import time
 
-#: A second verdict on a container counts this long after the first one; the
-#: kernel gives bandwidth back within two seconds.
+#: Seconds after the first verdict from which a second one counts; the kernel
+#: releases bandwidth within two seconds.
 CONFIRM_S = 10.0
 
-#: Over this time stops are counted.
+#: Seconds over which stops are counted.
 WINDOW_S = 60.0
 
 
 class Verdicts:
-    """Containers that are not well. Any thread may call any method.
+    """Failed checks and stops of containers; all methods are thread-safe.
 
     :param max_stops: containers that may be stopped within a minute
     :param clock: seconds, never set back
@@ -35,17 +35,17 @@ class Verdicts:
         self._max_stops = max_stops
         self._clock = clock
         self._lock = threading.Lock()
-        #: By UUID: process of the container, and when it was refused first.
+        #: By UUID: process of the container, and time of its first refusal.
         self._refused: dict[str, tuple[int, float]] = {}
-        #: By UUID and kind: what was reported last.
+        #: By UUID and kind: the last report.
         self._told: dict[str, dict[str, str]] = {}
         self._stops: collections.deque[float] = collections.deque()
 
     def is_news(self, uuid: str, kind: str, text: str) -> bool:
-        """Note that something of a container is reported.
+        """Record a report on a container.
 
-        :param kind: of what is reported
-        :returns: whether it was something else before, or nothing
+        :param kind: the kind of the report
+        :returns: whether it differs from the last report of this kind
         """
         with self._lock:
             told = self._told.setdefault(uuid, {})
@@ -54,10 +54,10 @@ class Verdicts:
             return news
 
     def confirm(self, uuid: str, pid: int) -> bool:
-        """Note a verdict of the kernel on a container.
+        """Record a refusal of the kernel to hold a container's reservation.
 
         :param pid: the container's libvirt_lxc process
-        :returns: whether it is the second one
+        :returns: whether it confirms an earlier refusal
         """
         now = self._clock()
         with self._lock:
@@ -68,9 +68,9 @@ class Verdicts:
             return now - seen[1] >= CONFIRM_S
 
     def take_stop(self) -> bool:
-        """Take one of the stops that are allowed now.
+        """Use up one of the stops allowed per minute.
 
-        :returns: False if there is none left
+        :returns: False if none is left
         """
         now = self._clock()
         with self._lock:
@@ -82,9 +82,9 @@ class Verdicts:
             return True
 
     def forget(self, uuid: str, but: str = '') -> None:
-        """Note that a container is well, or does not run.
+        """Clear the recorded failures of a healthy or stopped container.
 
-        :param but: kind of report that still holds
+        :param but: kind of a report to keep
         """
         with self._lock:
             self._refused.pop(uuid, None)
@@ -93,7 +93,7 @@ class Verdicts:
                 self._told[uuid] = {but: told[but]}
 
     def forget_all_but(self, uuids: Collection[str]) -> None:
-        """Note which containers there are."""
+        """Clear the recorded failures of all other containers."""
         with self._lock:
             known = self._refused.keys() | self._told.keys()
         for uuid in known - set(uuids):

@@ -168,8 +168,9 @@ _DEATH = [
 _REPORTS = [
     cfg.StrOpt(
         'manage_command',
-        help='Command that runs nova-rt-manage with its configuration files. '
-        'Without it, the database of nova_rt is not compared.',
+        help='Command that runs nova-rt-manage with the configuration files '
+        'of nova-api and of nova-rt-conductor: records and history. '
+        'Without it, they are not compared.',
     ),
     cfg.StrOpt(
         'manage_host',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of the plug-in to what Tempest asks."""
+"""Answers of the plug-in to Tempest."""
 
 import pathlib
 from typing import Any

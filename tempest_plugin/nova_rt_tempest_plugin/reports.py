@@ -18,7 +18,7 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 def manage(*words: str) -> Any:
-    """Run nova-rt-manage; return what it says, read from JSON.
+    """Run nova-rt-manage; return its output, read from JSON.
 
     :returns: None if it refuses, because it does not know a server say
     """
@@ -48,7 +48,7 @@ def samples(host: transport.Host) -> dict[tuple[str, frozenset], float]:
 
 
 def of_server(host: transport.Host, server: str) -> dict[str, Any]:
-    """Read what the exporter of a host says of one server.
+    """Read the metrics of one server from the exporter of a host.
 
     :returns: name of the metric -> value, or CPU -> value where the metric
         is of each CPU
@@ -78,6 +78,6 @@ def of_cpus(host: transport.Host, name: str) -> dict[int, float]:
 
 
 def history(server: str) -> list[str]:
-    """Return what happened to a server's reservation, in order."""
+    """Return the events of a server's reservation, in order."""
     rows = manage('server', 'history', server) or []
     return [row['Event'] for row in reversed(rows)]

@@ -11,17 +11,33 @@ nova_rt is left. It takes about 50 minutes on two CPUs.
 
 import argparse
 from collections.abc import Iterable
-import datetime
+import dataclasses
+import json
 import os
 import signal
 import sys
 import time
 
 from lab.console import say
-from tools.devstack_run import machine, places, results, steps
+from tools.devstack_run import machine, places, steps
 from tools.devstack_run.machine import RunError
 
 REGEX = '^nova_rt_tempest_plugin'
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One step that has run.
+
+    :ivar note: why it failed, or a remark
+    :ivar facts: versions, counts, values of the kernel
+    """
+
+    step: str
+    seconds: float
+    exit: int
+    note: str
+    facts: steps.Facts
 
 
 def main(arguments: list[str]) -> int:
@@ -46,7 +62,7 @@ def main(arguments: list[str]) -> int:
         'steps',
         nargs=argparse.REMAINDER,
         metavar='STEP...',
-        help=f'{", ".join(steps.STEPS)}; all; summary; exec [-u USER] CMD...',
+        help=f'{", ".join(steps.STEPS)}; all; exec [-u USER] CMD...',
     )
     options = parser.parse_args(arguments)
     try:
@@ -57,12 +73,8 @@ def main(arguments: list[str]) -> int:
         sys.exit('devstack-run: this needs root')
     # As an interrupt from the keyboard: what runs in the container is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    match wanted:
-        case ['summary']:
-            print(results.table(results.last_run(_kept())))
-            return 0
-        case ['exec', *command]:
-            return execute(command)
+    if wanted[0] == 'exec':
+        return execute(wanted[1:])
     try:
         return run_all(wanted, options)
     except KeyboardInterrupt:
@@ -79,8 +91,6 @@ def chosen(words: list[str]) -> list[str]:
     if words[0] == 'exec':
         if len(words) < 2:
             raise RunError('exec: which command?')
-        return words
-    if words == ['summary']:
         return words
     if words == ['all']:
         return list(steps.ALL)
@@ -106,23 +116,38 @@ def run_all(names: Iterable[str], options: argparse.Namespace) -> int:
             say('what comes after it is not tried; the container is as it is')
             break
     if len(ran) > 1:
-        print(results.table(ran), flush=True)
+        print(table(ran), flush=True)
     return int(any(found.exit for found in ran))
 
 
-def run_step(name: str, options: argparse.Namespace) -> results.Result:
-    """Run one step and keep its result."""
+def table(ran: Iterable[Result]) -> str:
+    """Return a table of steps, and their facts in words."""
+    lines = [f'{"step":<11}{"time":>8}{"exit":>6}']
+    facts = []
+    for found in ran:
+        lines.append(
+            f'{found.step:<11}{found.seconds:>6.0f} s{found.exit:>6}'
+            f'  {found.note}'.rstrip()
+        )
+        if found.facts:
+            facts.append(f'{found.step}: {json.dumps(found.facts)}')
+    return '\n'.join([*lines, '', *facts])
+
+
+def run_step(name: str, options: argparse.Namespace) -> Result:
+    """Run one step and return its result."""
     places.LOG.mkdir(parents=True, exist_ok=True)
-    log = places.LOG / f'{len(_kept()) + 1:03d}-{name}.log'
+    number = len(list(places.LOG.iterdir())) + 1
+    log = places.LOG / f'{number:03d}-{name}.log'
+    log.touch()
     say(f'{name}: {steps.STEPS[name].__doc__} Log: {log}')
-    begun = datetime.datetime.now(datetime.UTC).strftime('%Y-%m-%d %H:%M:%S')
     clock = time.monotonic()
     code, note, facts = 0, '', {}
     try:
         facts = steps.STEPS[name](
             steps.Options(
                 log,
-                steps.git_base(),
+                os.environ.get('GIT_BASE', ''),
                 options.regex,
                 options.workers,
                 options.set,
@@ -132,13 +157,6 @@ def run_step(name: str, options: argparse.Namespace) -> results.Result:
         code, note = 1, str(error)
         for line in machine.tail(error.log) if error.log else ():
             print(f'  | {line}')
-    result = results.Result(
-        name, begun, round(time.monotonic() - clock, 1), code, note, facts
-    )
-    results.append(places.RESULTS, result)
+    result = Result(name, time.monotonic() - clock, code, note, facts)
     say(f'{name}: exit {code} in {result.seconds:.0f} s {note}'.rstrip())
     return result
-
-
-def _kept() -> list[results.Result]:
-    return results.read(places.RESULTS)

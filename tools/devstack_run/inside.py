@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in DevStack's container: a server as the kernel there has it, as JSON.
 
-It reads the kernel's own files and not through nova_rt, whose work is checked.
+It reads the kernel's own files and not through nova_rt, which it checks.
 """
 
 import json
@@ -26,7 +26,7 @@ def groups(text: str) -> dict[str, str]:
 
 
 def process(pid: int) -> dict[str, object]:
-    """Return how a process is scheduled, and who its root is."""
+    """Return the policy of a process, and the user of its root."""
     name = (PROC / str(pid) / 'comm').read_text().strip()
     first = (PROC / str(pid) / 'uid_map').read_text().split()
     policy = os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK
@@ -39,7 +39,7 @@ def process(pid: int) -> dict[str, object]:
 
 
 def look(domain: str) -> dict[str, object]:
-    """Return what the kernel holds for a domain of libvirt-LXC."""
+    """Return the kernel's reservation of a domain of libvirt-LXC."""
     said = subprocess.run(
         ['virsh', '-c', 'lxc:///', 'domid', domain],
         capture_output=True,

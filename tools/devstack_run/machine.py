@@ -19,7 +19,7 @@ _RUNS = '/tmp/devstack-run.pid'
 class RunError(Exception):
     """A step cannot go on; the text says why.
 
-    :ivar log: what the step said
+    :ivar log: the output of the step
     """
 
     def __init__(self, why: str, log: pathlib.Path | None = None) -> None:
@@ -57,9 +57,9 @@ def inside(script: str, user: str = 'root') -> list[str]:
 
 
 def ask(script: str, user: str = 'root', text: str = '') -> str:
-    """Return what a short script in the container prints.
+    """Return the output of a short script in the container.
 
-    :param text: what it reads
+    :param text: its input
     :raises RunError: if it fails
     """
     done = subprocess.run(

@@ -71,7 +71,7 @@ def copy(source: pathlib.Path, target: pathlib.Path) -> str:
 def take_checkout(
     checkout: pathlib.Path, target: pathlib.Path, branch: str
 ) -> str:
-    """Put what is committed in a checkout on a branch of a bare repository.
+    """Put the commits of a checkout on a branch of a bare repository.
 
     :returns: the commit
     """
@@ -98,7 +98,7 @@ def uncommitted(checkout: pathlib.Path) -> bool:
 
 
 def git(directory: pathlib.Path, *words: str) -> str:
-    """Run git on a bare repository and return what it prints."""
+    """Run git on a bare repository and return its output."""
     done = subprocess.run(
         _git(f'--git-dir={directory}', *words),
         capture_output=True,

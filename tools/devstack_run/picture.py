@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Content of the container, and what was added to it since a time.
+"""Content of the container, and additions to it since a time.
 
 DevStack, and the packages that it installs, leave much behind on purpose: its
-documentation says that packages and checkouts stay. What a plug-in leaves is
-known by its marks: by names and texts that nobody else writes. Beside what
-is new, everything that was there before must be as it was, except for what a
-package or DevStack itself changes.
+documentation says that packages and checkouts stay. Remains of a plug-in are
+known by their marks: by names and texts that nobody else writes. Everything
+that was there before must be as it was, unless a package or DevStack itself
+changes it.
 """
 
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ _Entry = list[int | str]
 class Picture:
     """State of the container at a moment.
 
-    :ivar files: path in the tree -> what it is
+    :ivar files: path in the tree -> kind and content
     :ivar answers: question -> lines
     """
 
@@ -82,12 +82,12 @@ class Picture:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what :func:`write` wrote."""
+        """Read the file of :func:`write`."""
         return cls(**json.loads(text))
 
 
 def take() -> Picture:
-    """Look at the tree and at what runs in it."""
+    """Look at the tree and at its processes."""
     return Picture(
         dict(walk(places.ROOT)),
         {
@@ -116,7 +116,7 @@ def walk(root: pathlib.Path) -> Iterator[tuple[str, _Entry]]:
 def left(
     before: Picture, now: Picture, root: pathlib.Path = places.ROOT
 ) -> list[str]:
-    """List, one a line, what of ours is new or changed, and what is gone."""
+    """List our new or changed files and the missing ones, one a line."""
     found = []
     owned = packaged(root)
     for path, entry in sorted(now.files.items()):
@@ -183,7 +183,7 @@ def _said(found: re.Match[bytes]) -> str:
 def others(
     before: Picture, now: Picture, root: pathlib.Path = places.ROOT
 ) -> list[str]:
-    """List what is new in /etc and of no package, for somebody to read.
+    """List new files of /etc that are of no package, for a reader.
 
     DevStack leaves some of its own there. A mark that is missing above would
     be found here.

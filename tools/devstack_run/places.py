@@ -11,7 +11,6 @@ WORK = paths.WORK / 'devstack'
 #: The container's tree.
 ROOT = WORK / 'root'
 LOG = WORK / 'log'
-RESULTS = WORK / 'results.jsonl'
 #: File with the state of the container before the first stack.sh.
 BEFORE = WORK / 'before.json'
 

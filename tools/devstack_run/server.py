@@ -24,7 +24,7 @@ INSIDE = pathlib.Path(__file__).parent / 'inside.py'
 _CLIENT = 'export OS_CLOUD=devstack-admin PATH=/opt/stack/data/venv/bin:$PATH;'
 _MANAGE = (
     '/opt/stack/data/venv/bin/nova-rt-manage --config-file '
-    '/etc/nova/nova-rt-conductor.conf'
+    '/etc/nova/nova.conf --config-file /etc/nova/nova-rt-conductor.conf'
 )
 
 
@@ -71,7 +71,7 @@ def _delete(server: str) -> None:
 
 
 def look(server: dict[str, Any]) -> dict[str, Any]:
-    """Return what the kernel in the container holds for a server."""
+    """Return the reservation of a server in the container's kernel."""
     name = server['OS-EXT-SRV-ATTR:instance_name']
     found: dict[str, Any] = json.loads(
         machine.ask(f'python3 - {name}', text=INSIDE.read_text())
@@ -80,7 +80,7 @@ def look(server: dict[str, Any]) -> dict[str, Any]:
 
 
 def judge(kernel: dict[str, Any]) -> dict[str, Any]:
-    """Compare what the kernel holds with the flavor, and sum it up.
+    """Compare the kernel with the flavor, and sum it up.
 
     :raises RunError: if it is not the same
     """
@@ -160,7 +160,7 @@ def _gone(groups: list[str]) -> None:
 
 
 def openstack(words: str) -> dict[str, Any]:
-    """Run a command of OpenStack's client and return what it shows."""
+    """Run a command of OpenStack's client and return its answer."""
     text = ask_client(f'openstack {words} -f json')
     # With --wait it prints an empty line first.
     found: dict[str, Any] = json.loads(text[text.index('{') :])
@@ -168,5 +168,5 @@ def openstack(words: str) -> dict[str, Any]:
 
 
 def ask_client(script: str) -> str:
-    """Return what a script with OpenStack's client prints, as admin."""
+    """Return the output of a script with OpenStack's client, as admin."""
     return machine.ask(_CLIENT + script, places.USER)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a run: what each does in the container, and what it finds.
+"""The steps of a run in the container, and their findings.
 
 A step returns its facts, or raises RunError.
 """
 
 from collections.abc import Callable
 import dataclasses
-import os
 import pathlib
 import re
 import shutil
@@ -38,7 +37,7 @@ _COUNTS = re.compile(r'^ - (Passed|Skipped|Failed|[A-Z]\w+ \w+): (\d+)$', re.M)
 class Options:
     """Options that the caller gave.
 
-    :ivar log: where the step writes what it says
+    :ivar log: the output of the step
     :ivar git_base: where the repositories come from
     :ivar settings: further lines of local.conf
     """
@@ -109,7 +108,7 @@ def _keep_from_failing() -> None:
 
 
 def up(options: Options) -> Facts:
-    """Start the container, fetch DevStack, and remember what is there."""
+    """Start the container, fetch DevStack, and note the content."""
     if not places.ROOT.exists():
         raise RunError('there is no tree; "prepare" makes it')
     if not machine.running():
@@ -152,7 +151,7 @@ def local_conf(git_base: str, settings: list[str]) -> str:
 
 
 def _take_bandwidth() -> int:
-    """Take what the kernel still gives; 0 while a lab holds all of it."""
+    """Take the kernel's free bandwidth; 0 while a lab holds all of it."""
     given = int(BANDWIDTH_US.read_text())
     taken = sum(
         int((group / 'cpu.rt_runtime_us').read_text())
@@ -167,7 +166,7 @@ def _take_bandwidth() -> int:
 
 
 def stack(options: Options) -> Facts:
-    """Run stack.sh and look at what it installed."""
+    """Run stack.sh and look at the result."""
     facts: Facts = {'bandwidth_us': _take_bandwidth()}
     _devstack('./stack.sh', options, STACK_S)
     return facts | _versions()
@@ -232,12 +231,12 @@ def tempest(options: Options) -> Facts:
 
 
 def counts(text: str) -> dict[str, int]:
-    """Return what tempest says about how many tests ended in which way."""
+    """Return the counts that Tempest prints."""
     return {word: int(number) for word, number in _COUNTS.findall(text)}
 
 
 def leftovers(options: Options) -> Facts:
-    """Compare the container with what it was before the first stack.sh."""
+    """Compare the container with its state before the first stack.sh."""
     before = picture.read(places.BEFORE)
     now = picture.take()
     others = picture.others(before, now)
@@ -290,8 +289,3 @@ ALL = (
 )
 #: Steps without which those after them make no sense.
 NEEDED = {'discard', 'prepare', 'up', 'stack'}
-
-
-def git_base() -> str:
-    """Return where the caller says the repositories are."""
-    return os.environ.get('GIT_BASE', '')

@@ -16,8 +16,6 @@ CACHE = LAB / 'cache'
 GREEN = pathlib.Path(os.environ.get('NOVA_RT_GREEN', '/var/lib/nova-rt-green'))
 #: Of the last green run of the kernel's tests; committed.
 TESTED = ROOT / 'kernel' / 'tested.toml'
-#: Results of the long form on any machine, part by part; committed.
-SHOWN = ROOT / 'tools' / 'gate' / 'shown.toml'
 
 # Nothing is written to the checkout. Git serves root in a checkout of somebody
 # else only when told so.

@@ -10,7 +10,6 @@ from tools.install.commands import Failed, fail, say
 #: Tests that can be run: the module of a command, and what it does. A module
 #: has a function ``command()`` that raises Failed.
 COMMANDS = {
-    'wheel': 'build wheel and sdist, install the wheel in an empty venv',
     'packages': 'build the Debian packages, install and purge them',
     'chapter': 'follow the installation chapter on a node in a container',
     'chapter-cloud': "follow the chapter's blocks for a cloud on the lab",

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The blocks of the installation chapter, as data.
 
-A block of the chapter says by its options what it is for, in words that Sphinx
-passes on:
+The options of a block give its purpose, in words that Sphinx passes on:
 
 ``:class:``
     where it is followed (on a ``controller``, on a ``compute`` host or both,
-    or by an administrator of a ``cloud`` that runs), and what else there is to
-    know; see :data:`WORDS`.
+    or by an administrator of a ``cloud`` that runs), and more
+    words; see :data:`WORDS`.
 ``:caption:``
     the file that the block is, or belongs to.
 
@@ -42,7 +41,7 @@ class Wrong(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """A command of a console block, and what it must print.
+    """A command of a console block, and its required output.
 
     :ivar line: where it is in the chapter
     :ivar root: whether its prompt is root's
@@ -110,7 +109,7 @@ class Block:
 def read(path: pathlib.Path) -> list[Block]:
     """Read all blocks of a chapter, in their order.
 
-    :raises Wrong: if a block does not say what it is for
+    :raises Wrong: if a block has no purpose
     """
     blocks = list(_blocks(path))
     for block in blocks:

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follows the installation chapter to the letter, on a node of a cloud.
 
-The chapter's own blocks are what is run and written; nothing here knows a
-step. First the controller's blocks are followed, then those of a compute host
-on the same node, then "Removing it": the configuration is then what it was
-before.
+Only the chapter's own blocks are run and written; nothing here knows a step.
+First the controller's blocks are followed, then those of a compute host on the
+same node, then "Removing it": the configuration is then as before.
 
-What an operator has to adapt is adapted here too: :func:`adapted` names each
-such line of the chapter, and a line that the chapter no longer has is an
-error. Blocks that need a cloud are for ``make chapter-cloud``. The host's
-check is followed, and nova-compute started, if the kernel's bandwidth is free;
-its unit is Debian's, by which systemd kills a service that does not say that
-it serves.
+Lines that an operator has to adapt are adapted here too: :func:`adapted` names
+each of them, and a line that the chapter no longer has is an error. Blocks
+that need a cloud are for ``make chapter-cloud``. The host's check is followed,
+and nova-compute started, if the kernel's bandwidth is free; its unit is
+Debian's, by which systemd kills a service that does not say that it serves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -106,8 +104,8 @@ def select(
 class Follower:
     """Follows blocks on one host, each of them once.
 
-    :param changes: lines of the chapter and what stands in their place
-    :param state: a file of the host, for what a shell knows
+    :param changes: lines of the chapter -> lines in their place
+    :param state: a file of the host, for variables of a shell
     """
 
     def __init__(
@@ -141,7 +139,7 @@ class Follower:
                 self._write(block)
 
     def finish(self) -> None:
-        """See that every line was there that an operator is to adapt.
+        """Check that every line was there that an operator is to adapt.
 
         :raises Wrong: if the chapter has lost one
         """
@@ -249,7 +247,7 @@ def differences(
 def await_services(
     found: node.Node, names: Iterable[str], log: pathlib.Path
 ) -> None:
-    """See that services serve, and that none of them was started again.
+    """Check that services serve, and none of them was started again.
 
     :raises Failed: if one does not, or systemd had to start it again
     """
@@ -288,7 +286,7 @@ def build_release() -> tuple[pathlib.Path, pathlib.Path]:
     source = empty(wheel.WHERE) / 'source'
     source.mkdir()
     tracked = copy_checkout(source)
-    built = wheel.build(wheel.DISTRIBUTIONS[0], source, tracked)
+    built = wheel.build(source, tracked)
     (archive,) = built.parent.glob('*.tar.gz')
     return built, archive
 
@@ -357,7 +355,7 @@ def _follow(found: node.Node, blocks: list[Block]) -> None:
 
 
 def _stop_in_order(found: node.Node) -> None:
-    """See that nova-compute ends by itself, before systemd kills it.
+    """Check that nova-compute ends by itself, before systemd kills it.
 
     :raises Failed: if it does not
     """

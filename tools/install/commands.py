@@ -161,4 +161,4 @@ def version() -> str:
         return read(['git', 'describe', '--tags', '--exact-match']).strip()
     except Failed:
         count = read(['git', 'rev-list', '--count', 'HEAD']).strip()
-        return f'0.1.0.dev{count}'
+        return f'1.0.0.0rc1.dev{count}'

@@ -38,7 +38,7 @@ def edit(text: str, wanted: str) -> str:
     An option that is there is replaced where it is; a new one comes to the end
     of its section, a new section to the end of the file.
 
-    :raises Missing: if a value keeps what the file does not have
+    :raises Missing: if the file has no value to keep
     """
     present = parse(text)
     left = {

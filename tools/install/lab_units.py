@@ -2,7 +2,7 @@
 """``systemctl`` for the lab: starts and stops its services by their names.
 
 The lab has no systemd, so the commands of a manual page run this program
-instead: while a page is followed, it is what ``systemctl`` means.
+instead: while a page is followed, it is called ``systemctl``.
 """
 
 import argparse

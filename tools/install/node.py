@@ -3,8 +3,8 @@
 
 It is a machine-like container (``tools/container.sh``) with Nova in a Python
 environment, systemd, MariaDB, RabbitMQ and libvirt, and without a network. Its
-tree is made once for each version of what is in it; every node starts from a
-copy of that.
+tree is made once for each version of its content; every node starts from a
+copy.
 """
 
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ class Node:
             ).returncode
 
     def read(self, *words: str) -> str:
-        """Return what a command of the node prints.
+        """Return the output of a command of the node.
 
         :raises Failed: if it fails
         """

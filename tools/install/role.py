@@ -5,11 +5,11 @@ On a controller and on a compute host, each a new node:
 
 1. check mode changes nothing;
 2. variables that are wrong are refused before anything is changed;
-3. the first run sets the node up, its services run, and nova.conf has what
-   the chapter sets;
+3. the first run sets the node up, its services run, and nova.conf has the
+   options of the chapter;
 4. the second run and check mode change nothing, and no service is started
    anew;
-5. what changes one service's configuration restarts that service alone.
+5. a change of one service's configuration restarts that service alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -142,7 +142,7 @@ class Runs:
         return stats
 
     def refused(self, variables: Mapping[str, Any], word: str) -> None:
-        """See that the role refuses variables, and says why.
+        """Check that the role refuses variables, with the reason.
 
         :raises Failed: if it does not, or has changed something before
         """
@@ -220,7 +220,7 @@ def install_ansible() -> pathlib.Path:
 
 
 def lint(programs: pathlib.Path) -> None:
-    """Run the linter on a copy: it keeps its own files beside what it reads.
+    """Run the linter on a copy: it keeps its own files beside its input.
 
     :raises Failed: if it finds something
     """

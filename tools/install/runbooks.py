@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follows the runbooks of the manual on the lab, to the letter.
 
-Each runbook is one section of the page. What has happened before its operator
-comes is done here: there are servers, a record is damaged, an older version of
+Each runbook is one section of the page. The events before its operator comes
+are made here: there are servers, a record is damaged, an older version of
 nova_rt is installed. Everything else is in the page's own blocks.
 """
 
@@ -201,7 +201,7 @@ def _inside() -> None:
 
 
 def _furnish() -> None:
-    """Give the operator what is usual: systemctl, configuration, mysql."""
+    """Give the operator the usual: systemctl, configuration, mysql."""
     empty(HOME)
     lab_units.PREFIX.unlink(missing_ok=True)
     for host in (namespace.HOST_NAME, second.HOST):
@@ -229,7 +229,7 @@ def _bin(host: str) -> pathlib.Path:
 
 
 def _operator(host: str) -> shell.Shell:
-    """One who types as on a controller and a compute host at once."""
+    """An operator on a controller and a compute host at once."""
     return shell.Shell(
         'timeout', str(_LIMIT_S),
         cwd=HOME,
@@ -266,7 +266,7 @@ def _follow(stage: Stage) -> None:
 
 
 def _follow_with_two(stage: Stage) -> None:
-    """Follow what a second compute host makes possible."""
+    """Follow the runbooks that need a second compute host."""
     found = blocks.read(PAGE)
     _each(found, {'Planned maintenance of a host': stage.maintenance})
     # All have left the host that was maintained.

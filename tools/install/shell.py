@@ -12,7 +12,7 @@ from tools.install.commands import ENVIRONMENT, ROOT
 class Shell:
     """A host for :class:`chapter.Follower` that has no files to write.
 
-    :param words: what runs ``bash -c SCRIPT`` there
+    :param words: the command that runs ``bash -c SCRIPT`` there
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian trees to build and to install packages in.
 
-A tree is made once, with what Debian has, and kept as an archive. What is done
-in a copy of it needs no network, and has none.
+A tree is made once, with Debian's packages, and kept as an archive. A copy of
+it needs no network, and has none.
 """
 
 from collections.abc import Iterable
@@ -152,5 +152,5 @@ class Machine:
         run([CONTAINER, 'exec', self.name, 'sh', '-euc', script], log)
 
     def read(self, script: str) -> str:
-        """Run a shell script in it, as root, and return what it prints."""
+        """Run a shell script in it, as root, and return its output."""
         return read([CONTAINER, 'exec', self.name, 'sh', '-euc', script])

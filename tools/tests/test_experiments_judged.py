@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""experiments/: what was measured, computed and judged."""
+"""experiments/: judgements of measured points."""
 
 import dataclasses
-import json
-import pathlib
-import tempfile
 import unittest
 
 import numpy
 
-from experiments import description, evaluate, judge, report, samples
+from experiments import description, evaluate, judge, samples
 from experiments import simulated as requests
 from experiments.description import Point
 from nova_rt.model import cbs, judged, simulation
 from nova_rt.model.schedule import Position
 from nova_rt.reservation.reservation import Reservation
-from tools.tests.test_experiments import GOOD, KEYS
+from tools.tests.test_experiments import KEYS
 
 WAY = evaluate.Way(10e-6, 10e-6, 0)
 
@@ -67,96 +64,6 @@ def simulated(
         done = simulation.fifo_ns(came, works)
     run = run_of(done + late_ns, arrivals, works, sizes, came)
     return evaluate.evaluate(point, run, WAY)
-
-
-class EvaluateTest(unittest.TestCase):
-    def test_the_scheduler_is_its_own_simulation(self):
-        one = simulated(Point(ldr=0.7, bandwidth=0.7))
-        self.assertLess(abs(one.scheduler_error), 1e-6)
-        self.assertLess(abs(one.scheduler_percentile_error), 1e-6)
-        # Alone on its CPU: earlier than the fluid CPU, and by how much.
-        self.assertLess(one.fluid_error, -0.02)
-        self.assertLess(abs(one.alone_error), 0.02)
-        self.assertLess(one.excess_s, one.gap_s)
-        self.assertAlmostEqual(605e-6, one.gap_s, delta=1e-9)
-
-    def test_the_client_is_on_the_same_cpu(self):
-        sent, until, came, works = (
-            numpy.array(times) * 1000
-            for times in (
-                [1000, 1010], [1005, 1020], [1003, 1012], [100, 50]
-            )
-        )  # fmt: skip
-        run = samples.Run(
-            sent, sent, until, came, came, came, works * 0, works, works, 0
-        )
-        (done,) = requests.scheduled_ns(
-            Point(ldr=0.7, bandwidth=0.7), run, requests.Jobs.of(run)
-        )
-        self.assertEqual([1_115_000, 1_165_000], done.tolist())
-        # What the client had of the CPU is not counted twice.
-        way = evaluate.Way.of(
-            samples.Run(*(numpy.tile(times, 100) for times in (
-                sent, sent, until, came, came, until + 2000, works * 0,
-                works * 0, works,
-            )), 0)
-        )  # fmt: skip
-        self.assertAlmostEqual(7e-6, way.back_s)
-        self.assertAlmostEqual(5e-6, way.awake_s)
-
-    def test_datagrams_before_the_last_one(self):
-        # 80 us of the first request are used while the rest of it comes; the
-        # next one waits for it, with all of its datagrams.
-        begun, arrived, early, service = (
-            numpy.array(times) * 1000
-            for times in ([1000, 1110], [1100, 1120], [80, 30], [150, 90])
-        )
-        awake = numpy.array([0, 1])
-        run = samples.Run(
-            awake, awake, awake, begun, arrived, arrived, early, service,
-            service, 0,
-        )  # fmt: skip
-        point = Point(ldr=0.7, bandwidth=0.7)
-        jobs = requests.Jobs.of(run)
-        (done,) = requests.scheduled_ns(point, run, jobs)
-        self.assertEqual([1_170_000, 1_260_000], done.tolist())
-        fluid = requests.on_fluid_ns(jobs.arrivals_ns, jobs.works_ns, 0.5)
-        self.assertEqual([1_300_000, 1_480_000], fluid[jobs.last].tolist())
-        # None of one datagram: nothing is early.
-        whole = dataclasses.replace(run, begun_ns=arrived, early_ns=early * 0)
-        jobs = requests.Jobs.of(whole)
-        self.assertEqual(arrived.tolist(), jobs.arrivals_ns.tolist())
-        self.assertEqual([0, 1], jobs.last.tolist())
-
-    def test_chance_and_fluid_make_the_error(self):
-        one = simulated(Point(ldr=0.7, bandwidth=0.7))
-        self.assertAlmostEqual(
-            1 + one.error, (1 + one.chance) * (1 + one.fluid_error), places=9
-        )
-
-    def test_a_plain_server_has_no_gap(self):
-        one = simulated(Point(load=0.5))
-        self.assertEqual(0, one.gap_s)
-        self.assertLess(abs(one.fluid_error), 1e-6)
-
-    def test_token_bucket(self):
-        # A frame by frame bucket of 1514 bytes at 8 Mbit/s: 1 us a byte.
-        arrivals = numpy.array([0, 0, 10_000_000])
-        sizes = numpy.array([1514, 3028, 100])
-        left = requests.through_link_ns(arrivals, sizes, 8_000_000)
-        self.assertEqual([0, 3_028_000, 10_000_000], left.tolist())
-
-    def test_hardly_any_answer(self):
-        few = numpy.arange(evaluate.SKIPPED) + 1
-        run = run_of(few + 1, few, few, few)
-        with self.assertRaises(samples.Malformed):
-            evaluate.evaluate(Point(**KEYS), run, WAY)
-
-    def test_percentile_without_chance(self):
-        one = simulated(Point(load=0.5))
-        self.assertAlmostEqual(
-            one.theory.percentile_s, one.expected_percentile_s, places=9
-        )
 
 
 class JudgeTest(unittest.TestCase):
@@ -242,7 +149,7 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(1, len(broken))
 
     def test_late_by_little_more_than_the_gap(self):
-        """One request at one of many points, whatever the others have."""
+        """One request at one of many points, independent of the others."""
         first = simulated(Point(**KEYS))
         last = simulated(Point(**KEYS), position=Position.LAST)
         # As late as any neighbour can make it, by the theorem.
@@ -311,7 +218,7 @@ class JudgeTest(unittest.TestCase):
         self.assertIn('periodic tasks', broken[0])
 
     def test_busy_neighbours(self):
-        """They may take what the theorem allows, and no more."""
+        """The theorem bounds the time that they may take."""
         alone = simulated(Point(ldr=0.8, bandwidth=0.5))
         shares = {'equal': 1, 'shorter': 1, 'many': 9}
         for noise, number in shares.items():
@@ -363,37 +270,3 @@ class JudgeTest(unittest.TestCase):
             (found,) = judge.verdicts({'figure': [one]})
             self.assertIn('unpatched', found.what)
             self.assertEqual(holds, found.holds)
-
-
-class ReportTest(unittest.TestCase):
-    def test_page(self):
-        figure = description.parse('good', GOOD.replace('Why?', 'a < b?'))
-        results = [
-            simulated(point, count=400) for point in figure.points('full')
-        ]
-        results[0] = dataclasses.replace(results[0], lost=1)
-        verdicts = judge.verdicts({'good': results})
-        with tempfile.TemporaryDirectory() as name:
-            page = report.write(
-                pathlib.Path(name),
-                'full',
-                [figure],
-                {'good': results},
-                verdicts,
-            )
-            text = page.read_text()
-            lines = (pathlib.Path(name) / 'good.csv').read_text().splitlines()
-            summary = json.loads(
-                (pathlib.Path(name) / 'verdicts.json').read_text()
-            )
-        self.assertIn('a &lt; b?', text)
-        self.assertIn('data:image/svg+xml;base64,', text)
-        for outside in ('src="http', 'href="http', '<script', '<link'):
-            self.assertNotIn(outside, text)
-        self.assertIn('<td class="broken">', text)
-        # Nothing here has a link, so that column is in the numbers only.
-        self.assertIn('<th>beyond</th>', text)
-        self.assertNotIn('<th>bound p99</th>', text)
-        self.assertIn('bound p99', lines[0])
-        self.assertEqual(1 + len(results), len(lines))
-        self.assertEqual(len(verdicts), len(summary['verdicts']))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of what the manual prints with what nova-rt-model prints.
+"""Comparison of the manual's examples with nova-rt-model.
 
 Write the output into the pages anew with
 
@@ -38,7 +38,7 @@ _ROW = re.compile(
 
 
 def run(line):
-    """Return what a command prints on either stream."""
+    """Return both streams of a command."""
     case = base.TestCase('setUp')
     case.setUp()
     try:
@@ -63,7 +63,7 @@ def files_of(text):
 
 
 def rewrite(text):
-    """The page with what the commands print now."""
+    """The page with the present output of its commands."""
 
     def block(found):
         body = textwrap.dedent(found[1]).strip('\n') + '\n'

@@ -5,7 +5,6 @@ import pathlib
 import re
 import tempfile
 import unittest
-from unittest import mock
 
 from tools import mutants
 from tools.gate import parts, places
@@ -15,7 +14,7 @@ class TableTest(unittest.TestCase):
     """The faults of tools/gate/mutants.toml."""
 
     def test_every_part_of_the_gate_has_one(self):
-        named = mutants.load().keys()
+        named = {n for n, each in mutants.load().items() if not each.tests}
         self.assertEqual(set(), parts.GATE.keys() - named)
         self.assertEqual(set(), named - parts.GATE.keys() - parts.FULL.keys())
 
@@ -30,6 +29,15 @@ class TableTest(unittest.TestCase):
                 self.assertNotEqual(text, path.read_text())
                 re.compile(mutant.finds)
 
+    def test_tests_are_there(self):
+        for name, mutant in mutants.load().items():
+            for test in mutant.tests.split():
+                with self.subTest(name):
+                    path = test.split('.test_')[0].replace('.', '/')
+                    module = test.split('.test_')[1].split('.')[0]
+                    file = places.ROOT / path / f'test_{module}.py'
+                    self.assertTrue(file.exists(), file)
+
     def test_text_that_is_gone(self):
         mutant = mutants.Mutant('x', 'file', 'old', 'new', 'x')
         with tempfile.TemporaryDirectory() as name:
@@ -37,46 +45,3 @@ class TableTest(unittest.TestCase):
                 (pathlib.Path(name) / 'file').write_text(text)
                 with self.assertRaisesRegex(LookupError, 'file has'):
                     mutant.put_into(pathlib.Path(name))
-
-
-class JudgeTest(unittest.TestCase):
-    """A fault is found if the part fails by what it breaks."""
-
-    def _run(self, code, log):
-        with tempfile.TemporaryDirectory() as name:
-            top = pathlib.Path(name)
-            (top / 'unit.log').write_text(log)
-
-            def run(command, **kwargs):
-                word = code if '-m' in command else 0
-                return mock.Mock(returncode=word)
-
-            with (
-                mock.patch.object(places, 'LOGS', top),
-                mock.patch.object(places, 'RUN', top),
-                mock.patch.object(mutants, '_copy'),
-                mock.patch.object(mutants.Mutant, 'put_into'),
-                mock.patch.object(mutants.subprocess, 'run', side_effect=run),
-                mock.patch('builtins.print'),
-            ):
-                return mutants.main(['unit'])
-
-    def test_found(self):
-        self.assertEqual(
-            0, self._run(1, '{0} unit.test_reservation.Test.x [1s] ... FAILED')
-        )
-
-    def test_passed(self):
-        self.assertEqual(
-            1, self._run(0, '{0} unit.test_reservation.Test.x [1s] ... FAILED')
-        )
-
-    def test_failed_by_something_else(self):
-        self.assertEqual(
-            1, self._run(1, '{0} unit.test_other.Test.x [1s] ... FAILED')
-        )
-
-    def test_unknown_part(self):
-        with mock.patch('builtins.print') as printed:
-            self.assertEqual(2, mutants.main(['no-part']))
-        self.assertIn('no-part', str(printed.call_args))

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that operators install, read by what reads them there."""
+"""The files that operators install, read by sudo, systemd and others."""
 
 import itertools
 import os
 import pathlib
 import re
-import resource
 import shutil
 import subprocess
 import unittest
@@ -18,7 +17,6 @@ from oslo_rootwrap import wrapper
 import vif_plug_ovs.privsep
 
 from lab import accounts, paths, unit
-from lab.console import LabError
 from nova_rt.cmd import exporter
 import nova_rt.privsep
 
@@ -343,56 +341,6 @@ class ExporterUnitTest(unittest.TestCase):
         # Of 100: 10 is the best, 100 no protection at all.
         answer = self._systemd('security', '--offline=yes', '--threshold=20')
         self.assertEqual(0, answer.returncode, answer.stdout[-200:])
-
-
-class UnitReaderTest(unittest.TestCase):
-    """The lab's reading of units."""
-
-    def _read(self, *texts):
-        directory = paths.WORK / 'run' / 'unit-reader-test'
-        directory.mkdir(parents=True, exist_ok=True)
-        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
-        files = []
-        for number, text in enumerate(texts):
-            files.append(directory / str(number))
-            files[-1].write_text(f'[Service]\n{text}')
-        return unit.read((STOCK_UNIT, *files))
-
-    def test_what_the_lab_does_not_do_ends_it(self):
-        for line in ('PrivateTmp=yes', 'NoNewPrivileges=yes', 'UMask=0077'):
-            with self.subTest(line), self.assertRaises(LabError):
-                self._read(line)
-
-    def test_two_commands(self):
-        with self.assertRaises(LabError):
-            self._read('ExecStart=/bin/true')
-
-    def test_an_empty_value_takes_back_those_before(self):
-        found = self._read(
-            'ExecStart=\nExecStart=/bin/true\nCapabilityBoundingSet=CAP_KILL',
-            '[Unit]\nExecStart=/bin/false\n[Service]\n'
-            'CapabilityBoundingSet=\n'
-            'CapabilityBoundingSet=CAP_CHOWN CAP_FOWNER',
-        )
-        self.assertEqual(('/bin/true',), found.command)
-        self.assertEqual(('CAP_CHOWN', 'CAP_FOWNER'), found.capabilities)
-
-    def test_around(self):
-        words = unit.read((STOCK_UNIT, DROP_IN)).around(['x'])
-        self.assertEqual('x', words[-1])
-        for word in (
-            '--core=0',
-            '--reuid=nova',
-            '--regid=nova',
-            '--init-groups',
-        ):
-            self.assertIn(word, words)
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        wanted = 65535 if hard == resource.RLIM_INFINITY else min(65535, hard)
-        self.assertIn(f'--nofile={wanted}', words)
-        bounding = next(w for w in words if w.startswith('--bounding-set'))
-        self.assertTrue(bounding.startswith('--bounding-set=-all,+chown,'))
-        self.assertNotIn('sys_module', bounding)
 
 
 class RootwrapTest(unittest.TestCase):

@@ -60,7 +60,7 @@ def find_settings(page):
 
 class PagesTest(unittest.TestCase):
     def assert_all(self, pattern, is_right, least):
-        """Hold what a pattern finds against what there is.
+        """Compare the matches of a pattern with the existing names.
 
         :param least: how many the pages have, at least
         """

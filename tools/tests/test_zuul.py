@@ -7,16 +7,15 @@ import unittest
 
 import yaml
 
-from tools.tests.devstack import world
+from tools.gate.places import ROOT
 
-ROOT = world.CHECKOUT
 CONTENT = yaml.safe_load((ROOT / '.zuul.yaml').read_text())
 JOBS = {item['job']['name']: item['job'] for item in CONTENT if 'job' in item}
 (PROJECT,) = (item['project'] for item in CONTENT if 'project' in item)
 
 
 class JobsTest(unittest.TestCase):
-    """Presence of what jobs name."""
+    """Presence of all that jobs name."""
 
     def test_playbooks(self):
         for job in JOBS.values():
@@ -40,7 +39,7 @@ class JobsTest(unittest.TestCase):
         known = set(
             re.findall(
                 r'(NOVA_RT_\w+)=',
-                (world.CHECKOUT / 'devstack/settings').read_text(),
+                (ROOT / 'devstack/settings').read_text(),
             )
         )
         used = set(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of what users and operators send to nova-api."""
+"""Validation of requests to nova-api."""

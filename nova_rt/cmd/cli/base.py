@@ -2,7 +2,7 @@
 """Common code of the commands: exit codes, and text fit for a terminal.
 
 0: done, and all is well; 1: it failed, or found something wrong; 2: it was
-called wrongly, or could not read what it needs.
+called wrongly, or could not read its input.
 """
 
 import argparse
@@ -27,7 +27,7 @@ class CommandFailed(Exception):
 
 
 class CannotRun(CommandFailed):
-    """The command was called wrongly or cannot read what it needs."""
+    """The command was called wrongly or cannot read its input."""
 
     exit_code = 2
 
@@ -35,7 +35,7 @@ class CannotRun(CommandFailed):
 class ExitCodes(command.Command):
     """Ends with the exit code of a CommandFailed, or with its own.
 
-    :ivar exit_code: what :meth:`take_action` leaves here
+    :ivar exit_code: set by :meth:`take_action`
     """
 
     exit_code = 0
@@ -71,7 +71,7 @@ def _escape(value: Any) -> Any:
 
 
 class Command(ExitCodes):
-    """A command that prints for itself; it escapes what it prints."""
+    """A command that prints for itself, and escapes its output."""
 
 
 class Lister(ExitCodes, lister.Lister):

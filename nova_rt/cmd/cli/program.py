@@ -42,10 +42,10 @@ class _Help(base.ExitCodes, help.HelpCommand):
 
 
 class Program(app.App):
-    """A program whose commands are entry points.
+    """A program with entry points as commands.
 
     :cvar NAME: the program's name
-    :cvar DESCRIPTION: what ``--help`` says of it
+    :cvar DESCRIPTION: for ``--help``
     :cvar COMMANDS: group of entry points
     """
 
@@ -109,7 +109,7 @@ class Program(app.App):
     def initialize_app(self, argv: list[str]) -> None:
         """Refuse to run without a command.
 
-        :param argv: the command and what follows it
+        :param argv: the command and its arguments
         """
         if not argv and not self.options.deferred_help:
             # Not cliff's own shell: no command here is for that.

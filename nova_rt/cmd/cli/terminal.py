@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that is fit for a terminal, whoever wrote it."""
+"""Text that is fit for a terminal, from any source."""
 
 
 def escape(text: str) -> str:
@@ -7,7 +7,7 @@ def escape(text: str) -> str:
 
     :param text: from a database, a service or a user
     :returns: the same text with nothing in it that moves the cursor, changes
-        a colour or hides what follows
+        a colour or hides the rest
     """
     if text.isprintable():
         return text

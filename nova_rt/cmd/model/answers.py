@@ -74,7 +74,7 @@ class Point:
 
 
 def tell(point: Point) -> dict[str, Any]:
-    """Write what to expect, how sure that is, and the flavor that has it.
+    """Write the expected times, their certainty, and the flavor.
 
     :returns: properties and their values
     :raises Unanswerable: if it is not stable

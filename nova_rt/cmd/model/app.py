@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova-rt-model``: how large a reservation must be, and what it can do.
+"""``nova-rt-model``: the size of a reservation, and its response times.
 
 The commands are the entry points of group ``nova_rt.model``.
 """
@@ -28,7 +28,7 @@ class App(program.Program):
     ) -> argparse.ArgumentParser:
         """Name the program as users do.
 
-        :returns: the parser of what stands before the command
+        :returns: the parser of the options before the command
         """
         parser = super().build_option_parser(
             description, version, argparse_kwargs

@@ -28,7 +28,7 @@ class Ask(question.Question):
     ON_DEMAND = frozenset({'Flavor set'})
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer what describes the service.
+        """Add the options that describe the service.
 
         :returns: the parser
         """
@@ -50,8 +50,8 @@ class Ask(question.Question):
     ) -> question.Answer:
         """Answer, and draw a plot if asked to.
 
-        :param first: what was asked for
-        :param last: what else there is to say
+        :param first: properties of the answer
+        :param last: further properties
         :returns: properties and their values
         """
         said = (first or {}) | answers.tell(point) | (last or {})
@@ -87,7 +87,7 @@ def _always(
 
 
 def add_needs(parser: argparse.ArgumentParser) -> None:
-    """Offer what a service needs, and what bounds a reservation for it."""
+    """Add the needs of a service, and bounds of its reservation."""
     options.add_always(parser)
     options.add_choice(parser)
     parser.add_argument(
@@ -110,7 +110,7 @@ class Reservation(Ask):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer what a service needs.
+        """Add the needs of a service.
 
         :returns: the parser
         """
@@ -229,7 +229,7 @@ def _compare(
     given: argparse.Namespace, service: services.Service, rate: float,
     limits: Limits,
 ) -> columns.Told:  # fmt: skip
-    """Reservations of other numbers of vCPUs, with what they cost."""
+    """Reservations of other numbers of vCPUs, with their cost."""
     found: dict[str, str | None] = {}
     lines = []
     for cpus in _SEVERAL:
@@ -271,7 +271,7 @@ class Rate(_About):
     """Compute the rate of requests that a reservation bears."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer what a service needs.
+        """Add the needs of a service.
 
         :returns: the parser
         """
@@ -305,7 +305,7 @@ class Deadline(_About):
     """Compute the deadline that a reservation can promise."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer what a service needs.
+        """Add the needs of a service.
 
         :returns: the parser
         """
@@ -342,7 +342,7 @@ class Latency(_About):
     """Compute the response times of a service."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer what can be asked about them.
+        """Add the questions about them.
 
         :returns: the parser
         """

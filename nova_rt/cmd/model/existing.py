@@ -28,7 +28,7 @@ class Flavor:
 
 
 def read(path: str) -> list[Flavor]:
-    """Read what ``openstack flavor list --long -f json`` prints.
+    """Read the output of ``openstack flavor list --long -f json``.
 
     :param path: a file; ``-`` for the standard input
     :returns: those with a reservation, the smallest first

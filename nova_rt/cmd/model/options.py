@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the commands, and what they mean together."""
+"""Options of the commands, and their meaning together."""
 
 import argparse
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def add_reservation(parser: argparse.ArgumentParser) -> None:
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
-    """Offer what describes a service, and how its requests come."""
+    """Add the options of a service and of its arrivals."""
     group = parser.add_argument_group('service')
     group.add_argument(
         '--service-time', type=reader(units.duration_s), metavar='TIME',
@@ -189,7 +189,7 @@ def add_requests(
 
 
 def add_always(parser: argparse.ArgumentParser) -> None:
-    """Offer what a bound that no request exceeds is about."""
+    """Add the options of a bound that no request exceeds."""
     group = parser.add_argument_group('bound that no request exceeds')
     group.add_argument(
         '--burst', type=number('--burst', _BURST), metavar='N',
@@ -234,7 +234,7 @@ def add_period(group: argparse._ActionsContainer) -> None:
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Offer what bounds a reservation that is to be chosen."""
+    """Add the bounds of a reservation that is to be chosen."""
     add_period(parser)
     add_periods(parser)
     parser.add_argument(

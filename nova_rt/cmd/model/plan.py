@@ -22,7 +22,7 @@ class Plan(question.Question):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer the file and what bounds the plan.
+        """Add the file and the bounds of the plan.
 
         :returns: the parser
         """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans from a YAML file: hosts, and services that need reservations.
 
-Whoever wrote it: what is wrong is told with its place.
+Input is untrusted: each fault is told with its place.
 """
 
 import argparse
@@ -38,11 +38,11 @@ class Planned:
 def read(path: str, limits: Limits) -> Planned:
     """Read a plan and size its services.
 
-    :param limits: what reservations may be; the most of a CPU comes from the
+    :param limits: of reservations; the most of a CPU comes from the
         hosts
     :returns: hosts and servers
     :raises InvalidQuantity: if it cannot be read; says the place
-    :raises Unanswerable: if a service cannot have what it needs
+    :raises Unanswerable: if a service cannot have its reservation
     """
     found = values.Fields(
         'the file', yamlfile.load(path), {'hosts', 'services'}
@@ -129,7 +129,7 @@ def _read_services(
 
 
 def _reserve(fields: values.Fields, vcpus: int, limits: Limits) -> Reservation:
-    """The reservation of a service: given, or what it needs."""
+    """The reservation of a service: given, or computed."""
     if 'reservation' in fields:
         for key in (*_NEEDS, *_MORE):
             if key in fields:

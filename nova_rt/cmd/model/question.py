@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common code of the commands: one line for what has no answer."""
+"""Common code of the commands: one line for a refusal."""
 
 import abc
 import argparse

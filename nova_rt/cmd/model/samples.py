@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Service times from a CSV file, whoever wrote it."""
+"""Service times from an untrusted CSV file."""
 
 import argparse
 from collections.abc import Iterator

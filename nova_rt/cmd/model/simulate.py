@@ -27,10 +27,10 @@ _ALONE, _BESIDE = 1_000_000, 100_000
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    """A service to simulate, and what the model says of it.
+    """A service to simulate, and its model.
 
     :ivar proved: the theorem is about each CPU
-    :ivar ahead_s: what the link's bucket holds, at the rate of the link
+    :ivar ahead_s: the link's bucket, at the rate of the link
     """
 
     service: services.Service
@@ -70,7 +70,7 @@ class Simulate(question.Question):
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer what is to be simulated.
+        """Add the options of the simulation.
 
         :returns: the parser
         """

@@ -46,7 +46,7 @@ class Fields:
     ) -> Any:
         """Read a value.
 
-        :param default: what it is if it is not there; None if it must be
+        :param default: the value if it is not there; None if it must be
         :returns: the value
         :raises InvalidQuantity: if it is none; says the place
         """
@@ -73,7 +73,7 @@ def show(value: Any) -> str:
 
 
 def check_path(path: str) -> str:
-    """Refuse what no file can be called.
+    """Refuse names that no file can have.
 
     :returns: the path
     :raises InvalidQuantity: for texts that a system call does not take
@@ -183,7 +183,7 @@ def read_cpus(value: Any) -> tuple[int, ...]:
 
 
 def capacity_ppm(text: str) -> int:
-    """Read what a CPU can promise, in percent, rounded down to ppm."""
+    """Read the capacity of a CPU, in percent, rounded down to ppm."""
     number = text.removesuffix('%').strip()
     if re.fullmatch(r'[0-9]{1,3}(\.[0-9]{1,9})?', number, re.ASCII):
         found = int(decimal.Decimal(number) * (PPM // 100))

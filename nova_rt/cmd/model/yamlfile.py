@@ -65,7 +65,7 @@ def load(path: str) -> Any:
 
 
 def _check_depth(path: str, text: bytes) -> None:
-    """Refuse what would fill the stack of the loader, or the memory.
+    """Refuse text that would fill the stack of the loader, or memory.
 
     :raises InvalidQuantity: for deep nesting and for aliases
     """

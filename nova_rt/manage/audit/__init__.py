@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``audit``: does everything say the same about who reserves what.
+"""``audit``: a comparison of all records of reservations.
 
 ``reading`` and its helpers make a :class:`.picture.Picture` of a host,
-``compare`` finds what differs in it, ``repairs`` mends what may be mended from
-outside the compute service.
+``compare`` finds differences in it, and ``repairs`` mends those that can be
+mended outside the compute service.
 """

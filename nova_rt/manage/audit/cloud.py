@@ -129,9 +129,9 @@ class Cloud:
         return sorted(nodes, key=lambda node: node.host)
 
     def read_node(self, node: Node) -> Found:
-        """Read what Nova knows of a node.
+        """Read the servers and moves of a node in Nova.
 
-        :returns: its servers and what it publishes
+        :returns: its servers and the published bandwidth
         :raises Unreadable: if its cell does not answer
         """
         with (
@@ -186,11 +186,11 @@ class Cloud:
     def classify(
         self, uuids: Iterable[str], node: Node | None, found: Found | None
     ) -> dict[str, Holder]:
-        """Find out what holds something on a host and is no server of it.
+        """Classify the holders of allocations that are no servers of a host.
 
-        :param uuids: what are no real-time servers of the host
+        :param uuids: consumers that are no real-time servers of the host
         :param node: the host; None if Nova does not have it
-        :returns: what each is
+        :returns: the kind of each
         :raises Unreadable: if a database does not answer
         """
         return {uuid: self._classify(uuid, node, found) for uuid in uuids}
@@ -223,7 +223,7 @@ class Cloud:
         )
 
     def _is_returning(self, node: Node, uuid: str) -> bool:
-        """Whether a UUID is of a revert whose source has its part to do.
+        """Whether a UUID is of a revert that its source has not ended.
 
         For Nova the migration is over by then.
         """
@@ -280,7 +280,7 @@ class Cloud:
     def is_volume_backed(self, instance: Any) -> bool:
         """Look whether the root disk of a server is a volume.
 
-        :param instance: what :meth:`find` has returned
+        :param instance: the result of :meth:`find`
         :returns: whether it is
         :raises Unreadable: if a database does not answer
         """
@@ -298,7 +298,7 @@ class Cloud:
     # Placement
 
     def read_allocations(self, provider: str) -> dict[str, dict[str, int]]:
-        """Read what Placement holds on a host.
+        """Read the allocations on a host in Placement.
 
         :param provider: UUID of the compute node
         :returns: amounts by UUID of the consumer and by resource class;

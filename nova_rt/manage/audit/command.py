@@ -17,15 +17,15 @@ _COLUMNS = ('Host', 'Server', 'Source', 'Difference', 'Remedy', 'Repair')
 
 
 class Audit(base.Lister):
-    """Compare what all say about who reserves what.
+    """Compare all records of reservations.
 
     For each host: the allocations of Placement, the free bandwidth that
-    nova-rt-compute publishes, the records of the servers, and the database of
-    nova_rt, if it is configured; on the host itself also the metadata of its
-    domains and its kernel. Needs the nova.conf of nova-api or nova-conductor.
+    nova-rt-compute publishes, and the records of the servers. nova-rt-compute
+    itself checks domains and the kernel every minute. Needs the nova.conf of
+    nova-api or nova-conductor.
 
     Servers to which something is being done are left out. A line on standard
-    error counts what was compared; ``-q`` omits it. The exit code is 0
+    error counts the servers and hosts; ``-q`` omits it. The exit code is 0
     if nothing differs, or all of it was mended; 1 if something differs; 2 if
     something could not be read.
     """
@@ -38,17 +38,14 @@ class Audit(base.Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--host',
-            help='Audit this host alone. Default: all that Nova or the '
-            'database have.',
+            help='Audit this host alone. Default: all hosts of Nova.',
         )
         group = parser.add_mutually_exclusive_group()
         group.add_argument(
             '--repair',
             action='store_true',
-            help='Mend what can be mended from here: allocations, and '
-            'reservations in the database of servers that are gone. What a '
-            'running container has is never touched: that is the business '
-            'of nova-rt-compute, which checks it from time to time.',
+            help='Mend allocations. What a running container has is never '
+            'touched: nova-rt-compute checks and repairs it.',
         )
         group.add_argument(
             '--dry-run',
@@ -69,7 +66,7 @@ class Audit(base.Lister):
         from nova_rt.manage.audit import reading
 
         try:
-            auditor = reading.Auditor(self.conf)
+            auditor = reading.Auditor()
             hosts = auditor.list_hosts()
         except nova_db.Unreadable as err:
             raise base.CannotRun(f'cannot audit: {err}') from err
@@ -104,9 +101,9 @@ class Audit(base.Lister):
     def _repair(
         self, auditor: Any, finding: Finding, options: argparse.Namespace
     ) -> str:
-        """Do what the options say about a finding.
+        """Repair a finding, or describe its repair, by the options.
 
-        :returns: what became of it
+        :returns: the outcome
         """
         from nova_rt.manage.audit import repairs
 

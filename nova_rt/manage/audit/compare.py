@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds what differs in a picture of a host, and what would mend it.
+"""Finds differences in a picture of a host, and their remedies.
 
-A server's record is the truth about it. Placement's allocations and rows of
-the database can be mended from outside; what a container has is the business
-of nova-rt-compute alone, which verifies it against the record.
+A server's record is the truth about it. Placement's allocations can be mended
+from outside. nova-rt-compute alone verifies domain and kernel against the
+record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,29 +12,18 @@ from nova_rt.manage.audit import published
 from nova_rt.manage.audit.picture import (
     Finding,
     Holder,
-    LocalContainer,
     NovaServer,
     Picture,
-    ReleaseRow,
     RemoveAllocation,
     Repair,
-    Row,
     SetAllocation,
     Source,
 )
-from nova_rt.reservation import cpulist, extra_specs
+from nova_rt.reservation import extra_specs
 from nova_rt.reservation.extra_specs import Plain
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 
-_BY_THE_CHECK = (
-    'nova-rt-compute corrects it at its next check ([nova_rt] '
-    'verify_interval); nothing else may'
-)
-_BY_THE_REPORT = (
-    'nova-rt-compute reports all that it has every minute, with [nova_rt] '
-    'report and while a nova-rt-conductor runs'
-)
 _RECREATE = (
     'the server does not start without a readable record: delete it and '
     'create it again'
@@ -42,7 +31,7 @@ _RECREATE = (
 
 
 def compare(picture: Picture) -> list[Finding]:
-    """Find what differs on a host.
+    """Find the differences on a host.
 
     Servers to which something is being done are left out.
 
@@ -55,8 +44,6 @@ def compare(picture: Picture) -> list[Finding]:
         *_compare_allocations(picture),
         *_compare_moves(picture),
         *published.compare(picture),
-        *_compare_containers(picture),
-        *_compare_rows(picture),
     ]
 
 
@@ -116,7 +103,7 @@ def _tell(specs: Mapping[str, Plain], where: str, names: Iterable[str]) -> str:
 
 
 def _agreed(server: NovaServer) -> Request | None:
-    """Return the request of a server, if all who can say it agree."""
+    """Return the request of a server, if record and flavor agree."""
     asked = server.asked if isinstance(server.asked, Request) else None
     if isinstance(server.record, str):
         return asked
@@ -165,7 +152,7 @@ CPU_CLASSES = ('VCPU', 'PCPU')
 
 
 def _compare_others(server: NovaServer, held: Mapping[str, int]) -> str | None:
-    """Compare what Placement holds for a server beside its bandwidth."""
+    """Compare a server's other resources in Placement."""
     # The flavor of one whose move is not finished is that of its old host.
     if server.others is None or server.lost:
         return None
@@ -254,84 +241,4 @@ _HOLDERS = {
 # Domain and kernel
 
 
-def _compare_containers(picture: Picture) -> Iterator[Finding]:
-    for uuid, found in sorted((picture.containers or {}).items()):
-        server = picture.servers.get(uuid)
-        if server is None:
-            # One that has left waits there for its return.
-            if found.carried is not None and uuid not in picture.left:
-                yield Finding(
-                    picture.host, uuid, Source.DOMAIN,
-                    'its domain carries a reservation, and it is no '
-                    'real-time server of this host',
-                    'Nova removes it ([DEFAULT] '
-                    'running_deleted_instance_action); if it does not, '
-                    'undefine the domain',
-                )  # fmt: skip
-        elif not server.busy and isinstance(server.record, Record):
-            yield from _compare_container(
-                picture.host, uuid, found, server.record
-            )
-
-
-def _compare_container(
-    host: str, uuid: str, found: LocalContainer, rec: Record
-) -> Iterator[Finding]:
-    if found.carried != rec:
-        carried = found.carried
-        text = carried.encode() if isinstance(carried, Record) else carried
-        yield Finding(
-            host, uuid, Source.DOMAIN,
-            f'its domain carries {text or "no record"} instead of '
-            f'{rec.encode()}',
-            _BY_THE_CHECK,
-        )  # fmt: skip
-    if found.difference is not None:
-        yield Finding(
-            host, uuid, Source.KERNEL, found.difference, _BY_THE_CHECK
-        )
-
-
 # Database
-
-
-def _compare_rows(picture: Picture) -> Iterator[Finding]:
-    if picture.rows is None:
-        return
-    left = [
-        (uuid, rec)
-        for uuid, rec in sorted(picture.left.items())
-        if isinstance(rec, Record)
-    ]
-    for uuid, rec in [*picture.list_records(), *left]:
-        row = picture.rows.get(uuid)
-        difference: str | None = 'the database does not have it on this host'
-        if row is not None:
-            difference = _compare_row(row, rec)
-        if difference is not None:
-            yield Finding(
-                picture.host, uuid, Source.DATABASE, difference, _BY_THE_REPORT
-            )
-    for uuid in sorted(
-        picture.rows.keys() - picture.servers.keys() - picture.left.keys()
-    ):
-        if picture.holders.get(uuid) is Holder.BUSY:
-            continue
-        yield Finding(
-            picture.host, uuid, Source.DATABASE,
-            'the database has a reservation of it, and it is no real-time '
-            'server of this host',
-            '--repair marks it as released',
-            ReleaseRow(uuid, picture.host),
-        )  # fmt: skip
-
-
-def _compare_row(row: Row, rec: Record) -> str | None:
-    wanted = rec.request.plain()
-    # A row of a conductor of the version before lacks some.
-    others = [name for name in row.specs if row.specs[name] != wanted[name]]
-    if not others and row.cpus == rec.cpus:
-        return None
-    held = _tell(row.specs, f'CPUs {cpulist.render(row.cpus)}', others)
-    right = _tell(wanted, f'CPUs {cpulist.render(rec.cpus)}', others)
-    return f'the database has {held}; its record {right}'

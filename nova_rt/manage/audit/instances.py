@@ -61,7 +61,7 @@ def is_returning(migration: Any) -> bool:
     """Look whether a revert is on its way back to its source.
 
     :param migration: nova.objects.Migration
-    :returns: whether it is, so that it holds what the source has
+    :returns: whether it is, and holds the allocation of the source
     """
     try:
         return bool(
@@ -116,7 +116,7 @@ def is_waiting(migration: Any) -> bool:
 
 
 def read_move(migration: Any) -> Move | None:
-    """Read what a server holds on the host that it was resized from.
+    """Read the reservation of a server on the host that it has left.
 
     :returns: None for one that was plain
     """
@@ -131,12 +131,12 @@ def read_move(migration: Any) -> Move | None:
 def make_server(
     instance: Any, hints: Mapping[str, Any] | None, moving: bool
 ) -> NovaServer:
-    """Read what a real-time server asks for and what its record says.
+    """Read the request and the record of a real-time server.
 
     :param instance: nova.objects.Instance
     :param hints: of its RequestSpec; None if that is gone
     :param moving: whether it is being moved
-    :returns: what was read, or why it could not be
+    :returns: both, or a text that explains the failure
     """
     rec: Record | str
     try:
@@ -193,7 +193,7 @@ def ask(instance: Any, is_bfv: bool) -> dict[str, int]:
 
 
 def parse_free(stats: Mapping[str, str | None]) -> Capacity | str | None:
-    """Read what a compute node publishes.
+    """Read the free bandwidth that a compute node publishes.
 
     :returns: None if nothing; a sentence if it cannot be read
     """

@@ -10,7 +10,6 @@ import dataclasses
 import enum
 
 from nova_rt.reservation.admission import Capacity
-from nova_rt.reservation.extra_specs import Plain
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 
@@ -19,14 +18,14 @@ from nova_rt.reservation.request import Request
 class NovaServer:
     """A real-time server that Nova has on the host.
 
-    :ivar asked: what its flavor and hints ask for; None if the hints that it
+    :ivar asked: the request of its flavor and hints; None if the hints that it
         was created with are not kept any more
     :ivar record: its record
     :ivar busy: whether something is being done to it, so that sources may
         differ for a moment
     :ivar lost: whether the move that brought it to the host was not finished
-    :ivar others: what its flavor asks of the host beside bandwidth, by
-        resource class; None if it cannot be read. Disks are left out, which
+    :ivar others: resources that its flavor asks for beside bandwidth, by
+        class; None if it cannot be read. Disks are left out, which
         another provider may hold.
     """
 
@@ -42,7 +41,7 @@ class Move:
     """A resize from the host that waits to be confirmed or reverted.
 
     :ivar server: UUID of the server, which runs with its new reservation
-    :ivar record: what it holds on the host in case it is reverted
+    :ivar record: its reservation on the host until the move ends
     """
 
     server: str
@@ -70,52 +69,24 @@ class Holder(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class LocalContainer:
-    """A container that libvirt has on the host.
-
-    :ivar carried: the record in its domain's metadata; None without one
-    :ivar difference: how what the kernel holds differs from the server's
-        record, a sentence; None if it does not, or if it does not run
-    """
-
-    carried: Record | str | None
-    difference: str | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A reservation in the database of nova_rt that is not released.
-
-    :ivar specs: values of the extra specs that the database has of it
-    """
-
-    specs: Mapping[str, Plain]
-    cpus: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Picture:
     """One host.
 
     :ivar host: its name
-    :ivar provider: UUID of its compute node; '' if Nova has no such host
+    :ivar provider: UUID of its compute node
     :ivar servers: its real-time servers, by UUID
     :ivar moves: by UUID of the migration, which holds the allocation
     :ivar allocations: bandwidth that Placement holds there, in ppm, by UUID
     :ivar others: all that Placement holds there, by UUID and resource class
-    :ivar holders: what those of them are that are not in ``servers`` or
+    :ivar holders: the kind of each UUID that is not in ``servers`` or
         ``moves``
-    :ivar inventory_ppm: what Placement can allocate there in all; None if it
-        has no such inventory
-    :ivar free: what nova-rt-compute has published; None if nothing
-    :ivar capacity: what each CPU offers; None if only the sum is known
-    :ivar containers: by UUID; None if they were not read, because this is
-        another host
-    :ivar rows: of the database, by UUID; None if it is not used
+    :ivar inventory_ppm: the inventory of bandwidth there; None if Placement
+        has none
+    :ivar free: published by nova-rt-compute; None if nothing is
     """
 
     host: str
-    provider: str = ''
+    provider: str
     servers: Mapping[str, NovaServer] = dataclasses.field(default_factory=dict)
     moves: Mapping[str, Move] = dataclasses.field(default_factory=dict)
     allocations: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -125,9 +96,6 @@ class Picture:
     holders: Mapping[str, Holder] = dataclasses.field(default_factory=dict)
     inventory_ppm: int | None = None
     free: Capacity | str | None = None
-    capacity: Capacity | None = None
-    containers: Mapping[str, LocalContainer] | None = None
-    rows: Mapping[str, Row] | None = None
 
     def list_settled(self) -> list[tuple[str, NovaServer]]:
         """List the servers to which nothing is being done.
@@ -151,39 +119,13 @@ class Picture:
             if isinstance(server.record, Record)
         ]
 
-    def list_sources(self) -> set['Source']:
-        """List those who were asked.
-
-        :returns: the sources; none of them need have said anything
-        """
-        sources = set()
-        if self.provider:
-            sources |= {Source.RECORD, Source.PLACEMENT, Source.TRACKER}
-        if self.containers is not None:
-            sources |= {Source.DOMAIN, Source.KERNEL}
-        if self.rows is not None:
-            sources.add(Source.DATABASE)
-        return sources
-
-    @property
-    def left(self) -> dict[str, Record | str]:
-        """Records of servers that a resize has taken to another host."""
-        return {
-            move.server: move.record
-            for move in self.moves.values()
-            if move.server not in self.servers
-        }
-
 
 class Source(enum.StrEnum):
-    """The source that says what differs."""
+    """The source that differs."""
 
     PLACEMENT = 'placement'
     TRACKER = 'tracker'
     RECORD = 'record'
-    DOMAIN = 'domain'
-    KERNEL = 'kernel'
-    DATABASE = 'database'
 
 
 @dataclasses.dataclass
@@ -192,13 +134,11 @@ class Extent:
 
     :ivar servers: real-time servers
     :ivar busy: those left out, because something is being done to them
-    :ivar sources: who was asked about any host
     """
 
     hosts: int = 0
     servers: int = 0
     busy: int = 0
-    sources: set[Source] = dataclasses.field(default_factory=set)
 
     def add(self, picture: Picture) -> None:
         """Count a host."""
@@ -206,18 +146,15 @@ class Extent:
         self.hosts += 1
         self.servers += settled
         self.busy += len(picture.servers) - settled
-        self.sources |= picture.list_sources()
 
     def describe(self) -> str:
         """Put it into words.
 
         :returns: a line
         """
-        sources = ', '.join(each for each in Source if each in self.sources)
         busy = f' ({self.busy} more left out: busy)' if self.busy else ''
         return (
-            f'Compared {self.servers} server(s){busy} on {self.hosts} '
-            f'host(s), sources: {sources or "none"}'
+            f'Compared {self.servers} server(s){busy} on {self.hosts} host(s)'
         )
 
 
@@ -226,8 +163,8 @@ class SetAllocation:
     """Make Placement hold all that a server asks for.
 
     :ivar provider: UUID of the compute node
-    :ivar held_ppm: what it holds now
-    :ivar ppm: what it is to hold
+    :ivar held_ppm: the amount now
+    :ivar ppm: the right amount
     """
 
     uuid: str
@@ -238,10 +175,10 @@ class SetAllocation:
 
 @dataclasses.dataclass(frozen=True)
 class RemoveAllocation:
-    """Remove from Placement what nobody asks for on a host.
+    """Remove an allocation on a host that nobody asks for.
 
     :ivar provider: UUID of the compute node
-    :ivar held_ppm: what it holds now
+    :ivar held_ppm: the amount now
     """
 
     uuid: str
@@ -249,25 +186,17 @@ class RemoveAllocation:
     held_ppm: int
 
 
-@dataclasses.dataclass(frozen=True)
-class ReleaseRow:
-    """Note in the database that a server holds nothing on a host."""
-
-    uuid: str
-    host: str
-
-
-Repair = SetAllocation | RemoveAllocation | ReleaseRow
+Repair = SetAllocation | RemoveAllocation
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """One difference.
 
-    :ivar uuid: the server, or what holds the allocation; '' for the host
-    :ivar difference: what differs, a sentence without a full stop
-    :ivar remedy: what mends it, a sentence without a full stop
-    :ivar repair: what ``--repair`` does; None if it leaves this alone
+    :ivar uuid: the server, or the consumer; '' for the host
+    :ivar difference: a sentence without a full stop
+    :ivar remedy: a sentence without a full stop
+    :ivar repair: done by ``--repair``; None if there is none
     """
 
     host: str

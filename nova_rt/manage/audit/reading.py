@@ -4,12 +4,8 @@
 from collections.abc import Callable
 import time
 
-from oslo_config import cfg
-
-from nova_rt.manage.audit.cloud import Cloud, Found, Node
+from nova_rt.manage.audit.cloud import Cloud, Node
 from nova_rt.manage.audit.compare import compare
-from nova_rt.manage.audit.database import Database
-from nova_rt.manage.audit.local import Local
 from nova_rt.manage.audit.picture import Extent, Finding, Picture
 from nova_rt.reservation.extra_specs import RESOURCE_CLASS
 
@@ -18,38 +14,29 @@ _SETTLE_S = 2.0
 
 
 class Auditor:
-    """Everything that can be read from where the command runs.
+    """Nova and Placement, read from anywhere.
 
-    :ivar cloud: Nova and Placement
-    :ivar database: of nova_rt; None if it is not configured
-    :ivar local_name: name of this host, as Nova knows it
-    :ivar extent: what was compared so far
+    :ivar cloud: both
+    :ivar extent: of the comparison so far
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self) -> None:
         """Connect.
 
-        :raises Unreadable: if what the audit needs does not answer
+        :raises Unreadable: if a database or Placement does not answer
         """
         self.cloud = Cloud()
-        self.database = Database.open(conf)
-        self.local_name: str = conf.host
         self.extent = Extent()
-        self._conf = conf
-        self._local: Local | None = None
         self._nodes: dict[str, Node] = {}
 
     def list_hosts(self) -> list[str]:
-        """List the hosts of Nova, and of the database.
+        """List the hosts of Nova.
 
         :returns: their names
         :raises Unreadable: if a database does not answer
         """
         self._nodes = {node.host: node for node in self.cloud.list_nodes()}
-        names = set(self._nodes)
-        if self.database is not None:
-            names |= self.database.list_hosts()
-        return sorted(names)
+        return sorted(self._nodes)
 
     def find_node(self, provider: str) -> Node | None:
         """Find the compute node that is a provider of Placement.
@@ -65,10 +52,11 @@ class Auditor:
     def audit(
         self, host: str, sleep: Callable[[float], None] = time.sleep
     ) -> list[Finding]:
-        """Find what differs on a host.
+        """Find the differences on a host.
 
-        Every source is read at another moment. What differs is read again
-        a little later, and what differs then in the same way is told.
+        The sources are read one after the other. After a difference, they
+        are read again a little later; a difference that remains is
+        returned.
 
         :param host: one of those listed
         :returns: the findings
@@ -92,15 +80,7 @@ class Auditor:
         :returns: the picture
         :raises Unreadable: if a source does not answer
         """
-        rows = None
-        capacity = None
-        if self.database is not None:
-            rows = self.database.read_rows(host)
-            capacity = self.database.read_capacity(host)
-        node = self._nodes.get(host)
-        if node is None:
-            holders = self.cloud.classify(rows or {}, None, None)
-            return Picture(host, holders=holders, rows=rows)
+        node = self._nodes[host]
         resources = self.cloud.read_allocations(node.uuid)
         allocations = {
             uuid: each[RESOURCE_CLASS]
@@ -109,21 +89,9 @@ class Auditor:
         }
         inventory_ppm = self.cloud.read_inventory_ppm(node.uuid)
         found = self.cloud.read_node(node)
-        others = (allocations.keys() | (rows or {}).keys()) - (
+        others = allocations.keys() - (
             found.servers.keys() | found.moves.keys()
         )
-        containers = None
-        if self._is_local(host, found, inventory_ppm):
-            if self._local is None:
-                self._local = Local.open(self._conf)
-            containers = self._local.read(found.servers)
-            if capacity is None:
-                # With the options of this program, which need not be those of
-                # nova-rt-compute.
-                capacity = self._local.read_capacity()
-        if capacity is not None and capacity.total_ppm != inventory_ppm:
-            # Of another time than what nova-rt-compute has published.
-            capacity = None
         return Picture(
             host=host,
             provider=node.uuid,
@@ -134,15 +102,4 @@ class Auditor:
             holders=self.cloud.classify(others, node, found),
             inventory_ppm=inventory_ppm,
             free=found.free,
-            capacity=capacity,
-            containers=containers,
-            rows=rows,
-        )
-
-    def _is_local(
-        self, host: str, found: Found, inventory_ppm: int | None
-    ) -> bool:
-        """Whether this is that host, and one with reservations."""
-        return host == self.local_name and bool(
-            found.servers or found.free is not None or inventory_ppm
         )

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mends what may be mended from outside the compute service.
+"""Repairs of allocations.
 
-Each repair looks again at what it changes, and changes nothing if that is not
-what was found: Placement's consumer generation sees to it that nothing comes
-in between.
+Each repair reads the allocation again, and changes nothing if it is another
+one by now. Placement's consumer generation excludes a change in between.
 """
 
 from typing import Any
@@ -16,7 +15,6 @@ from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.manage.audit import cloud, instances
 from nova_rt.manage.audit.compare import CPU_CLASSES, REMOVABLE
 from nova_rt.manage.audit.picture import (
-    ReleaseRow,
     RemoveAllocation,
     Repair,
     SetAllocation,
@@ -33,7 +31,7 @@ class NotMended(Exception):
 
 
 def describe(repair: Repair) -> str:
-    """Describe what a repair does.
+    """Describe a repair.
 
     :returns: a sentence without a full stop
     """
@@ -42,9 +40,7 @@ def describe(repair: Repair) -> str:
             f'would set the allocation from {repair.held_ppm} to '
             f'{repair.ppm} ppm'
         )
-    if isinstance(repair, RemoveAllocation):
-        return f'would remove the allocation of {repair.held_ppm} ppm'
-    return 'would mark it as released in the database'
+    return f'would remove the allocation of {repair.held_ppm} ppm'
 
 
 def mend(auditor: Auditor, repair: Repair) -> None:
@@ -55,10 +51,8 @@ def mend(auditor: Auditor, repair: Repair) -> None:
     try:
         if isinstance(repair, SetAllocation):
             _set(auditor, repair)
-        elif isinstance(repair, RemoveAllocation):
-            _remove(auditor, repair)
         else:
-            _release(auditor, repair)
+            _remove(auditor, repair)
     except (Unreadable, nova_exception.NovaException) as err:
         raise NotMended(str(err)) from err
     except ks_exc.ClientException as err:
@@ -131,10 +125,3 @@ def _remove(auditor: Auditor, repair: RemoveAllocation) -> None:
         raise NotMended(_CHANGED)
     del payload['allocations'][repair.provider]
     _put(source, repair.uuid, payload)
-
-
-def _release(auditor: Auditor, repair: ReleaseRow) -> None:
-    if auditor.database is None or not auditor.database.release(
-        repair.uuid, repair.host
-    ):
-        raise NotMended(_CHANGED)

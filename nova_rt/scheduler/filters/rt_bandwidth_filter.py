@@ -2,7 +2,7 @@
 """The host filter: does a real-time server fit on a host's CPUs?
 
 Placement knows the sum of a host; whether single CPUs have enough left is
-decided here, from what the compute node published, and in the end by the
+decided here, from the publication of the compute node, and in the end by the
 claim on the compute node.
 
 Importing this module, as nova-scheduler does for a filter that is enabled,
@@ -17,7 +17,6 @@ from oslo_log import log as logging
 
 from nova_rt import exception
 from nova_rt.reservation import admission
-from nova_rt.reservation.extra_specs import Numa
 from nova_rt.reservation.request import Request
 from nova_rt.scheduler import host_stats, request_filter, request_specs
 
@@ -27,7 +26,7 @@ request_filter.register()
 
 
 class RTBandwidthFilter(filters.BaseHostFilter):
-    """Pass the hosts whose CPUs have room for the reservation."""
+    """Pass the hosts with CPUs that have room for the reservation."""
 
     # A rebuild keeps the claim it has.
     RUN_ON_REBUILD = False
@@ -63,10 +62,9 @@ class RTBandwidthFilter(filters.BaseHostFilter):
     def _fitting(
         self, hosts: Iterable[Any], spec_obj: Any, asked: Request
     ) -> Iterator[Any]:
-        vcpus, ppm = asked.vcpus, asked.reservation.ppm
         for host in hosts:
             try:
-                refusal = _refusal(host, vcpus, ppm, asked.numa)
+                refusal = _refusal(host, asked)
             except ValueError as err:
                 LOG.warning(
                     '%(host)s, %(node)s publishes free RT bandwidth that '
@@ -90,24 +88,21 @@ class RTBandwidthFilter(filters.BaseHostFilter):
 
 
 def _refusal(
-    host: Any, vcpus: int, ppm: int, numa: Numa
+    host: Any, asked: Request
 ) -> exception.InsufficientBandwidth | str | None:
     """Return why the host cannot take the server, or None where it can.
 
-    :param ppm: bandwidth asked for on each of ``vcpus`` CPUs
-    :raises ValueError: if what the host publishes cannot be read
+    :raises ValueError: if its publication cannot be read
     """
     free = host_stats.parse_free(host)
     if free is None:
         return (
-            f'It publishes no free RT bandwidth; asked {ppm} ppm on each of '
-            f'{vcpus} CPU(s)'
+            f'It publishes no free RT bandwidth; asked '
+            f'{asked.reservation.ppm} ppm on each of {asked.vcpus} CPU(s)'
         )
     try:
-        free = admission.place_many(
-            free, vcpus, ppm, host_stats.count_placed(host), numa
-        )
-        admission.place(free, vcpus, ppm, numa)
+        placed = host_stats.count_placed(host)
+        admission.place_many(free, asked, placed + 1)
     except exception.InsufficientBandwidth as err:
         return err
     return None

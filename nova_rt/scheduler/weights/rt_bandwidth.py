@@ -56,7 +56,7 @@ class RTBandwidthWeigher(weights.BaseHostWeigher):
     def _weigh_object(self, host_state: Any, total_ppm: int) -> float:
         """Free bandwidth of one host in ppm; 0 where it cannot be read.
 
-        :param total_ppm: what each server of the request takes away
+        :param total_ppm: of each server of the request
         """
         try:
             free = host_stats.parse_free(host_state)

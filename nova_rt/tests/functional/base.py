@@ -345,7 +345,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         """Return what servers must have while they run: UUID -> claim."""
         held = self.reservations(hostname).held
         return {
-            uuid: slots.current.claim
+            uuid: slots.current
             for uuid in held.list_all()
             if isinstance((slots := held.get(uuid)).current, record.Record)
         }
@@ -374,8 +374,8 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         rec = self.record_of(server)
         guest = self.guest(server, hostname)
         self.assertTrue(guest.is_active())
-        self.assertEqual(rec, metadata.parse_record(guest).in_force)
-        self.assertEqual(rec.claim, self.claims(hostname)[server['id']])
+        self.assertEqual(rec, metadata.parse_record(guest).record)
+        self.assertEqual(rec, self.claims(hostname)[server['id']])
         self.assertEqual(rec.request.total_ppm, self.allocated(server))
         host = self.computes[hostname].driver._rt_host
         self.assertIsNone(host.check(guest.id, rec))

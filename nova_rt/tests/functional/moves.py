@@ -165,7 +165,7 @@ class MovesTestBase(base.RTServersTestBase):
         """Bandwidth of the current slot and of the other, or None."""
         slots = self.reservations(host).held.get(server['id'])
         return tuple(
-            each.claim if isinstance(each, record.Record) else None
+            each if isinstance(each, record.Record) else None
             for each in (slots.current, slots.beside)
         )
 
@@ -235,8 +235,8 @@ class MovesTestBase(base.RTServersTestBase):
             return None
         rec = self.record_of(server)
         self.assertEqual(reservation, str(rec.request.reservation))
-        self.assertEqual(rec, metadata.parse_record(guest).in_force)
-        self.assertEqual(rec.claim, self.claims(host)[server['id']])
+        self.assertEqual(rec, metadata.parse_record(guest).record)
+        self.assertEqual(rec, self.claims(host)[server['id']])
         kernel = self.computes[host].driver._rt_host
         self.assertIsNone(kernel.check(guest.id, rec))
         return rec

@@ -77,14 +77,6 @@ class AuditOfMovesTest(AuditTestBase):
                 self.end(self.server, how)
                 self.assert_clean()
 
-    def test_same_host(self):
-        self.stay(self.source)
-        for how in ('revert', 'confirm'):
-            self.resize(self.server, self.rt_flavor('600/1000'))
-            self.assert_clean()
-            self.end(self.server, how)
-            self.assert_clean()
-
     def test_allocation_of_the_migration(self):
         self.migrate(self.server)
         reports = self.computes[self.source].manager.reportclient

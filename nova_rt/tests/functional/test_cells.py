@@ -116,7 +116,7 @@ class CellsTest(CellsTestBase):
         self.assertEqual({HERE: (600_000, 400_000), THERE: (0, 0)},
                          self.ppm(server))  # fmt: skip
         self.confirm(server)
-        self.assertEqual(600_000, self.assert_held(server, HERE).claim.ppm)
+        self.assertEqual(600_000, self.assert_held(server, HERE).ppm)
 
     def test_servers_of_ordinary_flavors(self):
         """Nova chooses the other cell, and asks its host."""

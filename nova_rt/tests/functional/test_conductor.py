@@ -1,34 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of nova-rt-compute to a conductor, for which nothing waits."""
+"""Events of nova-rt-compute in the history, for which nothing waits."""
 
-import threading
 import time
 
-from nova import rpc
+from nova.tests.functional.libvirt import base as nova_base
 
 from nova_rt import exception
-from nova_rt.compute.epoch import epoch_path
 from nova_rt.db import api
 from nova_rt.tests.fixtures import conductor, database
 from nova_rt.tests.functional import base
 
 
-def reporters():
-    return [
-        each for each in threading.enumerate()
-        if each.name == 'nova-rt-reports'
-    ]  # fmt: skip
-
-
 class ConductorTest(base.RTServersTestBase):
     def setUp(self):
         super().setUp()
-        self.before = set(reporters())
         self.useFixture(database.Database())
-        self.bus = self.useFixture(conductor.Bus(rpc.TRANSPORT))
+        self.bus = self.useFixture(conductor.Bus(nova_base.CONF))
 
-    def _start(self):
-        self.flags_of_ours(report=True, usage_interval=1)
+    def _start(self, **options):
+        self.flags_of_ours(report=True, **options)
         self.flags(state_path=self.useFixture(base.fixtures.TempDir()).path)
         self.start_compute()
 
@@ -49,50 +39,39 @@ class ConductorTest(base.RTServersTestBase):
         self._start()
         server = self.create(self.rt_flavor('600/1000', vcpus=2))
         self._wait_for('claimed', 'applied', server=server)
-        found = api.get_server(server['id'])
-        self.assertEqual(
-            ('compute1', 600_000, 'applied'),
-            (found.host, found.ppm, found.state),
-        )
-        # By whom: the test's user.
         (claimed,) = [
-            each.origin
+            each
             for each in api.get_history(server['id'])
             if each.kind == 'claimed'
         ]
-        self.assertTrue(claimed.project_id)
-        self.assertTrue(claimed.user_id)
-        self.assertTrue(claimed.request_id.startswith('req-'))
+        self.assertEqual(
+            ('compute1', '600/1000', self.record_of(server).cpus),
+            (claimed.host, claimed.reservation, claimed.cpus),
+        )
+        # By the test's user.
+        self.assertTrue(claimed.origin.project_id)
+        self.assertTrue(claimed.origin.user_id)
+        self.assertTrue(claimed.origin.request_id.startswith('req-'))
         self.lose_reservation(server)
         self.computes['compute1'].manager.driver.running.verify_all()
         story = ('claimed', 'applied', 'drifted', 'repaired')
         self._wait_for(*story, server=server)
         self._delete_server(server)
         self._wait_for(*story, 'released', server=server)
-        host = api.get_host('compute1')
-        self.assertEqual('v2-rt-max-cpu', host.interface)
-        self.assertEqual(900_000, host.cpus[0].capacity_ppm)
+        (held,) = api.get_intervals(server['id'])
+        self.assertEqual(claimed.at, held.since)
+        self.assertIsNotNone(held.until)
 
-    def test_none_answers(self):
-        """Servers start and go as ever, and nothing piles up on the bus."""
+    def test_a_whole_life_without_a_conductor(self):
+        """The service ends before one is there."""
         self._start()
         server = self.create(self.rt_flavor())
         self.assert_held(server)
         self._delete_server(server)
-        self.assertEqual(1, len(set(reporters()) - self.before))
+        self.computes['compute1'].stop()
+        self.bus.start()
+        self._wait_for('claimed', 'applied', 'released', server=server)
 
     def test_not_asked_for(self):
         self.start_compute()
-        server = self.create(self.rt_flavor())
-        self.assert_held(server)
-        self.assertEqual(0, len(set(reporters()) - self.before))
-
-    def test_the_file_of_epochs_cannot_be_written(self):
-        self.flags_of_ours(report=True)
-        top = self.useFixture(base.fixtures.TempDir()).path
-        self.flags(state_path=f'{top}/file')
-        with open(f'{top}/file', 'w'):
-            pass
-        self.start_compute()
-        self.assert_held(self.create(self.rt_flavor()))
-        self.assertFalse(epoch_path(top, 'compute1').exists())
+        self.assertIsNone(self.computes['compute1'].manager._rt_history)

@@ -42,14 +42,14 @@ class EvacuationTest(moves.MovesTestBase):
         # The hint is kept.
         self.assertEqual(self.before.request, rec.request)
         self.assertNotEqual(self.before.cpus, rec.cpus)
-        self.assertEqual((rec.claim, None), self.slots(server, self.target))
+        self.assertEqual((rec, None), self.slots(server, self.target))
         self.assertEqual({}, self.moving_keys(server))
         self.assertEqual(
             ['claimed', 'applied'], [event.kind for event in seen]
         )
         self.assertNotIn('no real-time server', self.stdlog.logger.output)
         self.audit_host(self.target)
-        self.assertEqual((rec.claim, None), self.slots(server, self.target))
+        self.assertEqual((rec, None), self.slots(server, self.target))
         # Its container still runs there, and nobody knows.
         self.assertIn(server['id'], self.domains(self.source))
         written = self.writes(self.source)

@@ -34,7 +34,7 @@ class KilledTest(kills.KillsTestBase):
         self.assertEqual(self.target, self.host_of(server))
         rec = self.record_of(server)
         self.assertEqual(self.before.request, rec.request)
-        self.assertEqual((rec.claim, None), self.slots(server, self.target))
+        self.assertEqual((rec, None), self.slots(server, self.target))
         return server
 
     def come_back(self):

@@ -17,6 +17,7 @@ from nova_rt.conf import nova as nova_conf
 from nova_rt.formats import counts
 from nova_rt.host.options import Options
 from nova_rt.reservation import record
+from nova_rt.reservation.domain_record import DomainRecord
 from nova_rt.tests.functional import base
 from nova_rt.virt.libvirt import metadata
 
@@ -69,7 +70,7 @@ class EventsTest(base.RTServersTestBase):
             self.assert_held(server)
         self.wait_for_counts(unverified=15, stopped=0)
         text = self.stdlog.logger.output
-        self.assertEqual(5, text.count('Cannot verify or repair its'))
+        self.assertEqual(5, text.count('Cannot verify or repair the'))
 
     def test_counted_for_the_exporter(self):
         """Over a restart of the service as well."""
@@ -282,8 +283,8 @@ class OneTruthTest(base.RTServersTestBase):
         """Reported, and all but Placement has what the record says."""
         rec = self.record_of(self.server)
         guest = self.guest(self.server)
-        self.assertEqual(rec, metadata.parse_record(guest))
-        self.assertEqual({self.server['id']: rec.claim}, self.claims())
+        self.assertEqual(rec, metadata.parse_record(guest).record)
+        self.assertEqual({self.server['id']: rec}, self.claims())
         host = self.computes['compute1'].driver._rt_host
         self.assertIsNone(host.check(guest.id, rec))
         self.assertEqual(
@@ -321,7 +322,9 @@ class OneTruthTest(base.RTServersTestBase):
     def test_copy_was_changed(self):
         seen = self.listen()
         guest = self.guest(self.server)
-        metadata.write_record(guest, record.Record.decode(self.smaller()))
+        metadata.write_record(
+            guest, DomainRecord(record.Record.decode(self.smaller()))
+        )
         self.verify()
         rec = self.assert_resolved(seen)
         self.assertEqual('600/1000', str(rec.request.reservation))

@@ -149,7 +149,7 @@ class ParentTest(base.RTServersTestBase):
         self.start_compute()
         self.kernels['compute1'].reset_partition()
         self.assert_held(self.create(self.rt_flavor()))
-        self.assertIn('giving it again', self.stdlog.logger.output)
+        self.assertIn('restoring its share', self.stdlog.logger.output)
 
 
 class StartUpTest(base.RTServersTestBase):

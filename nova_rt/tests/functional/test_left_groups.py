@@ -39,7 +39,7 @@ class LeftGroupsTest(base.RTServersTestBase):
         self.assertFalse(group.exists())
         self.assertEqual(1, len(self.groups()))
         self.assertIn(
-            f'Removed the group {group.name}, which held 600/1000 us',
+            f'Removed orphaned group {group.name}, which held 600/1000 us',
             self.stdlog.logger.output,
         )
         self.assertEqual(1, len(self.containers.started[1:]))
@@ -99,4 +99,6 @@ class GuaranteeTest(base.RTServersTestBase):
         self._run_periodics()
         self.assertEqual(self.capacity(), self.published())
         self.assert_held(self.create(flavor))
-        self.assertIn(f'Removed the group {name}', self.stdlog.logger.output)
+        self.assertIn(
+            f'Removed orphaned group {name}', self.stdlog.logger.output
+        )

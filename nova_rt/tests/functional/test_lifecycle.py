@@ -8,6 +8,7 @@ from nova.virt import event as virtevent
 
 from nova_rt.compute import manager
 from nova_rt.reservation import admission
+from nova_rt.tests.fixtures.requests import ask, claim
 from nova_rt.tests.functional import base
 
 
@@ -154,9 +155,7 @@ class LifecycleTest(base.RTServersTestBase):
         compute.manager._verify_reservations(self.ctxt)
         self.assert_held(server)
         self.assertEqual(1, self.repairs())
-        self.assertIn(
-            'Does not hold its reservation', self.stdlog.logger.output
-        )
+        self.assertIn('Reservation not held: ', self.stdlog.logger.output)
 
     def test_periodic_check_stops_what_cannot_be_held(self):
         server = self.create(self.rt_flavor())
@@ -208,8 +207,8 @@ class PlacementTest(base.RTServersTestBase):
             (500, 1), (100, 1), (300, 2), (200, 1), (100, 1), (300, 2),
         ):  # fmt: skip
             ppm = thousandths * 1000
-            cpus = admission.place(free, vcpus, ppm)
-            free = free.free([admission.Claim(cpus, ppm)])
+            cpus = admission.place(free, ask(vcpus, ppm))
+            free = free.free([claim(cpus, ppm)])
             flavor = self.rt_flavor(f'{thousandths}/1000', vcpus)
             self.assertEqual(cpus, self.record_of(self.create(flavor)).cpus)
         self.assertEqual(free.cpus, self.published())

@@ -53,7 +53,7 @@ class OverCommitTest(base.RTServersTestBase):
         self.assertIn('asked 600000 ppm', fault)
         self.assertIn(f'free {self.capacity()[0] - 500_000} ppm', fault)
         self.assertIn(
-            'Cannot claim: RT bandwidth: asked 600000 ppm',
+            'Cannot claim reservation: RT bandwidth: asked 600000 ppm',
             self.stdlog.logger.output,
         )
         self.assert_nothing_left(of=[refused])

@@ -161,8 +161,10 @@ class GroupsTest(base.RTServersTestBase):
     def test_cannot_be_taken_at_a_start(self):
         self.refuse(errno.EPERM)
         server = self.create(self._create_flavor(memory_mb=64), state='ERROR')
-        self.assertIn('cannot take its groups from its root: no (EPERM)',
-                      self.stdlog.logger.output)  # fmt: skip
+        self.assertIn(
+            'cannot take the groups of the container from its root: no '
+            '(EPERM)', self.stdlog.logger.output,
+        )  # fmt: skip
         self.assert_nothing_left(of=[server])
 
     def refuse_limits(self, number):
@@ -196,8 +198,10 @@ class GroupsTest(base.RTServersTestBase):
         self.refuse_limits(errno.EIO)
         for flavor in (self._create_flavor(memory_mb=64), self.rt_flavor()):
             server = self.create(flavor, state='ERROR')
-            self.assertIn('takes from the root of this host: no (EIO)',
-                          self.stdlog.logger.output)  # fmt: skip
+            self.assertIn(
+                'limit the user namespace of the container: no (EIO)',
+                self.stdlog.logger.output,
+            )
             self._delete_server(server)
 
     def test_cannot_be_limited_later(self):
@@ -326,7 +330,7 @@ class GroupsTest(base.RTServersTestBase):
         )
         self._delete_server(self.server)
         self.assertIn({self.server['id']}, swept)
-        self.assertIn('Cannot remove limits of tasks: [Errno',
+        self.assertIn('Cannot remove task limits: [Errno',
                       self.stdlog.logger.output)  # fmt: skip
         self.assertEqual(set(), self.domains())
 
@@ -341,8 +345,10 @@ class GroupsTest(base.RTServersTestBase):
         )
         for flavor in self.flavors():
             server = self.create(flavor, state='ERROR')
-            self.assertIn('cannot limit how many tasks it has: no (ENOENT)',
-                          self.stdlog.logger.output)  # fmt: skip
+            self.assertIn(
+                'cannot limit the tasks of the container: no (ENOENT)',
+                self.stdlog.logger.output,
+            )
             self._delete_server(server)
         self.restart_compute_service('compute1')
         self.verify()

@@ -32,7 +32,6 @@ class ShelveTestBase(base.RTServersTestBase):
         self.assertIsNone(instance.host)
         rec = self.record_of(server)
         self.assertEqual((), rec.cpus)
-        self.assertIsNone(rec.other)
         self.assertEqual(before.request, rec.request)
         self.assertFalse(self.disk(instance).parent.exists())
         for hostname in self.computes:
@@ -67,7 +66,7 @@ class ShelveTest(ShelveTestBase):
         # As when it is stopped.
         self.assertFalse(self.guest(server).is_active())
         self.assertEqual(before, self.record_of(server))
-        self.assertEqual(before.claim, self.claims()[server['id']])
+        self.assertEqual(before, self.claims()[server['id']])
         self.assertEqual(600_000, self.used())
         self.assertEqual(set(), self.mounted)
         self.unshelve(server)
@@ -241,10 +240,11 @@ class UnshelveTest(ShelveTestBase):
         self.assert_held(self.server, 'compute2')
 
     def test_room_is_gone_before_it_is_claimed(self):
-        def claim(this, claims, vcpus, ppm, numa):
+        def claim(this, claims, asked):
             raise exception.InsufficientBandwidth(
-                ppm, vcpus, (123,), 'somebody was faster'
-            )
+                asked.reservation.ppm, asked.vcpus, (123,),
+                'somebody was faster',
+            )  # fmt: skip
 
         seen = self.listen()
         with fixtures.MonkeyPatch('nova_rt.host.host.Host.place', claim):

@@ -20,7 +20,7 @@ class SoftDeleteTest(base.RTServersTestBase):
         self.assertFalse(self.guest(self.server).is_active())
         self.assertEqual([], self.groups())
         self.assertEqual(600_000, self.allocated(self.server))
-        claim = self.record_of(self.server).claim
+        claim = self.record_of(self.server)
         self.assertEqual({self.server['id']: claim}, self.claims())
         free = self.capacity()
         for cpu in claim.cpus:

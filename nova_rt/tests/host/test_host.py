@@ -21,6 +21,7 @@ from nova_rt.reservation.extra_specs import TaskPolicy
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
+from nova_rt.tests.fixtures.requests import ask
 from nova_rt.tests.host import machine
 
 
@@ -291,10 +292,9 @@ class EveryMachine:
         """Find what differs once the kernel holds the reservation."""
         cgroup.Patience().repeat(
             lambda: self.host._backend.reserve(
-                self.host.capability, self.host._find(pid),
-                rec.request.reservation, rec.cpus,
+                self.host.capability, self.host._find(pid), rec
             )
-        )  # fmt: skip
+        )
         return self.host.check(pid, rec)
 
     def _write_as_mapped_root(self, groups):
@@ -448,7 +448,7 @@ class HCBSTest(EveryMachine, HostTestCase):
         )
         self.host.refresh()
         self.assertEqual({0: 10_000}, self.host.free([_record(
-            '300/10000').claim]).cpus)  # fmt: skip
+            '300/10000')]).cpus)  # fmt: skip
 
     def test_capacity_of_the_host(self):
         """Not of the tests' share: read from the host's own group."""
@@ -474,14 +474,12 @@ class HCBSTest(EveryMachine, HostTestCase):
         self.host.refresh()
         self.assertEqual(capacity, self.host.capacity().cpus[0])
         self.assertLessEqual(abs(self._reserved() - before - 400_000), 1)
-        self.assertEqual(
-            capacity - 400_000, self.host.free([rec.claim]).cpus[0]
-        )
+        self.assertEqual(capacity - 400_000, self.host.free([rec]).cpus[0])
         for tid in (task, pid):
             self.machine.remove_task(tid)
         machine._remove_one(group)
         # The next server that needs it waits for it.
-        self.assertEqual((0,), self.host.place([], 1, capacity))
+        self.assertEqual((0,), self.host.place([], ask(1, capacity)))
         self.assertEqual(before, self._reserved())
 
     def test_nested_groups(self):

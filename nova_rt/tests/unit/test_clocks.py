@@ -19,11 +19,10 @@ _WALL = {
     'is_newer_than', 'is_soon',
 }  # fmt: skip
 _CLOCKS = {'time', 'datetime', 'date', 'timeutils'}
-#: Modules that report, read reports, or count the starts of a service.
+#: Modules that say when something happened, or was sent or received.
 _REPORTING = {
-    'compute/backlog.py', 'compute/counters.py', 'compute/epoch.py',
-    'compute/host_picture.py', 'compute/meter_file.py',
-    'conductor/manager.py', 'conductor/metrics.py',
+    'compute/counters.py', 'compute/notifications.py', 'conductor/manager.py',
+    'conductor/queue.py',
 }  # fmt: skip
 #: Control groups have no other clock. Where it jumps, a group without tasks
 #: stays longer, or the process in its name alone says that it is in use.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's libvirt driver for LXC containers with reservations.
 
-Nova handles servers of ordinary flavors as it always does, with two
-exceptions: their root disks (:mod:`nova_rt.lxc.containers`) and their
-network namespaces. Every container gets one of its own.
+Nova handles servers of ordinary flavors as usual, with two exceptions: their
+root disks (:mod:`nova_rt.lxc.containers`), and the network namespace that
+every container gets.
 """
 
 import functools
@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 conf.register_opts(CONF)
 
-#: Value of ``[DEFAULT] compute_driver``: what Nova finds below nova.virt.
+#: Value of ``[DEFAULT] compute_driver``, a name below nova.virt.
 COMPUTE_DRIVER = 'nova_rt.RTLibvirtDriver'
 
 #: The largest amount that Placement takes (placement/db/constants.py).
@@ -38,7 +38,7 @@ _MAX_UNIT = 0x7FFFFFFF
 
 
 class _Ended(BaseException):
-    """The end of a thread that catches each Exception."""
+    """Ends a thread that catches every Exception."""
 
 
 def _end_thread() -> NoReturn:
@@ -46,10 +46,10 @@ def _end_thread() -> NoReturn:
 
 
 class RTLibvirtDriver(containers.ContainerDriver):
-    """A driver of containers that gives containers what their records say.
+    """A driver of containers with the reservations in their records.
 
-    :ivar reservations: those of this host's servers; the manager hands them
-        to the resource tracker
+    :ivar reservations: of this host's servers; the manager passes them to the
+        resource tracker
     :ivar running: the containers that run on this host
     """
 
@@ -68,10 +68,10 @@ class RTLibvirtDriver(containers.ContainerDriver):
             verdicts.Verdicts(CONF.nova_rt.max_stops_per_minute),
         )
 
-    # What this host offers
+    # The host
 
     def init_host(self, host):
-        """Probe the kernel first: without an interface nothing starts."""
+        """Probe the kernel first: the service needs an interface to start."""
         if CONF.libvirt.virt_type != 'lxc':
             raise nova_exception.InvalidConfiguration(
                 'nova-rt-compute makes LXC containers: set [libvirt] '
@@ -100,16 +100,16 @@ class RTLibvirtDriver(containers.ContainerDriver):
         if self._rt_ids is not None:
             LOG.info(
                 'Each container has a user namespace and one of %s ranges of '
-                'IDs of its own, whatever the warning above says',
+                'IDs of its own: the warning above does not apply',
                 len(self._rt_ids.pool.ranges),
             )
 
     @staticmethod
     def _rt_wants_user_namespaces() -> bool:
-        """Look whether containers are to have user namespaces.
+        """Tell whether containers will have user namespaces.
 
-        :returns: whether they are
-        :raises InvalidConfiguration: if nobody could mean what is set
+        :returns: True if a pool of IDs is set
+        :raises InvalidConfiguration: if the options are unsafe together
         """
         if CONF.libvirt.uid_maps or CONF.libvirt.gid_maps:
             raise nova_exception.InvalidConfiguration(
@@ -128,31 +128,32 @@ class RTLibvirtDriver(containers.ContainerDriver):
         return bool(CONF.nova_rt.id_pool)
 
     def cleanup_host(self, host):
-        """End the thread of events of connections, too.
+        """End the thread for events of connections, too.
 
-        It would go on for ever, in a pool whose end Nova awaits for as long
-        as ``[DEFAULT] manager_shutdown_timeout``: minutes for each stop.
+        It would run for ever, in a thread pool. Nova waits for the end of that
+        pool for ``[DEFAULT] manager_shutdown_timeout``: minutes for each stop.
         """
         super().cleanup_host(host)
         self._host._conn_event_handler_queue.put(_end_thread)
 
     def update_provider_tree(self, provider_tree, nodename, allocations=None):
-        """Add the bandwidth and what the kernel does for it."""
+        """Add the bandwidth and the traits of its enforcement."""
         known = provider_tree.data(nodename).inventory
         had = extra_specs.RESOURCE_CLASS in known
         super().update_provider_tree(provider_tree, nodename, allocations)
         inventory = dict(provider_tree.data(nodename).inventory)
         total = self._rt_host.capacity().total_ppm
         if total or had:
-            # If others have taken all, there may be allocations still, with
-            # which an inventory cannot go; and its total is not 0.
+            # If others have taken all bandwidth, allocations may remain. An
+            # inventory with allocations cannot be removed, and its total
+            # cannot be 0.
             inventory[extra_specs.RESOURCE_CLASS] = {
                 'total': max(1, total),
                 'reserved': 0 if total else 1,
                 'min_unit': 1,
-                # What one server may have of it is up to the CPUs. A bound
-                # that shrinks with them would be in the way of a server's
-                # allocations when they are moved.
+                # The CPUs bound the bandwidth of one server. A max_unit that
+                # shrinks with them would block moves of a server's
+                # allocations.
                 'max_unit': _MAX_UNIT,
                 'step_size': 1,
                 'allocation_ratio': 1.0,
@@ -169,7 +170,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
     # Starting containers
 
     def _rt_record(self, instance: Any) -> record.Record | None:
-        """Read what a server must have if it runs on this host.
+        """Read the record that a server needs to run on this host.
 
         :returns: None if it is not real-time
         :raises ReservationNotHeld: if it cannot be read
@@ -193,7 +194,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             guest.cpuset = set(rec.cpus)
             guest.metadata.append(
                 metadata.LibvirtConfigGuestMetaReservation(
-                    self.reservations.held.add_beside(instance.uuid, rec)
+                    self.reservations.held.describe(instance.uuid, rec)
                 )
             )
         return guest
@@ -207,7 +208,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
         pause: bool = False,
         post_xml_callback: Any = None,
     ) -> libvirt_guest.Guest:
-        """Apply the reservation to what was started, or stop it again."""
+        """Apply the reservation to a started container, or stop it again."""
 
         def create() -> libvirt_guest.Guest:
             return super(RTLibvirtDriver, self)._create_guest(
@@ -230,18 +231,12 @@ class RTLibvirtDriver(containers.ContainerDriver):
         return guest
 
     def _destroy(self, instance):
-        """Remove what limited the tasks of a container that has ended."""
-        self.running.note_end(instance.uuid)
+        """Remove the task limits of the container, too."""
         super()._destroy(instance)
         self.running.left.sweep()
 
-    def _clean_shutdown(self, instance, timeout, retry_interval):
-        """Note what the container has used before it is asked to end."""
-        self.running.note_end(instance.uuid)
-        return super()._clean_shutdown(instance, timeout, retry_interval)
-
     def _rt_stop_started(self, instance: Any) -> None:
-        """Stop a container whose root file system is still mounted here."""
+        """Stop a container while its root file system is mounted here."""
         self._create_domain_cleanup_lxc(instance)
         self._destroy(instance)
 
@@ -250,10 +245,10 @@ class RTLibvirtDriver(containers.ContainerDriver):
         block_device_info=None, bad_volumes_callback=None,
         accel_info=None, share_info=None,
     ):  # fmt: skip
-        """Soft: ask the container to stop first, then start it anew.
+        """Shut the container down for a soft reboot, then reboot it hard.
 
-        Nova's own soft reboot starts the domain again as it is, but by then
-        the root file system of a container is not mounted any more.
+        Nova's own soft reboot starts the same domain again, but by then the
+        root file system of a container is not mounted any more.
         """
         if reboot_type == 'SOFT' and servers.is_rt(instance):
             timeout = CONF.libvirt.wait_soft_reboot_seconds
@@ -267,15 +262,15 @@ class RTLibvirtDriver(containers.ContainerDriver):
     # Containers that run already
 
     def process_instances_at_startup(self, context, instances):
-        """Adopt what runs: verified, and repaired if need be."""
+        """Adopt running containers: verify them, and repair them if needed."""
         self.reservations.adopt(instances)
         self._rt_refuse_outside()
         weaker = self.running.report_weaker()
         host_boot.retry(instances, lambda uuid: uuid not in weaker)
         self.running.left.reclaim()
         for instance in instances:
-            # Each by itself: what is wrong with one of them, an error of
-            # libvirt say, must not leave the others without a service.
+            # Each by itself: a fault of one of them, such as an error of
+            # libvirt, must not leave the others without a service.
             self.running.verify(instance.uuid)
         return super().process_instances_at_startup(context, instances)
 
@@ -283,7 +278,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
         self, context, instance, network_info, share_info,
         block_device_info=None,
     ):  # fmt: skip
-        """Tell the user, too, why a server is not resumed."""
+        """Record the refusal to resume a server for its user, too."""
         try:
             super().resume_state_on_host_boot(
                 context, instance, network_info, share_info, block_device_info
@@ -293,9 +288,9 @@ class RTLibvirtDriver(containers.ContainerDriver):
             raise
 
     def _rt_refuse_outside(self) -> None:
-        """Do not go on with another partition than running servers have.
+        """Refuse to start if running servers are in another partition.
 
-        They would all be stopped, for nothing that is wrong with them.
+        They would all be stopped without a fault of their own.
         """
         outside = self.running.find_outside()
         if outside:
@@ -303,14 +298,14 @@ class RTLibvirtDriver(containers.ContainerDriver):
             raise nova_exception.InvalidConfiguration(
                 f'{len(outside)} real-time server(s) run outside of '
                 f'{self.reservations.capability.partition}, for example '
-                f'{uuid} in {group}: set [nova_rt] partition back to what it '
-                'was when they were started, or stop them first'
+                f'{uuid} in {group}: set [nova_rt] partition back to the one '
+                'that they were started in, or stop them first'
             )
 
     def emit_event(self, event: virtevent.InstanceEvent) -> None:
-        """See to containers that were started behind our back.
+        """Verify a container that other programs have started.
 
-        In another thread: this one is libvirt's event loop.
+        The check runs in another thread: this one is libvirt's event loop.
         """
         if (
             isinstance(event, virtevent.LifecycleEvent)
@@ -319,27 +314,29 @@ class RTLibvirtDriver(containers.ContainerDriver):
             self.running.verify_started(event.get_instance_uuid())
         super().emit_event(event)
 
-    # What servers use
+    # Usage
 
     def get_instance_diagnostics(self, instance):
-        """Add what the kernel counts for the reservation.
+        """Add the kernel's usage counts of the reservation.
 
-        Nova has the CPU time from libvirt, which has none for containers. The
-        virtual CPUs are the server's CPUs in ascending order.
+        Nova takes CPU time from libvirt, which reports none for containers.
+        The virtual CPUs are the server's CPUs in ascending order.
         """
         diagnostics = super().get_instance_diagnostics(instance)
         if servers.is_rt(instance) and not diagnostics.num_cpus:
             try:
                 usage = self.running.read_usage(instance.uuid)
             except (OSError, exception.InvalidRecord) as err:
-                LOG.warning('Cannot read its usage: %s', faults.describe(err),
-                            instance=instance)  # fmt: skip
+                LOG.warning(
+                    'Cannot read usage of reservation: %s',
+                    faults.describe(err), instance=instance,
+                )  # fmt: skip
                 usage = {}
             for number, cpu in enumerate(sorted(usage)):
                 diagnostics.add_cpu(id=number, time=usage[cpu].used_us * 1000)
         return diagnostics
 
-    # What containers cannot do
+    # Actions that containers do not support
 
     def suspend(self, context, instance):
         """Refuse: libvirt-lxc cannot save the state of a container."""
@@ -349,7 +346,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
                     reason=self.reservations.refuse(
                         instance.uuid,
                         events.Action.SUSPEND,
-                        'real-time servers are containers, whose state '
+                        'real-time servers are containers: their state '
                         'cannot be saved',
                     )
                 )
@@ -360,7 +357,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
         self, context, instance, src_compute_info, dst_compute_info,
         block_migration=False, disk_over_commit=False,
     ):  # fmt: skip
-        """Refuse live migration, where it would go."""
+        """Refuse live migration of a real-time server."""
         if servers.is_rt(instance):
             raise nova_exception.MigrationPreCheckError(
                 reason=self.reservations.refuse(

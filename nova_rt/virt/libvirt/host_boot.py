@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers that Nova resumes when their host boots, and that are refused it.
+"""Servers that were refused their start when Nova resumed them at a host boot.
 
-Nova puts such a server into ERROR, says no more to its user, and leaves it
-alone at the next boot. If the kernel did less than the server was sold, the
-next boot may bring the right one.
+Nova puts such a server into ERROR, tells its user no more, and does not resume
+it at the next boot. If the kernel enforced less than the server was sold with,
+the host may boot the right kernel next time.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,9 +25,9 @@ KEY = 'nova_rt_not_resumed'
 def note_refusal(
     context: Any, instance: Any, error: faults.ReservationNotHeld
 ) -> None:
-    """Tell the user why a server was not resumed; Nova saves the instance.
+    """Record the reason of the refusal for the user; Nova saves the instance.
 
-    :param error: the one that is being handled
+    :param error: the exception being handled
     """
     if isinstance(error.__cause__, exception.WeakerPromise):
         instance.system_metadata[KEY] = 'weaker'
@@ -37,9 +37,10 @@ def note_refusal(
 
 
 def retry(instances: Iterable[Any], may_start: Callable[[str], bool]) -> None:
-    """Let Nova resume those that this kernel does what they were sold.
+    """Let Nova resume the servers that this kernel is sufficient for.
 
-    :param may_start: tells that of the UUID of a server
+    :param may_start: tells from the UUID of a server whether this kernel keeps
+        the promise it was sold with
     """
     for instance in instances:
         failed = instance.vm_state == vm_states.ERROR
@@ -49,7 +50,7 @@ def retry(instances: Iterable[Any], may_start: Callable[[str], bool]) -> None:
             continue
         del instance.system_metadata[KEY]
         if failed:
-            LOG.info('The kernel does again what it was sold',
+            LOG.info('Resuming server: the kernel keeps its promise again',
                      instance=instance)  # fmt: skip
             instance.vm_state = vm_states.ACTIVE
             instance.power_state = power_state.RUNNING

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes back the bandwidth of groups that libvirt has left in the partition.
+"""Removal of orphaned groups, which libvirt has left in the partition.
 
-A group without tasks holds its reservation against all servers, though it is
-of none: the kernel then refuses what Placement has granted.
+A group without tasks still holds its reservation, though no server has it: the
+kernel then refuses bandwidth that Placement has granted.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,7 @@ _NO_ROOM = (errno.EINVAL, errno.EBUSY)
 
 
 class LeftGroups:
-    """The groups that libvirt has left on one host.
-
-    Any thread may call any method.
-    """
+    """The orphaned groups of one host; all methods are thread-safe."""
 
     def __init__(
         self, host: rt_host.Host, hypervisor: libvirt_host.Host
@@ -41,9 +38,9 @@ class LeftGroups:
     def reclaim(self) -> list[Left]:
         """Remove the groups of containers that have ended.
 
-        What goes wrong is logged: whoever calls this has something else to do.
+        Errors are only logged: callers go on with their own work.
 
-        :returns: the groups that hold bandwidth, have no tasks and stay
+        :returns: the groups without tasks that hold bandwidth and stay
         """
         self.sweep()
         with self._lock:
@@ -51,17 +48,15 @@ class LeftGroups:
                 guests = self._hypervisor.list_guests(only_running=True)
                 found = self._host.reclaim({guest.id for guest in guests})
             except Exception as err:
-                # Whatever it was: containers that run are verified next.
-                LOG.warning(
-                    'Cannot look for groups that libvirt has left: %s', err
-                )
+                # Any error: running containers are verified next.
+                LOG.warning('Cannot look for orphaned groups: %s', err)
                 return []
             for each in found:
                 if each.kept is None:
                     self._removed += 1
                     LOG.warning(
-                        'Removed the group %s, which held %s: its container '
-                        'has ended, and libvirt had left it', each.name,
+                        'Removed orphaned group %s, which held %s: its '
+                        'container has ended', each.name,
                         each.held or 'nothing',
                     )  # fmt: skip
             stay = [each for each in found if each.kept and each.held]
@@ -72,21 +67,22 @@ class LeftGroups:
             return stay
 
     def sweep(self) -> None:
-        """Remove what limited the tasks of containers that have ended.
+        """Remove the task limits of containers that have ended.
 
-        An error is logged: the next check tries again.
+        An error is only logged: the next check tries again.
         """
         try:
             self._host.sweep_task_limits()
         except OSError as err:
-            LOG.warning('Cannot remove limits of tasks: %s', err)
+            LOG.warning('Cannot remove task limits: %s', err)
 
     def make_room(self, write: Callable[[], None]) -> None:
-        """Write a reservation; if there is no room for it, once more.
+        """Write a reservation, and retry if removed groups make room for it.
 
-        That is, if a group was removed meanwhile, here or by another thread.
+        The second try requires that a group was removed meanwhile, here or by
+        another thread.
 
-        :param write: has the kernel hold a reservation
+        :param write: makes the kernel hold a reservation
         :raises ReservationNotApplied: if the kernel does not hold it
         """
         before = self._removed
@@ -107,7 +103,7 @@ class LeftGroups:
 
 
 def describe(group: Left) -> str:
-    """Describe what a group without tasks holds, and why it stays.
+    """Describe the bandwidth of an orphaned group, and its reason to stay.
 
     :returns: a clause
     """
@@ -120,7 +116,7 @@ def describe(group: Left) -> str:
 def _raise_naming(
     err: exception.ReservationNotApplied, groups: list[Left]
 ) -> NoReturn:
-    """Raise an error that also names groups which only take up room."""
+    """Raise an error that also names the remaining orphaned groups."""
     if not groups:
         raise err
     more = exception.ReservationNotApplied(

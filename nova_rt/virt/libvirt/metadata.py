@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record of a reservation inside a libvirt domain.
 
-A copy for those who see the domain and not the database. The service itself
-compares it with the server's record, corrects it, and never acts on it.
+It is a copy for programs that read the domain and not the database. The
+service itself compares it with the server's record, corrects it, and never
+acts on it.
 """
 
 from typing import Any
@@ -16,9 +17,11 @@ from oslo_log import log as logging
 from nova_rt import exception
 from nova_rt.reservation import record
 from nova_rt.reservation.domain_record import (
+    BESIDE,
     NAME,
     NAMESPACE,
     PREFIX,
+    DomainRecord,
     parse_domain,
 )
 from nova_rt.tracking import once
@@ -27,31 +30,38 @@ LOG = logging.getLogger(__name__)
 
 
 class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
-    """``<rt:reservation>`` with a record as its text."""
+    """The element ``<rt:reservation>``, with a record as its text."""
 
-    def __init__(self, rec: record.Record) -> None:
+    def __init__(self, carried: DomainRecord) -> None:
         super().__init__(root_name=NAME, ns_prefix=PREFIX, ns_uri=NAMESPACE)
-        self.record = rec
+        self.carried = carried
 
     def format_dom(self) -> Any:
         """Make the element.
 
-        :returns: what belongs into the domain's XML
+        :returns: an element for the domain's XML
         """
-        return self._text_node(self.root_name, self.record.encode())
+        element = self._text_node(self.root_name, self.carried.record.encode())
+        return _add_beside(element, self.carried)
 
 
-def parse_record(guest: libvirt_guest.Guest) -> record.Record | None:
-    """Read the record that a domain carries.
+def _add_beside(element: Any, carried: DomainRecord) -> Any:
+    if carried.beside is not None:
+        element.set(BESIDE, carried.beside.encode())
+    return element
 
-    :returns: None if it carries none
-    :raises InvalidRecord: if it is broken
+
+def parse_record(guest: libvirt_guest.Guest) -> DomainRecord | None:
+    """Read the records in a domain.
+
+    :returns: None if it has none
+    :raises InvalidRecord: if one is broken
     """
     return parse_domain(guest.get_xml_desc())
 
 
-def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
-    """Replace the record that a domain carries, running or not.
+def write_record(guest: libvirt_guest.Guest, carried: DomainRecord) -> None:
+    """Replace the records in a domain, running or not.
 
     :raises libvirtError: if libvirt refuses
     """
@@ -61,10 +71,10 @@ def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
     # Nova's Guest.set_metadata() writes Nova's own element only. libvirt adds
     # the namespace, and refuses an element that has it already.
     element = etree.Element(NAME)
-    element.text = rec.encode()
+    element.text = carried.record.encode()
     guest._domain.setMetadata(
         libvirt.VIR_DOMAIN_METADATA_ELEMENT,
-        etree.tostring(element, encoding='unicode'),
+        etree.tostring(_add_beside(element, carried), encoding='unicode'),
         PREFIX,
         NAMESPACE,
         flags,
@@ -74,43 +84,43 @@ def write_record(guest: libvirt_guest.Guest, rec: record.Record) -> None:
 def find_difference(
     guest: libvirt_guest.Guest, rec: record.Record
 ) -> str | None:
-    """Compare the record that a domain carries with the server's.
+    """Compare the record in a domain with the server's.
 
-    What it says of a slot beside the one in force is no matter of the
-    container: see :func:`carries`.
+    The second record does not concern the running container and is ignored:
+    see :func:`carries`.
 
     :param rec: the server's record
-    :returns: None if they are the same, else what differs, as a sentence
+    :returns: None if they are the same, else the difference as a sentence
     """
     try:
         carried = parse_record(guest)
     except exception.InvalidRecord as err:
         return f'its domain carries no record: {err}'
-    if carried is not None and carried.in_force == rec.in_force:
+    if carried is not None and carried.record == rec:
         return None
-    text = 'none' if carried is None else carried.encode()
+    text = 'none' if carried is None else carried.record.encode()
     return f'its domain carries the record {text} instead of {rec.encode()}'
 
 
-def carries(guest: libvirt_guest.Guest, rec: record.Record) -> bool:
-    """Look whether a domain carries exactly this record, both slots of it."""
+def carries(guest: libvirt_guest.Guest, wanted: DomainRecord) -> bool:
+    """Tell whether a domain has exactly these records."""
     try:
-        return parse_record(guest) == rec
+        return parse_record(guest) == wanted
     except exception.InvalidRecord:
         return False
 
 
 def warn_of_unknown(guest: libvirt_guest.Guest, said: once.Once) -> None:
-    """Report a container whose reservation nobody claims.
+    """Report a container with a reservation that no server claims.
 
-    It is left alone: what it should have cannot be known, and servers that
-    were deleted are removed by Nova.
+    It is left alone: its proper reservation is unknown, and Nova removes
+    deleted servers.
 
-    :param said: of the checks before
+    :param said: the reports of earlier checks
     """
     try:
-        rec = parse_record(guest)
-        carried = None if rec is None else rec.encode()
+        found = parse_record(guest)
+        carried = None if found is None else found.record.encode()
     except exception.InvalidRecord as err:
         carried = str(err)
     if carried is not None and said.is_new(guest.uuid, carried):

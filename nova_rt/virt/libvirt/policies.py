@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The running containers that have been given their scheduling policy.
+"""The running containers that have received their scheduling policy.
 
-Each container is given it once: later its programs may choose another one,
-and make themselves ordinary, which is no business of a check.
+Each container receives it once: later its programs may choose another one, or
+make themselves ordinary, and no check interferes.
 """
 
 from collections.abc import Collection
@@ -18,9 +18,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Policies:
-    """Containers that have their policy. Any thread may call any method.
+    """Containers with their policy; all methods are thread-safe.
 
-    :param dispatcher: where it is emitted that one was given it late
+    :param dispatcher: emits an event for a policy that was given late
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Policies:
         self._given: dict[str, int] = {}
 
     def note(self, uuid: str, pid: int) -> None:
-        """Note that a container was given its policy.
+        """Record that a container has received its policy.
 
         :param pid: the container's libvirt_lxc process
         """
@@ -41,15 +41,15 @@ class Policies:
             self._given[uuid] = pid
 
     def forget(self, uuid: str) -> None:
-        """Note that a container may lose its policy while it is repaired."""
+        """Forget a container that may lose its policy during a repair."""
         with self._lock:
             self._given.pop(uuid, None)
 
     def see_to(self, uuid: str, pid: int, rec: record.Record) -> None:
-        """Give a container its policy if it may never have had it.
+        """Give a container its policy if it may never have received it.
 
-        That is so if an earlier process of this service has started it: it
-        may have ended before it gave the policy.
+        An earlier process of this service may have started the container, and
+        ended before it gave the policy.
 
         :param pid: the container's libvirt_lxc process
         :raises OSError: with the kernel's errno
@@ -59,14 +59,15 @@ class Policies:
                 return
         if self._host.give_missing_policy(pid, rec):
             LOG.info(
-                'None of its tasks was real-time: gave them the policy %s %d',
+                'Gave the tasks of this container the policy %s %d: none was '
+                'real-time',
                 rec.request.policy, rec.request.priority, instance_uuid=uuid,
             )  # fmt: skip
             self._dispatcher.emit(events.Promoted(uuid))
         self.note(uuid, pid)
 
     def forget_all_but(self, uuids: Collection[str]) -> None:
-        """Note which containers there are."""
+        """Forget all other containers."""
         with self._lock:
             for uuid in self._given.keys() - set(uuids):
                 del self._given[uuid]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The containers that run on this host, and what the kernel holds for them.
+"""The running containers of this host, and their reservations in the kernel.
 
 A container is given its reservation at each start, and stopped if it cannot
-have it. Later it is verified, and stopped on the kernel's word alone: see
-:mod:`.verdicts`. Start-up, the periodic check and the check after a start
-behind our back compare it with the server's record, as
-:mod:`.reservations` knows it. The copy in the domain is for others; it is
-corrected like the kernel's side.
+have it. Later checks verify it, and stop it only if the kernel refuses its
+reservation: see :mod:`.verdicts`. The start-up of the service, the periodic
+check and the check after a start by another program compare it with the
+server's record in :mod:`.reservations`. The copy in the domain is for other
+programs; it is corrected like the kernel's reservation.
 """
 
 import collections
@@ -23,7 +23,7 @@ from oslo_log import log as logging
 from nova_rt import events, exception, faults
 from nova_rt.host import cgroup, helpers
 from nova_rt.host import host as rt_host
-from nova_rt.host.interface import Counted, Usage
+from nova_rt.host.interface import Usage
 from nova_rt.lxc import domains, protection
 from nova_rt.reservation import cpulist, record
 from nova_rt.tracking import once
@@ -33,15 +33,15 @@ from nova_rt.virt.libvirt import left, metadata, policies
 
 LOG = logging.getLogger(__name__)
 
-#: Kind of report, see :class:`.Verdicts`, that a check does not end.
+#: Kind of a report, see :class:`.Verdicts`, that a good check does not clear.
 _WEAKER = 'weaker'
 
 
 class RunningContainers:
-    """Running containers of one host. Any thread may call any method.
+    """Running containers of one host; all methods are thread-safe.
 
-    :param reservations: what the servers of this host must have
-    :param verdicts: which of them may be stopped, and when
+    :param reservations: of the servers of this host
+    :param verdicts: the policy for stopping containers
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class RunningContainers:
         verdicts: Verdicts,
     ) -> None:
         self._verdicts = verdicts
-        #: Of containers that carry a reservation that is nobody's.
+        #: Reports on containers with a reservation that no server claims.
         self._unknown = once.Once()
         self._host = host
         self._reservations = reservations
@@ -60,73 +60,45 @@ class RunningContainers:
         self._lock = threading.Lock()
         #: UUIDs of containers that are being started here.
         self._starting: set[str] = set()
-        #: Those of others that were started, to be verified; by one thread,
-        #: which there is only while some wait.
+        #: UUIDs of containers started by other programs, to be verified by
+        #: one thread, which ends when the queue is empty.
         self._started: collections.deque[str] = collections.deque()
         self._verifies = False
-        self._watchers: list[Callable[[str], None]] = []
         #: Containers by UUID, as libvirt has them.
         self.domains = domains.Domains(hypervisor)
-        #: The protection of the host and of others from their roots.
+        #: The protection of the host and other containers from their roots.
         self.protection = protection.Protection(host, self.domains, verdicts)
         self._policies = policies.Policies(host, self._dispatcher)
-        #: The groups that belong to no running container any more.
+        #: The orphaned groups, of containers that have ended.
         self.left = left.LeftGroups(host, hypervisor)
 
     def read_usage(self, uuid: str) -> Mapping[int, Usage]:
-        """Read what a server did with its reservation on the CPUs it holds.
+        """Read the use of a server's reservation on its present CPUs.
 
-        :returns: CPU -> what the kernel counts there; nothing where it does
-            not count, or the server does not run
+        :returns: CPU -> usage; empty where the kernel does not count it, or
+            the server does not run
         :raises OSError: with the kernel's errno
         :raises InvalidRecord: if the server's record cannot be read
         """
         rec = self._reservations.held.get_record(uuid)
-        counted = self.read_counted(uuid)
-        if rec is None or counted is None:
-            return {}
-        held = counted.cpus.keys() & rec.cpus
-        return {cpu: counted.cpus[cpu] for cpu in held}
-
-    def read_counted(self, uuid: str) -> Counted | None:
-        """Read what the kernel counts for a server's container, everywhere.
-
-        :returns: None where it does not count, or the server does not run
-        :raises OSError: with the kernel's errno
-        """
         guest = self.domains.find_running(uuid)
-        if guest is None:
-            return None
-        usage = self._host.read_usage(guest.id)
-        return None if usage is None else Counted(guest.id, usage)
-
-    def watch_ends(self, watcher: Callable[[str], None]) -> None:
-        """Call somebody before a container is stopped.
-
-        :param watcher: called with the UUID of the server; what it raises is
-            logged
-        """
-        self._watchers.append(watcher)
-
-    def note_end(self, uuid: str) -> None:
-        """Call all who watch: this container is about to be stopped."""
-        for watcher in self._watchers:
-            try:
-                watcher(uuid)
-            except Exception:
-                LOG.exception('%r failed', watcher, instance_uuid=uuid)
+        if rec is None or guest is None:
+            return {}
+        usage = self._host.read_usage(guest.id) or {}
+        return {cpu: usage[cpu] for cpu in usage.keys() & rec.cpus}
 
     @contextlib.contextmanager
     def starting(self, uuid: str, rec: record.Record | None) -> Iterator[None]:
-        """Keep verification away while a container is being started.
+        """Suspend verification of a container during its start.
 
-        The helper that gives it its reservation runs by then: until it does,
-        the container runs without.
+        The helper is started first: the container runs without its reservation
+        until the helper has written it.
 
         :param rec: the server's record; None if it is not real-time
-        :returns: when it may be started
+        :returns: a context in which the container may be started
         :raises HostNotPrepared: if the helper does not start
-        :raises WeakerPromise: if this kernel does less than it was sold
+        :raises WeakerPromise: if this kernel enforces less than the server
+            was sold with
         """
         if rec is not None:
             self._host.check_promise(rec)
@@ -141,10 +113,10 @@ class RunningContainers:
                     self._starting.discard(uuid)
 
     def verify_started(self, uuid: str) -> None:
-        """Verify a container that has started, soon, if others started it.
+        """Schedule the verification of a container started by others.
 
-        Not by a thread for each: they would take all of a pool that Nova has
-        for other things.
+        One thread verifies all of them: a thread for each could exhaust a pool
+        that Nova needs for other work.
         """
         with self._lock:
             if uuid in self._starting or uuid in self._started:
@@ -175,16 +147,16 @@ class RunningContainers:
         rec: record.Record,
         stop: Callable[[], None],
     ) -> None:
-        """Give a container that was just started its reservation.
+        """Apply the reservation of a container that was just started.
 
         :param rec: the server's record
-        :param stop: stops the container; called if it cannot have it
+        :param stop: stops the container; called on any failure
         :raises ReservationNotApplied: if the kernel does not hold it
         """
         try:
             # Not guest.id: the object that started a container keeps the ID
-            # of the stopped one, libvirt's LXC driver does not hand back the
-            # new.
+            # of the stopped one, since libvirt's LXC driver does not return
+            # the new ID.
             started = self.domains.find_running(guest.uuid)
             if started is None:
                 raise exception.ReservationNotApplied(
@@ -201,7 +173,7 @@ class RunningContainers:
         self._dispatcher.emit(events.Applied(guest.uuid, rec))
 
     def report_weaker(self) -> set[str]:
-        """Log how many servers were sold more than this kernel does.
+        """Log the number of servers with a stronger promise than the kernel's.
 
         :returns: their UUIDs
         """
@@ -213,13 +185,13 @@ class RunningContainers:
             uuid, reason = min(weaker.items())
             LOG.error(
                 '%s real-time server(s) of this host were sold more than its '
-                'kernel does, and are not started; for example %s: %s',
+                'kernel enforces, and are not started; for example %s: %s',
                 len(weaker), uuid, reason,
             )  # fmt: skip
         return set(weaker)
 
     def _find_weaker(self, rec: record.Record) -> str | None:
-        """Say how this kernel does less than a server was sold, if it does."""
+        """Describe the promise of a server that this kernel breaks, if any."""
         try:
             self._host.check_promise(rec)
         except exception.WeakerPromise as err:
@@ -227,9 +199,9 @@ class RunningContainers:
         return None
 
     def find_outside(self) -> dict[str, str]:
-        """Look which running containers are not in the partition.
+        """Find running containers outside the partition.
 
-        What cannot be read now is not among them: verification sees to that.
+        Unreadable containers are left out; their verification reports them.
 
         :returns: the UUID of each such server -> the group that it is in
         """
@@ -242,7 +214,7 @@ class RunningContainers:
                 group = self._host.find_outside(guest.id)
             except (*domains.ERRORS, OSError) as err:
                 LOG.warning(
-                    'Cannot see where this container is: %s', err,
+                    'Cannot find the group of this container: %s', err,
                     instance_uuid=uuid,
                 )  # fmt: skip
                 continue
@@ -254,12 +226,12 @@ class RunningContainers:
         """List the containers that run.
 
         :returns: their UUIDs
-        :raises domains.ERRORS: one of them, if libvirt does not say
+        :raises domains.ERRORS: one of them, if libvirt fails
         """
         return {guest.uuid for guest in self.domains.list_running()}
 
     def verify_all(self) -> None:
-        """Verify every running container, after what is left of others."""
+        """Verify every running container, and remove orphaned groups first."""
         self.left.reclaim()
         guests = self.domains.list_running()
         for known in (self._verdicts, self._policies, self.protection):
@@ -272,14 +244,14 @@ class RunningContainers:
     def verify(
         self, uuid: str, patience: cgroup.Patience | None = None
     ) -> None:
-        """See that a container has its reservation, if it runs.
+        """Verify the reservation of a container, if it runs.
 
-        What differs from the server's record is set right; a container that
-        the kernel refuses its reservation is stopped in the end, and Nova then
-        finds it stopped. What could not be done for any other reason is
-        reported: the next check comes, and other containers are checked now.
+        Differences from the server's record are repaired. A container is
+        stopped after repeated refusals by the kernel, and Nova then finds it
+        stopped. Any other failure is reported: the next check tries again, and
+        other containers are checked first.
 
-        :param patience: that of a round of checks; None for one check
+        :param patience: shared by a round of checks; None for a single one
         """
         with lockutils.lock(f'nova_rt-container-{uuid}'):
             try:
@@ -288,17 +260,17 @@ class RunningContainers:
                 self._report(uuid, err)
 
     def note_slots(self, event: events.Event) -> None:
-        """Write what its server holds here from now on into a domain.
+        """Update the records in a domain after a change of its slots.
 
-        A listener; it asks libvirt, which may take its time.
+        A listener of events; its calls of libvirt may be slow.
         """
         if not isinstance(event, events.Added | events.Dropped):
             return
         with lockutils.lock(f'nova_rt-container-{event.uuid}'):
             guest = self.domains.find(event.uuid)
             rec = self._reservations.held.get_record(event.uuid)
-            # A domain that carries no record, or another, gets the right one
-            # when its container is started, or verified.
+            # A domain with no record, or a wrong one, gets the right one at
+            # the start or verification of its container.
             if (
                 guest is not None
                 and rec is not None
@@ -317,14 +289,14 @@ class RunningContainers:
         rec = self._reservations.held.get_record(uuid)
         if rec is None:
             self.protection.protect_again(uuid, pid)
-            # Unless this service is starting, and verifies all that run.
+            # Unless this service is starting, and verifies all containers.
             if self._reservations.adopted:
                 metadata.warn_of_unknown(guest, self._unknown)
             return
         weaker = self._find_weaker(rec)
         if weaker:
-            # Started behind our back. Nothing here can repair that, and what
-            # the kernel can hold for it is better than nothing.
+            # Another program has started it. Nothing here can repair that, and
+            # a weaker reservation is better than none.
             news = self._verdicts.is_news(uuid, _WEAKER, weaker)
             self._dispatcher.emit(
                 events.Drifted(uuid, rec, weaker, again=not news)
@@ -350,11 +322,11 @@ class RunningContainers:
             # A start has its own check.
 
     def _report(self, uuid: str, err: Exception) -> None:
-        """Report what kept a check from its end, and leave the container."""
+        """Report an error that ended a check, and leave the container."""
         reason = faults.describe(err)
         news = self._verdicts.is_news(uuid, 'unverified', reason)
         if news and not isinstance(err, (OSError, exception.NovaRTError)):
-            # It may be a bug, which nobody finds without a traceback.
+            # It may be a bug, which is hard to find without a traceback.
             LOG.error(
                 'Could not verify the reservation', exc_info=err,
                 instance_uuid=uuid,
@@ -369,7 +341,10 @@ class RunningContainers:
         difference: str,
         patience: cgroup.Patience,
     ) -> bool:
-        """Whether it is well again; if not, it is to be stopped."""
+        """Repair a reservation, or stop its container after two refusals.
+
+        :returns: True if it was repaired
+        """
         uuid = guest.uuid
         news = self._verdicts.is_news(uuid, 'drifted', difference)
         self._dispatcher.emit(
@@ -392,12 +367,12 @@ class RunningContainers:
         return True
 
     def _excuse(self, err: exception.ReservationNotApplied) -> None:
-        """Take no verdict for one while a CPU of any server is off line.
+        """Discard a verdict while a CPU of any server is off line.
 
-        What ran there runs elsewhere, and may be in the way of others.
+        The tasks of that CPU run elsewhere, and may affect other servers.
 
-        :raises ReservationNotApplied: the same without a verdict
-        :raises OSError: if it cannot be read which are
+        :raises ReservationNotApplied: the same error without a verdict
+        :raises OSError: if the online CPUs cannot be read
         """
         offline = self._host.find_offline(
             self._reservations.held.list_claims()
@@ -411,14 +386,14 @@ class RunningContainers:
     def _correct_copy(
         self, guest: libvirt_guest.Guest, rec: record.Record
     ) -> None:
-        rec = self._reservations.held.add_beside(guest.uuid, rec)
+        wanted = self._reservations.held.describe(guest.uuid, rec)
         try:
-            if not metadata.carries(guest, rec):
-                metadata.write_record(guest, rec)
+            if not metadata.carries(guest, wanted):
+                metadata.write_record(guest, wanted)
         except domains.ERRORS as err:
-            # The kernel holds what it should; the next check tries again.
+            # The kernel's reservation is right; the next check tries again.
             LOG.warning(
-                'Could not correct the record that the domain carries: %s',
+                'Could not correct the record in the domain: %s',
                 err, instance_uuid=guest.uuid,
             )  # fmt: skip
 
@@ -428,8 +403,8 @@ class RunningContainers:
             return
         if not self._verdicts.take_stop():
             raise exception.ReservationNotApplied(
-                'not stopped, as many as [nova_rt] max_stops_per_minute '
-                f'allows have been: {reason}'
+                'not stopped, since [nova_rt] max_stops_per_minute is '
+                f'reached: {reason}'
             )
         # The next check tries again.
         with contextlib.suppress(*domains.ERRORS):
@@ -442,13 +417,12 @@ class RunningContainers:
         stop: Callable[[], None],
         at_start: bool = False,
     ) -> None:
-        self.note_end(uuid)
         try:
             stop()
         except Exception as err:
             LOG.error(
-                'Could not stop this container, whose reservation is not '
-                'held (%s): %s', reason, err, instance_uuid=uuid,
+                'Could not stop this container for its missing reservation '
+                '(%s): %s', reason, err, instance_uuid=uuid,
             )  # fmt: skip
             raise
         self._dispatcher.emit(events.Stopped(uuid, reason, at_start))

@@ -2,7 +2,7 @@
 """A server's container as the kernel of its host has it.
 
 Read from the kernel's own files, cgroup v1 and v2 alike, and not through
-nova_rt, whose work is being checked.
+nova_rt, which is checked.
 """
 
 import dataclasses
@@ -184,7 +184,7 @@ def shares(containers: list[Container], seconds: float) -> list[float]:
 
 
 def held(host: transport.Host, group: str) -> Held:
-    """Return the reservation of a control group, whatever the interface."""
+    """Return the reservation of a control group, by any interface."""
     maximum = f'{group}/cpu.rt.max'
     if host.exists(maximum):
         runtime, period = host.read(maximum).split()

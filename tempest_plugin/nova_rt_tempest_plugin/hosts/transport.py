@@ -18,7 +18,7 @@ CONF = config.CONF
 
 
 class HostError(Exception):
-    """A command on a host failed; the text has what it said."""
+    """A command on a host failed; the text has its output."""
 
 
 class Transport(Protocol):
@@ -89,7 +89,7 @@ class SSH:
 class Host:
     """A compute host.
 
-    :ivar name: what Nova calls it
+    :ivar name: of the host in Nova
     :ivar address: where it is reached
     """
 
@@ -115,11 +115,11 @@ class Host:
         return self._transport.run(line, timeout or CONF.nova_rt.host_timeout)
 
     def read(self, path: str) -> str:
-        """Return what is in a file."""
+        """Return the text of a file."""
         return self.run('cat', path)
 
     def read_some(self, paths: Sequence[str]) -> str:
-        """Return what is in those files that are still there."""
+        """Return the texts of those files that are still there."""
         line = f'cat {shlex.join(paths)} 2>/dev/null || true'
         return self.shell(line) if paths else ''
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All tests, and what they stand on."""
+"""All tests, and their common parts."""

@@ -51,7 +51,7 @@ class Left:
     """All that is there of one server, on any host and in any service.
 
     :ivar domain: whether libvirt knows it
-    :ivar allocations: what Placement holds for it
+    :ivar allocations: in Placement
     :ivar ports: IDs of its ports
     :ivar reported: whether the exporter knows it
     """
@@ -66,7 +66,7 @@ class RTTest(test.BaseTestCase):
     """A test on a cloud with nova_rt.
 
     Servers belong to a user of a project; the administrator makes flavors and
-    looks at what users cannot see.
+    looks at things that users cannot see.
 
     :cvar NEEDS_HOSTS: its tests look at compute hosts
     """
@@ -288,7 +288,7 @@ class RTTest(test.BaseTestCase):
         """Act on a server as the user, and wait for its status.
 
         :param action: as the API calls it, ``os-stop`` say
-        :param value: what the API wants to know of it
+        :param value: for the API
         """
         self.servers.action(server, action, body={action: value})
         return self.reach(server, status)
@@ -387,7 +387,7 @@ class RTTest(test.BaseTestCase):
     # What a server holds
 
     def allocations(self, server: str) -> dict[str, int]:
-        """Return what Placement holds for a server, of all its classes."""
+        """Return the allocations of a server, of all its classes."""
         found = self.placement.list_allocations(server)['allocations']
         total: dict[str, int] = {}
         for each in found.values():
@@ -404,7 +404,7 @@ class RTTest(test.BaseTestCase):
     ) -> list[int]:
         """Kernel, policy, Placement, database and exporter tell the same.
 
-        What the configuration gives no access to is not asked.
+        Sources without access in the configuration are not asked.
 
         :param reservation: default: that of the configuration
         :returns: the CPUs of the server; none without access to its host
@@ -426,12 +426,12 @@ class RTTest(test.BaseTestCase):
     def assert_reported(
         self, server: str, reservation: str, cpus: list[int]
     ) -> None:
-        """The database and the exporter know what a running server holds."""
+        """nova-rt-manage and exporter know a running server's reservation."""
         if CONF.nova_rt.manage_command:
             self.wait_until_equal(
-                (reservation, cpus, 'applied'),
-                lambda: self.stored(server),
-                'what the database holds',
+                (reservation, cpus, 'held'),
+                lambda: self.recorded(server),
+                'what nova-rt-manage shows',
             )
         if CONF.nova_rt.exporter_url:
             host = self.host(server)
@@ -442,8 +442,8 @@ class RTTest(test.BaseTestCase):
                 'what the exporter tells',
             )
 
-    def stored(self, server: str) -> tuple[str, list[int], str] | None:
-        """Return what the database of nova_rt says: (Q/P, CPUs, state)."""
+    def recorded(self, server: str) -> tuple[str, list[int], str] | None:
+        """Return what nova-rt-manage shows: (Q/P, CPUs, state)."""
         row = reports.manage('server', 'show', server)
         if row is None:
             return None
@@ -453,7 +453,7 @@ class RTTest(test.BaseTestCase):
     def exported(
         self, host: transport.Host, server: str
     ) -> tuple[float | None, dict[int, float], float | None]:
-        """Return what the exporter says: (runs, CPU -> share, drifted)."""
+        """Return (runs, CPU -> share, drifted) of the exporter."""
         found = reports.of_server(host, server)
         return (
             found.get('nova_rt_server_running'),
@@ -464,7 +464,7 @@ class RTTest(test.BaseTestCase):
     # What a server leaves
 
     def look(self, server: str, host: str | None = None) -> Left:
-        """Return what is there of one server.
+        """Return all things of one server.
 
         :param host: where it was; default: look at all hosts
         """
@@ -489,8 +489,8 @@ class RTTest(test.BaseTestCase):
     ) -> None:
         """Nothing is left of a server but, perhaps, its name.
 
-        Services and the kernel take back what they gave a moment after the
-        server is gone.
+        Services and the kernel free things a moment after the server is
+        gone.
         """
         self.wait_until_equal(
             Left(), lambda: self.look(server, host), f'left of {server}'
@@ -521,7 +521,7 @@ class RTTest(test.BaseTestCase):
         message: str,
         seconds: float | None = None,
     ) -> None:
-        """Wait until a look at something finds what is expected."""
+        """Wait until a look at something finds the expected."""
         deadline = self._deadline(seconds)
         while (found := look()) != expected:
             if time.monotonic() > deadline:
@@ -556,7 +556,7 @@ class RTTest(test.BaseTestCase):
 
     @staticmethod
     def message(error: lib_exc.RestClientException) -> str:
-        """Return what an API said with an error."""
+        """Return the message of an error of an API."""
         body = error.resp_body
         if isinstance(body, str):
             with contextlib.suppress(ValueError):

@@ -1,39 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases that are slow, full, read-only or gone, and reports in crowds."""
+"""Databases that are slow, full, read-only or gone, and events in crowds."""
 
 import concurrent.futures
+import dataclasses
 import logging
 import signal
 import threading
 import time
 
 import fixtures
+from oslo_messaging import NotificationResult
 import sqlalchemy as sa
 
+from nova_rt import exception
 from nova_rt.conductor import manager, metrics
-from nova_rt.db import api, hosts, retention, servers, session
-from nova_rt.db.objects import Retention
-from nova_rt.formats import messages
+from nova_rt.db import api, models, retention, session
 from nova_rt.tests.fixtures import database
-from nova_rt.tests.fixtures.reports import (
+from nova_rt.tests.fixtures.history import (
+    DAY,
     MINUTE,
     NOW,
     UUID,
-    account,
     event,
-    held,
     make_uuid,
-    state,
+    take,
+    trust_clock,
 )
 from nova_rt.tests.unit.db import base
-from nova_rt.tests.unit.db.usage import trust_clock
 
-DAY = 24 * 60 * MINUTE
-KEEP = Retention(usage=2 * DAY, history=DAY)
 EVENTS = [
     event(1, 'claimed'), event(2, 'applied'), event(3, 'drifted'),
     event(4, 'repaired'),
 ]  # fmt: skip
+
+
+def count():
+    try:
+        return len(api.get_history(UUID))
+    except exception.ServerNotFound:
+        return 0
 
 
 def in_crowd(*tasks):
@@ -51,110 +56,53 @@ def in_crowd(*tasks):
 class CrowdTests:
     """Several conductors at once; each class below is a kind of server."""
 
-    def test_reports_of_one_host(self):
+    def test_events_of_one_server(self):
         """Everything at once, by several, in no order, more than once."""
-        tasks = []
-        for _ in range(3):
-            for last in 1, 3, 4:
-                tasks.append(
-                    lambda last=last: api.record_events(
-                        'one', 1, EVENTS[:last], NOW
-                    )
-                )
-            tasks.append(
-                lambda: api.record_state(
-                    'one', state(held(), event_seq=4), NOW
-                )
+        in_crowd(
+            *(
+                lambda each=each: api.add_event(each, NOW)
+                for each in EVENTS * 3
             )
-            for used_us in 1, 3, 2:
-                tasks.append(
-                    lambda used_us=used_us: api.record_usage(
-                        'one', [account(n, used_us=used_us) for n in range(9)]
-                    )
-                )
-        in_crowd(*tasks)
-        api.record_events('one', 1, EVENTS, NOW)
-        self.assertEqual(
-            ['claimed', 'applied', 'drifted', 'repaired'],
-            [each.kind for each in reversed(api.get_history(UUID))],
         )
-        self.assertEqual('applied', api.get_server(UUID).state)
-        self.assertEqual(1, api.get_host('one').repairs)
-        (found,) = api.list_usage(NOW - DAY, NOW + DAY)
-        self.assertEqual((9, 27), (found.hours, found.used_us))
+        self.assertEqual(EVENTS[::-1], api.get_history(UUID))
 
-    def test_reports_of_many_hosts(self):
-        """Servers that are new to all hosts: each gets one number."""
-        uuids = [make_uuid(number) for number in range(40)]
+    def test_events_of_many_hosts(self):
+        def add(number):
+            for turn in range(20):
+                made = dataclasses.replace(
+                    EVENTS[0], id=make_uuid(1000 * number + turn),
+                    server=make_uuid(turn), host=f'host{number}',
+                )  # fmt: skip
+                api.add_event(made, NOW)
 
-        def report(number):
-            host = f'host{number}'
-            order = uuids if number % 2 else uuids[::-1]
-            servers = [held(uuid=uuid) for uuid in order]
-            api.record_state(host, state(*servers), NOW)
-            api.record_usage(host, [account(uuid=uuid) for uuid in order])
+        in_crowd(*(lambda n=n: add(n) for n in range(8)))
+        for turn in range(20):
+            hosts = {each.host for each in api.get_history(make_uuid(turn))}
+            self.assertEqual(8, len(hosts))
 
-        in_crowd(*(lambda n=n: report(n) for n in range(8)))
-        self.assertEqual(8 * 40, len(api.list_servers()))
-        self.assertEqual(8 * 40, len(api.list_usage(NOW - DAY, NOW + DAY)))
-
-    def test_upkeep_beside_reports(self):
-        """Purging three times at once, while accounts come."""
+    def test_upkeep_beside_events(self):
+        """Purging three times at once, while events come."""
         trust_clock(self)
-        uuids = [make_uuid(number) for number in range(30)]
-
-        def report(hours):
-            api.record_usage(
-                'one', [account(n, uuid) for uuid in uuids for n in hours]
-            )
-
-        report(range(96))
+        self.useFixture(fixtures.MonkeyPatch('nova_rt.db.retention.STEP', 9))
+        for number in range(100):
+            api.add_event(event(number, 'applied'), NOW)
         stop = threading.Event()
+        added = []
 
-        def keep_reporting():
-            hour = 96
+        def keep_adding():
             while not stop.is_set():
-                report([hour])
-                hour += 1
+                number = 100 + len(added)
+                api.add_event(event(number, 'applied'), NOW + 2 * DAY)
+                added.append(number)
 
-        writer = threading.Thread(target=keep_reporting)
+        writer = threading.Thread(target=keep_adding)
         writer.start()
         try:
-            in_crowd(*[lambda: list(api.purge(NOW + 4 * DAY, KEEP))] * 3)
+            in_crowd(*[lambda: list(api.purge(NOW + 2 * DAY, DAY))] * 3)
         finally:
             stop.set()
             writer.join()
-        # From the hour behind that of NOW.
-        span = NOW, NOW + 4 * DAY - 60 * MINUTE
-        found = api.list_usage(*span)
-        self.assertEqual(
-            [(uuid, 47) for uuid in uuids],
-            [(each.server, each.hours) for each in found],
-        )
-
-    def test_deadlocks_are_retried(self):
-        """Two transactions that want each other's rows: both succeed."""
-        api.record_events('one', 1, [event(1, 'claimed')], NOW)
-        api.record_events('two', 1, [event(1, 'claimed')], NOW)
-        met = threading.Barrier(2)
-        tries = []
-
-        @session.retried
-        def lock_both(first, second):
-            tries.append(first)
-            with session.writer() as writer:
-                hosts.lock_host(writer, first).repairs += 1
-                writer.flush()
-                if len(tries) <= 2:
-                    met.wait(30)
-                hosts.lock_host(writer, second).repairs += 1
-
-        in_crowd(
-            lambda: lock_both('one', 'two'), lambda: lock_both('two', 'one')
-        )
-        self.assertGreater(len(tries), 2)
-        api.record_state('one', state(), NOW)
-        self.assertEqual(2, api.get_host('one').repairs)
+        self.assertEqual(len(added), count())
 
 
 class MariaDBCrowdTest(CrowdTests, base.DatabaseTest):
@@ -168,53 +116,41 @@ class PostgreSQLCrowdTest(CrowdTests, base.DatabaseTest):
 class FaultTests:
     """A conductor whose database fails."""
 
-    STATE = messages.write_state(state(held(), event_seq=4))
-
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         quiet = logging.getLogger('oslo_db.sqlalchemy.exc_filters')
         self.addCleanup(quiet.setLevel, quiet.level)
         manager.quieten()
-        self.manager = manager.Manager(lambda: NOW)
-        self.manager.report_events({}, 'one', 1, self._events(2))
-        self.usage = messages.write_usage([account()])
-
-    def _events(self, last):
-        return messages.write_events(EVENTS[:last])
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.conductor.manager.PAUSE_S', 0.1)
+        )
+        self.events = manager.Events(threading.Event(), lambda: NOW)
+        for each in EVENTS[:2]:
+            self.assertEqual(
+                NotificationResult.HANDLED, take(self.events, each)
+            )
 
     def _fail(self):
-        """Report while the database takes nothing."""
-        failed = metrics.FAILED.labels('report_events')._value
-        before = failed.get()
-        for _ in range(3):
-            self.manager.report_events({}, 'one', 1, self._events(4))
-            self.manager.report_state({}, 'one', 1, 1, self.STATE)
-            self.assertIs(
-                False, self.manager.report_usage({}, 'one', self.usage)
+        """Deliver events while the database takes none."""
+        before = metrics.FAILED._value.get()
+        for each in EVENTS[2:] * 2:
+            self.assertEqual(
+                NotificationResult.REQUEUE, take(self.events, each)
             )
-        self.assertEqual(3, failed.get() - before)
-        self.assertEqual(1, self.log.output.count('takes no reports'))
+        self.assertEqual(4, metrics.FAILED._value.get() - before)
+        self.assertEqual(1, self.log.output.count('takes no events'))
 
     def _recover(self):
-        """Report as the compute does a minute later; nothing is lost."""
+        """Deliver them again, as the queue does; nothing is lost."""
         deadline = time.monotonic() + 60
-        while self.manager.get_position({}, 'one', 1) is None:
+        left = list(EVENTS)
+        while left:
             self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.1)
-        self.assertEqual(
-            {'epoch': 1, 'event_seq': 2},
-            self.manager.get_position({}, 'one', 1),
-        )
-        self.manager.report_events({}, 'one', 1, self._events(4))
-        self.manager.report_state({}, 'one', 1, 2, self.STATE)
-        self.assertTrue(self.manager.report_usage({}, 'one', self.usage))
-        self.assertEqual(
-            ['claimed', 'applied', 'drifted', 'repaired'],
-            [each.kind for each in reversed(api.get_history(UUID))],
-        )
-        self.assertEqual('applied', api.get_server(UUID).state)
-        self.assertEqual(1, self.log.output.count('takes reports again'))
+            if take(self.events, left[0]) == NotificationResult.HANDLED:
+                left.pop(0)
+        self.assertEqual(EVENTS[::-1], api.get_history(UUID))
+        self.assertEqual(1, self.log.output.count('takes events again'))
         self.assertNotIn('Traceback', self.log.output)
 
     def test_restarted(self):
@@ -225,18 +161,16 @@ class FaultTests:
 
     def test_gone_in_the_middle_of_a_transaction(self):
         """The half that was written is not there afterwards."""
-        find_servers = servers.find_servers
+        insert_once = session.insert_once
 
-        def find_and_die(*args):
-            found = find_servers(*args)
+        def insert_and_die(*args):
+            insert_once(*args)
             if self.server.process.poll() is None:
                 self.server.stop()
-            return found
 
-        patch = fixtures.MonkeyPatch(
-            'nova_rt.db.reports.find_servers', find_and_die
-        )
-        with patch:
+        with fixtures.MonkeyPatch(
+            'nova_rt.db.session.insert_once', insert_and_die
+        ):
             self._fail()
         self.server.start()
         self._recover()
@@ -244,10 +178,9 @@ class FaultTests:
     def test_a_purge_that_loses_its_database(self):
         trust_clock(self)
         self.useFixture(fixtures.MonkeyPatch('nova_rt.db.retention.STEP', 9))
-        api.record_usage('one', [account(n) for n in range(-60, 0)])
-        upkeep = manager.Upkeep(
-            Retention(DAY, 400 * DAY), lambda: NOW + 5 * DAY
-        )
+        for number in range(3, 63):
+            api.add_event(event(number, 'applied'), NOW - 10 * MINUTE)
+        upkeep = manager.Upkeep(DAY, lambda: NOW + 5 * DAY)
         delete = retention._delete_rows
         steps = []
 
@@ -267,17 +200,16 @@ class FaultTests:
         self.assertEqual(1, self.log.output.count('Could not delete'))
         self.server.start()
         self._wait()
-        (left,) = api.list_usage(NOW - 9 * DAY, NOW)
-        self.assertIn(left.hours, (33, 42))
+        self.assertIn(count(), (62 - 27, 62 - 18))
         upkeep.run()
-        self.assertEqual([], api.list_usage(NOW - 9 * DAY, NOW))
+        self.assertEqual(0, count())
 
     def _wait(self):
         """Wait until the pool has noticed."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
-                api.list_hosts()
+                api.ping()
                 return
             except api.ERRORS:
                 if time.monotonic() > deadline:
@@ -285,35 +217,48 @@ class FaultTests:
                 time.sleep(0.1)
 
     def test_slow(self):
-        """A report waits, others go on, and none is lost."""
+        """An event waits for another transaction with it, others go on."""
         begun, go = threading.Event(), threading.Event()
+        self.addCleanup(go.set)
 
         def hold():
             with session.writer() as writer:
-                hosts.lock_host(writer, 'one')
+                table = models.EventRow.__table__
+                row = dict.fromkeys(table.columns.keys(), '')
+                del row['id'], row['runtime_us'], row['period_us']
+                row.update(message_id=EVENTS[2].id, at=NOW, received_at=NOW)
+                session.insert_once(writer, table, row, 'message_id')
                 begun.set()
-                go.wait(30)
+                go.wait(60)
+                writer.rollback()
 
         holder = threading.Thread(target=hold)
         holder.start()
-        begun.wait(30)
-        late = threading.Thread(
-            target=self.manager.report_events,
-            args=({}, 'one', 1, self._events(4)),
-        )
+        self.assertTrue(begun.wait(60))
+        late = threading.Thread(target=take, args=(self.events, EVENTS[2]))
         late.start()
-        self.manager.report_state({}, 'two', 1, 1, self.STATE)
-        self.assertEqual(['two'], [each.name for each in api.list_hosts()])
+        take(self.events, EVENTS[3])
+        self.assertEqual(3, count())
         self.assertTrue(late.is_alive())
         go.set()
         holder.join()
-        late.join(30)
-        self.assertEqual(4, len(api.get_history(UUID)))
+        late.join(60)
+        self.assertEqual(EVENTS[::-1], api.get_history(UUID))
 
 
 class MariaDBFaultTest(FaultTests, base.DatabaseTest):
     server_class = database.MariaDB
     can_be_killed = True
+
+    def test_a_value_that_is_never_taken(self):
+        """It does not come back for ever."""
+        with fixtures.MonkeyPatch('nova_rt.formats.history.clean', str):
+            self.assertEqual(
+                NotificationResult.HANDLED,
+                take(self.events, event(3, 'drifted', details='\U0001f4a9')),
+            )
+        self.assertIn('Dropped an event', self.log.output)
+        self.assertIn('Incorrect string value', self.log.output)
 
     def test_read_only(self):
         # Of an account like a service's: SUPER may write all the same.

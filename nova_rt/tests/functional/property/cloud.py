@@ -248,7 +248,7 @@ class Cloud(base.RTServersTestBase):
         self.assertEqual(
             [(hold.ppm, hold.cpus) for hold in server.holds],
             [
-                (rec.claim.ppm, rec.claim.cpus)
+                (rec.ppm, rec.cpus)
                 for rec in records
                 if rec.cpus  # none while it is offloaded
             ],
@@ -280,12 +280,8 @@ class Cloud(base.RTServersTestBase):
 
     def _check_host(self, host, model, names):
         claims = {
-            names.get(uuid, uuid): sorted(
-                (claim.ppm, claim.cpus) for claim in rec.claims
-            )
-            for uuid, rec in self.reservations(host)
-            .held.list_records()
-            .items()
+            names.get(uuid, uuid): sorted((rec.ppm, rec.cpus) for rec in held)
+            for uuid, held in self.reservations(host).held.claims().items()
         }
         expected = {
             name: sorted((hold.ppm, hold.cpus) for hold in holds)

@@ -79,6 +79,16 @@ class CountersTest(base.BaseTestCase):
         self.wait('stopped', 2)
         self.assertEqual(7, Counts.decode(self.path.read_text()).verified_at)
 
+    def test_events_that_were_dropped(self):
+        """Also those of earlier starts, and what comes as this one ends."""
+        self.path.parent.mkdir()
+        self.path.write_text(Counts(dropped=2).encode())
+        counter = self.start()
+        self.wait('stopped', 0)
+        counter.note_dropped(3)
+        counter.stop()
+        self.assertEqual(5, Counts.decode(self.path.read_text()).dropped)
+
     def test_options_are_those_of_this_start(self):
         self.path.parent.mkdir()
         before = Counts({'stopped': 1}, host=Options(smt=True).to_dict())

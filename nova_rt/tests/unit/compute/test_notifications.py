@@ -23,11 +23,15 @@ _FIRST = {
 VERSIONS = {
     '1.0': _FIRST,
     '1.1': _FIRST | {'numa': 'String'},
-}
+    '1.2': _FIRST | {
+        'numa': 'String', 'at_us': 'Integer', 'request_id': 'String',
+        'user_id': 'String', 'project_id': 'String',
+    },
+}  # fmt: skip
 
 
 def make(event):
-    payload = notifications.RTReservationPayload('one', event)
+    payload = notifications.RTReservationPayload('one', event, 7)
     return payload.obj_to_primitive()['nova_object.data']
 
 
@@ -62,6 +66,8 @@ class PayloadTest(base.BaseTestCase):
 
     def test_event_without_a_record(self):
         said = make(events.Stopped(UUID, 'why'))
-        self.assertEqual(('why', 'one'), (said['details'], said['host']))
+        self.assertEqual(
+            ('why', 'one', 7), (said['details'], said['host'], said['at_us'])
+        )
         for name in notifications._OF_RECORDS:
             self.assertIsNone(said[name])

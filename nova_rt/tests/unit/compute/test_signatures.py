@@ -20,20 +20,28 @@ from nova.virt.libvirt import driver as nova_driver
 from nova.virt.libvirt import guest as libvirt_guest
 from nova.virt.libvirt import host as libvirt_host
 from oslo_config import fixture as config
+import oslo_messaging
 from oslo_policy import policy
 from oslotest import base
 
 import nova_rt
 from nova_rt.cmd import nova_fit
 from nova_rt.compute import (
-    claim_tracker,
     manager,
-    move_manager,
     resource_tracker,
 )
 from nova_rt.lxc import containers, user_namespaces
 from nova_rt.scheduler import manager as scheduler_manager
 from nova_rt.virt.libvirt import driver
+
+#: Methods of oslo.messaging's Transport, and their parameters.
+TRANSPORT = {
+    '_send_notification': 'target ctxt message version retry',
+    '_listen_for_notifications': (
+        'targets_and_priorities pool batch_size batch_timeout'
+    ),
+    '_require_driver_features': 'requeue',
+}
 
 
 class ManagerSignatureTest(test.SubclassSignatureTestCase):
@@ -75,16 +83,6 @@ class ExtensionsTest(base.BaseTestCase):
                 nova_fit.MANAGER,
                 manager.RTComputeManager,
                 nova_manager.ComputeManager,
-            ),
-            (
-                nova_fit.MOVES,
-                move_manager.MoveManager,
-                nova_manager.ComputeManager,
-            ),
-            (
-                nova_fit.CLAIMS,
-                claim_tracker.ClaimTracker,
-                nova_tracker.ResourceTracker,
             ),
             (
                 nova_fit.TRACKER,
@@ -210,6 +208,15 @@ class NovaInternalsTest(base.BaseTestCase):
                 inspect.getsource(method), f"""\\+ ['"]{suffix}['"]\n"""
             )
 
+    def test_transport_of_notifications(self):
+        """The listener and the driver of Notifier call the same."""
+        for name, parameters in TRANSPORT.items():
+            method = getattr(oslo_messaging.transport.Transport, name)
+            self.assertEqual(
+                parameters.split(),
+                [*inspect.signature(method).parameters][1:],
+            )
+
     def test_nothing_private_is_forgotten(self):
         """A private name that is not ours is Nova's, and is in a test."""
         tested = {'_domain', '_conn_event_handler_queue', *itertools.chain(
@@ -219,7 +226,7 @@ class NovaInternalsTest(base.BaseTestCase):
               needed.called.keys() for needed in nova_fit.EXTENSIONS),
         )}  # fmt: skip
         # Of argparse, in nova-rt-model, and of oslo.messaging's transports.
-        others = {'_ActionsContainer', '_actions', '_listen'}
+        others = {'_ActionsContainer', '_actions', *TRANSPORT}
         self.assertEqual(set(), _find_foreign_names() - tested - others)
 
     def test_every_launch_goes_through_create_guest(self):

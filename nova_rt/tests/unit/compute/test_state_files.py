@@ -14,7 +14,7 @@ class ReplaceTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         top = self.useFixture(fixtures.TempDir()).path
-        self.path = state_files.find(top, 'epoch', 'host')
+        self.path = pathlib.Path(top) / 'nova_rt' / 'epoch-host'
         self.done = []
         for name in ('fsync', 'replace'):
             self._note(name, getattr(os, name))
@@ -34,7 +34,7 @@ class ReplaceTest(base.BaseTestCase):
 
     def test_survives_a_power_cut(self):
         """The text is on the disk before its name is, and then the name."""
-        state_files.replace(self.path, 'old')
+        state_files.replace(self.path, 'old', 0o600)
         self.done.clear()
         state_files.replace(self.path, 'new', 0o640)
         self.assertEqual(

@@ -1,138 +1,215 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.conductor.manager, on a real database."""
 
-import datetime
+import threading
+import time
 
 import fixtures
-import oslo_messaging
+from oslo_db import exception as db_exception
+from oslo_messaging import NotificationResult
 import sqlalchemy as sa
 
-from nova_rt.conductor import manager, metrics
+from nova_rt import exception
+from nova_rt.conductor import manager, metrics, queue
 from nova_rt.db import api, models, retention, session
-from nova_rt.formats import messages
-from nova_rt.tests.fixtures.reports import (
+from nova_rt.formats.history import PREFIX
+from nova_rt.tests.fixtures import conductor
+from nova_rt.tests.fixtures.history import (
+    DAY,
     MINUTE,
     NOW,
     UUID,
-    account,
     event,
-    held,
-    state,
+    make_uuid,
+    payload,
+    take,
+    trust_clock,
 )
 from nova_rt.tests.unit.db import base
-from nova_rt.tests.unit.db.usage import trust_clock
 
-STATE = messages.write_state(state(held(), event_seq=1))
-EVENTS = messages.write_events([event(1, 'claimed')])
-USAGE = messages.write_usage([account()])
-DAY = datetime.timedelta(days=1)
+PATIENCE_S = 60
 
 
-def counted(counter, method):
-    return counter.labels(method)._value.get()
+def counted(counter):
+    return counter._value.get()
 
 
-class ManagerTest(base.DatabaseTest):
+def rename(old, new):
+    with session.writer() as writer:
+        writer.execute(sa.text(f'ALTER TABLE {old} RENAME TO {new}'))
+
+
+class EventsTest(base.DatabaseTest):
     def setUp(self):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
-        self.manager = manager.Manager(lambda: NOW)
-
-    def test_takes_reports(self):
-        before = counted(metrics.REPORTS, 'report_state')
-        self.manager.report_events({}, 'one', 1, EVENTS)
-        self.manager.report_state({}, 'one', 1, 1, STATE)
-        self.assertIs(True, self.manager.report_usage({}, 'one', USAGE))
-        self.assertEqual('applied', api.get_server(UUID).state)
-        self.assertEqual(1, len(api.get_history(UUID)))
-        self.assertEqual(1, len(api.list_usage(NOW - DAY, NOW)))
-        self.assertEqual(
-            {'epoch': 1, 'event_seq': 1},
-            self.manager.get_position({}, 'one', 1),
-        )
-        self.assertEqual(1, counted(metrics.REPORTS, 'report_state') - before)
-        self.assertEqual('', self.log.output)
-
-    def test_what_cannot_be_read_is_said_once_for_each_host(self):
-        before = counted(metrics.REFUSED, 'report_state')
-        newer = {**STATE, 'v': 2}
-        for host in 'one', 'two', 'one', 'two', 'one':
-            self.manager.report_state({}, host, 1, 1, newer)
-        self.assertEqual(2, self.log.output.count('it needs a conductor that'))
-        self.assertEqual(5, counted(metrics.REFUSED, 'report_state') - before)
-        self.manager.report_state({}, 'one', 1, 1, {**STATE, 'cpus': 3})
-        self.assertIn('cpus is no dict', self.log.output)
-        self.assertEqual([], api.list_hosts())
-
-    def test_whatever_comes_is_refused(self):
-        for bad in None, 'é', -1, [], {}, 2**70, 'a\nb':
-            self.manager.report_state({}, bad, bad, bad, bad)
-            self.manager.report_state({}, 'one', 1, bad, STATE)
-            self.manager.report_state({}, bad, 1, 1, STATE)
-            self.manager.report_events({}, 'one', bad, EVENTS)
-            self.manager.report_events({}, 'one', 1, bad)
-            self.assertIs(False, self.manager.report_usage({}, 'one', bad))
-            self.manager.report_samples({}, bad, bad)
-            self.assertRaises(
-                oslo_messaging.ExpectedException,
-                self.manager.get_position, {}, bad, bad,
-            )  # fmt: skip
-        self.assertEqual([], api.list_hosts())
-        self.assertNotIn('Traceback', self.log.output)
-
-    def test_the_log_does_not_grow_with_what_hosts_invent(self):
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.conductor.manager._MOST_REASONS', 3)
+            fixtures.MonkeyPatch('nova_rt.conductor.manager.PAUSE_S', 0.01)
         )
-        for number in range(9):
-            self.manager.report_state({}, f'host{number}', 1, 1, None)
-        self.assertEqual(3, self.log.output.count('Refused'))
+        self.events = manager.Events(threading.Event(), lambda: NOW)
 
-    def test_usage_of_a_clock_that_is_wrong(self):
-        """It is dropped, and holds up nothing else."""
-        hours = [account(-15 * 24), account(), account(2), account(1)]
-        for _ in range(2):
-            usage = messages.write_usage(hours)
-            self.assertIs(True, self.manager.report_usage({}, 'one', usage))
-        self.assertEqual(1, self.log.output.count('clock is or was wrong'))
-        (found,) = api.list_usage(NOW - 30 * DAY, NOW + 30 * DAY)
-        self.assertEqual(2, found.hours)
+    def kinds(self):
+        return [each.kind for each in reversed(api.get_history(UUID))]
 
-    def test_an_epoch_that_lies_in_the_future(self):
-        """It would shut out the host's next start."""
-        wrong = int(NOW.timestamp()) + 86_500
-        self.manager.report_state({}, 'one', wrong, 1, STATE)
-        self.manager.report_events({}, 'one', wrong, EVENTS)
-        self.assertRaises(
-            oslo_messaging.ExpectedException,
-            self.manager.get_position, {}, 'one', wrong,
-        )  # fmt: skip
-        self.assertEqual(3, self.log.output.count('see "host reset"'))
-        self.assertEqual([], api.list_hosts())
-        right = int(NOW.timestamp()) + 86_300
-        self.manager.report_state({}, 'one', right, 1, STATE)
-        self.assertEqual(1, len(api.list_hosts()))
-
-    def test_samples_of_an_older_compute(self):
-        self.manager.report_samples({}, 'one', {'v': 1, 'servers': {}})
+    def test_takes_events(self):
+        before = counted(metrics.EVENTS)
+        for number, kind in (2, 'applied'), (1, 'claimed'), (2, 'applied'):
+            self.assertEqual(
+                NotificationResult.HANDLED,
+                take(self.events, event(number, kind)),
+            )
+        self.assertEqual(['claimed', 'applied'], self.kinds())
+        self.assertEqual(3, counted(metrics.EVENTS) - before)
         self.assertEqual('', self.log.output)
+
+    def test_what_cannot_be_read_is_dropped(self):
+        before = counted(metrics.REFUSED)
+        for bad in None, 'é', -1, [], {}, 2**70, payload(host=3):
+            self.assertEqual(
+                NotificationResult.HANDLED,
+                self.events.info(
+                    {}, 'a\nb', PREFIX + 'claimed', bad,
+                    {'message_id': make_uuid(1)},
+                ),
+            )  # fmt: skip
+        self.assertEqual(7, counted(metrics.REFUSED) - before)
+        self.assertEqual(7, self.log.output.count('Dropped an event from a b'))
+        self.assertEqual(7, self.log.output.count('\n'), self.log.output)
+        self.assertIn('is not of the form', self.log.output)
+
+    def fail(self, error):
+        def raise_it(*args):
+            raise error
+
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.db.api.add_event', raise_it)
+        )
+        return take(self.events, event(1, 'claimed'))
+
+    def test_a_value_that_the_database_never_takes(self):
+        error = db_exception.DBDataError(Exception('out of range'))
+        self.assertEqual(NotificationResult.HANDLED, self.fail(error))
+        self.assertIn('Dropped an event', self.log.output)
+
+    def test_a_fault_of_ours(self):
+        """It would be one each time; the log has the event."""
+        self.assertEqual(
+            NotificationResult.HANDLED, self.fail(RuntimeError('ours'))
+        )
+        self.assertIn('RuntimeError: ours', self.log.output)
+        self.assertIn(UUID, self.log.output)
+
+    def test_the_end_of_the_service(self):
+        """Events in the process go back, and no database is asked."""
+        stopping = threading.Event()
+        stopping.set()
+        self.assertEqual(
+            NotificationResult.REQUEUE,
+            take(manager.Events(stopping), event(1, 'claimed')),
+        )
+        self.assertRaises(exception.ServerNotFound, self.kinds)
 
     def test_a_database_that_fails(self):
-        before = counted(metrics.FAILED, 'report_state')
-        with session.writer() as writer:
-            writer.execute(sa.text('ALTER TABLE hosts RENAME TO away'))
-        for seq in 1, 2, 3:
-            self.manager.report_state({}, 'one', 1, seq, STATE)
-            self.assertIsNone(self.manager.get_position({}, 'one', 1))
-            self.assertIs(False, self.manager.report_usage({}, 'one', USAGE))
-        self.assertEqual(1, self.log.output.count('takes no reports'))
-        self.assertEqual(3, counted(metrics.FAILED, 'report_state') - before)
-        with session.writer() as writer:
-            writer.execute(sa.text('ALTER TABLE away RENAME TO hosts'))
-        self.manager.report_state({}, 'one', 1, 4, STATE)
-        self.manager.report_state({}, 'one', 1, 5, STATE)
-        self.assertEqual(1, self.log.output.count('takes reports again'))
-        self.assertEqual('applied', api.get_server(UUID).state)
+        before = counted(metrics.FAILED)
+        rename('history', 'away')
+        for number in 1, 2, 3:
+            self.assertEqual(
+                NotificationResult.REQUEUE,
+                take(self.events, event(number, 'applied')),
+            )
+        self.assertEqual(1, self.log.output.count('takes no events'))
+        self.assertEqual(3, counted(metrics.FAILED) - before)
+        rename('away', 'history')
+        for number in 1, 2:
+            take(self.events, event(number, 'applied'))
+        self.assertEqual(1, self.log.output.count('takes events again'))
+        self.assertEqual(2, len(self.kinds()))
+
+
+class ListenerTest(base.DatabaseTest):
+    """On a message bus in this process."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.conductor.manager.PAUSE_S', 0.05)
+        )
+        self.bus = self.useFixture(conductor.Bus())
+        self.sender = queue.Sender(self.bus.conf)
+
+    def send(self, made):
+        self.sender.send(
+            made.id, 'nova-compute:one', PREFIX + made.kind, payload(made)
+        )
+
+    def wait_for(self, *kinds):
+        deadline = time.monotonic() + PATIENCE_S
+        found = None
+        while found != list(kinds):
+            self.assertLess(time.monotonic(), deadline, found)
+            time.sleep(0.02)
+            with session.reader() as reader:
+                row = models.EventRow
+                found = list(
+                    reader.scalars(sa.select(row.kind).order_by(row.at))
+                )
+
+    def test_events_wait_for_a_conductor(self):
+        self.send(event(2, 'released'))
+        self.send(event(1, 'claimed'))
+        self.bus.start()
+        self.wait_for('claimed', 'released')
+
+    def test_messages_that_are_none(self):
+        """They go, and those behind them come."""
+        before = counted(metrics.REFUSED)
+        bad = [
+            {'priority': 7}, {}, {'priority': 'INFO'},
+            {'priority': 'INFO', 'event_type': [], 'payload': 'x'},
+        ]  # fmt: skip
+        for message in bad:
+            self.bus.send(message)
+        self.send(event(1, 'claimed'))
+        self.bus.start()
+        self.wait_for('claimed')
+        # One without a priority of ours is nobody's, and goes without a word.
+        self.assertEqual(3, counted(metrics.REFUSED) - before)
+        self.assertIn('no notification', self.log.output)
+
+    def test_database_away(self):
+        rename('history', 'away')
+        before = counted(metrics.FAILED)
+        self.bus.start(2)
+        for number, kind in enumerate(('claimed', 'applied', 'released')):
+            self.send(event(number, kind))
+        deadline = time.monotonic() + PATIENCE_S
+        while counted(metrics.FAILED) < before + 9:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        rename('away', 'history')
+        self.wait_for('claimed', 'applied', 'released')
+
+    def test_several_conductors_and_deliveries(self):
+        for number in range(30):
+            for _ in range(2):
+                self.send(event(number, 'applied'))
+        self.bus.start(3)
+        self.wait_for(*['applied'] * 30)
+
+    def test_options_of_the_queue(self):
+        """Durable, whatever the cloud's own queues are."""
+        bus = self.useFixture(
+            conductor.Bus(url='rabbit://u:p@127.0.0.1:1/v?ssl=true')
+        )
+        driver = queue.make_transport(bus.conf)._driver
+        ours = driver.conf.oslo_messaging_rabbit
+        self.assertIs(True, ours.amqp_durable_queues)
+        self.assertIs(False, ours.amqp_auto_delete)
+        self.assertEqual(100, ours.rabbit_qos_prefetch_count)
+        self.assertLess(10**6, ours.rabbit_quorum_delivery_limit)
+        self.assertIs(True, ours.ssl)
+        self.assertIs(False, bus.conf.oslo_messaging_rabbit.ssl)
 
 
 class UpkeepTest(base.DatabaseTest):
@@ -144,62 +221,45 @@ class UpkeepTest(base.DatabaseTest):
         self.upkeep = manager.Upkeep(
             retention.from_options(self.database.conf), lambda: self.now
         )
-        api.record_usage('one', [account(), account(1)])
+        for number in 0, 1:
+            api.add_event(event(number, 'applied'), NOW + number * DAY)
 
-    def _count(self):
-        return sum(each.hours for each in api.list_usage(NOW - DAY, NOW + DAY))
+    def count(self):
+        with session.reader() as reader:
+            return reader.scalar(sa.select(sa.func.count(models.EventRow.id)))
 
     def test_deletes(self):
         self.upkeep.run()
-        self.assertEqual(2, self._count())
-        self.now = NOW + 400 * DAY
+        self.assertEqual(2, self.count())
+        self.now = NOW + 400.5 * DAY
         self.upkeep.run()
-        self.assertEqual(1, self._count())
-
-    def test_looks_at_each_server_once_a_day(self):
-        """There may be millions of them, and few can go."""
-        looks = []
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.db.retention._purge_servers',
-                lambda: looks.append(self.now) or (),
-            )
-        )
-        begin = self.now
-        for hour in range(49):
-            self.now = begin + hour * datetime.timedelta(hours=1)
-            self.upkeep.run()
-        self.assertEqual([begin, begin + DAY, begin + 2 * DAY], looks)
+        self.assertEqual(1, self.count())
 
     def test_stops_in_the_middle(self):
         self.useFixture(fixtures.MonkeyPatch('nova_rt.db.retention.STEP', 1))
-        self.now = NOW + 401 * DAY
+        self.now = NOW + 402 * DAY
         self.upkeep.run(lambda: True)
-        self.assertEqual(1, self._count())
+        self.assertEqual(1, self.count())
         self.upkeep.run()
-        self.assertEqual(0, self._count())
+        self.assertEqual(0, self.count())
 
     def test_a_database_that_fails_is_said_once(self):
-        before = metrics.UPKEEP_FAILED._value.get()
-        models.Base.metadata.tables['server_hours'].drop(session.get_engine())
+        before = counted(metrics.UPKEEP_FAILED)
+        models.Base.metadata.tables['history'].drop(session.get_engine())
         self.upkeep.run()
         self.upkeep.run()
         self.assertEqual(1, self.log.output.count('Could not delete'))
-        self.assertEqual(2, metrics.UPKEEP_FAILED._value.get() - before)
+        self.assertEqual(2, counted(metrics.UPKEEP_FAILED) - before)
 
 
-class AgesTest(base.DatabaseTest):
-    def test_says_how_old_reports_are(self):
-        now = datetime.datetime.now(datetime.UTC)
-        api.record_state('one', state(), now - 5 * MINUTE)
-        up, ages = metrics.Ages(api.list_reports).collect()
+class DatabaseUpTest(base.DatabaseTest):
+    def test_it_answers(self):
+        (up,) = metrics.DatabaseUp(api.ping).collect()
         self.assertEqual(1, up.samples[0].value)
-        (found,) = ages.samples
-        self.assertEqual({'host': 'one'}, found.labels)
-        self.assertAlmostEqual(300, found.value, delta=30)
 
-    def test_without_a_database(self):
-        with session.writer() as writer:
-            writer.execute(sa.text('DROP TABLE hosts'))
-        (up,) = metrics.Ages(api.list_reports).collect()
+    def test_it_does_not(self):
+        def fail():
+            raise api.ERRORS[0]
+
+        (up,) = metrics.DatabaseUp(fail).collect()
         self.assertEqual(0, up.samples[0].value)

@@ -74,7 +74,7 @@ class ConfTest(base.BaseTestCase):
         ('reserved_ppm', 1_000_001),
         ('reserved_ppm', -1),
         ('verify_interval', -1),
-        ('usage_interval', -1),
+        ('history_topic', 'a.b'),
     )
     @ddt.unpack
     def test_out_of_range(self, option, value):

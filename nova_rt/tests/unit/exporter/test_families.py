@@ -60,7 +60,9 @@ class FamiliesTest(base.BaseTestCase):
         group = self.host.group_of(self.one)
         self.host.machine.use(group, 1, 70, 30, 2_500_000)
         self.host.count(
-            counts.Counts({'repaired': 3, 'claimed': 4}, {'claim': 2})
+            counts.Counts(
+                {'repaired': 3, 'claimed': 4}, {'claim': 2}, dropped=5
+            )
         )
         found = self.read()
         one, off = self.one.name, self.off.name
@@ -98,6 +100,7 @@ class FamiliesTest(base.BaseTestCase):
             ('nova_rt_refusals_total', 'claim'): 2,
             ('nova_rt_refusals_total', 'move'): 0,
             ('nova_rt_repairs_total',): 3,
+            ('nova_rt_history_dropped_events_total',): 5,
         }.items():
             self.assertAlmostEqual(value, found[name], 6, name)
         self.assertNotIn(('nova_rt_server_drifted', off), found)

@@ -10,7 +10,6 @@ from oslotest import base
 from nova_rt.exporter.reading import Source
 from nova_rt.formats import counts
 from nova_rt.host.options import Options
-from nova_rt.reservation.admission import Claim
 from nova_rt.tests.fixtures import exporter, kernel
 
 INTERFACES = sorted(set(kernel.KERNELS) - {'none'})
@@ -35,7 +34,8 @@ class ReadingTest(base.BaseTestCase):
         found = host.reader.read()
         self.assertEqual(frozenset(), found.failed)
         self.assertEqual(
-            [Claim((1, 2), 100_000), Claim((2,), 200_000)], found.claims
+            [((1, 2), 100_000), ((2,), 200_000)],
+            [(rec.cpus, rec.ppm) for rec in found.claims],
         )
         self.assertEqual({domain.name}, set(found.states))
         self.assertIs(False, found.states[domain.name].drifted)

@@ -130,14 +130,6 @@ class TestPrivsepNames(base.BaseTestCase):
 
 
 @ddt.ddt
-class TestEventlet(base.BaseTestCase):
-    @ddt.data('import eventlet', 'from eventlet import queue')
-    def test_import(self, source):
-        self.assertEqual(['NRT103'], found(source, 'compute/manager.py'))
-        self.assertEqual(['NRT103'], found(source, 'tests/unit/test_x.py'))
-
-
-@ddt.ddt
 class TestOptions(base.BaseTestCase):
     @ddt.data("cfg.StrOpt('name')", "cfg.OptGroup('group')")
     def test_outside_conf(self, source):
@@ -250,21 +242,3 @@ class TestProse(base.BaseTestCase):
     )  # fmt: skip
     def test_head(self, source):
         self.assertEqual([], self.findings(source))
-
-
-@ddt.ddt
-class TestLicence(base.BaseTestCase):
-    head = '# SPDX-License-Identifier: Apache-2.0\n'
-
-    def findings(self, lines):
-        return list(checks.Licence(ast.parse(''.join(lines)), lines).run())
-
-    @ddt.data([], [head], [head, 'x = 1\n'], ['#!/usr/bin/python\n', head])
-    def test_said(self, lines):
-        self.assertEqual([], self.findings(lines))
-
-    @ddt.data(['x = 1\n'], ['\n', head], ['# GPL\n'])
-    def test_not_said(self, lines):
-        ((line, column, text, _),) = self.findings(lines)
-        self.assertEqual((1, 0), (line, column))
-        self.assertIn('NRT106', text)

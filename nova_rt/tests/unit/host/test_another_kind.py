@@ -24,6 +24,7 @@ from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
+from nova_rt.tests.fixtures.requests import ask
 
 PID = 7
 #: Of a CPU, in ppm: what this scheduler gives to containers.
@@ -103,13 +104,13 @@ class ToyBackend(Backend[int]):
             raise OSError(errno.ENOENT, f'{pid} is no container')
         return pid
 
-    def hold(self, found, container, reservation, cpus):
-        if self.find_difference(container, reservation, cpus):
-            share = Share.from_reservation(reservation)
-            SCHEDULER.put(container, share, cpus)
+    def hold(self, found, container, rec):
+        if self.find_difference(container, rec):
+            share = Share.from_reservation(rec.request.reservation)
+            SCHEDULER.put(container, share, rec.cpus)
 
-    def find_difference(self, container, reservation, cpus):
-        wanted = Share.from_reservation(reservation), cpus
+    def find_difference(self, container, rec):
+        wanted = Share.from_reservation(rec.request.reservation), rec.cpus
         held = SCHEDULER.table.get(container)
         return None if held == wanted else f'expected {wanted}, found {held}'
 
@@ -157,8 +158,8 @@ class AnotherKindTest(base.BaseTestCase):
     def check_helper(self):
         """The one for control groups has nothing to do."""
 
-    def _call(self, name, *args):
-        self.calls.append(name)
+    def _call(self, function, *args):
+        self.calls.append(function)
 
     def tearDown(self):
         self.assertEqual([], self.calls)
@@ -224,7 +225,7 @@ class AnotherKindTest(base.BaseTestCase):
     def test_free_and_place(self):
         self.host.start()
         self.host.apply(PID, _record(on=(1,)))
-        self.assertEqual((2,), self.host.place([], 1, 500_000))
+        self.assertEqual((2,), self.host.place([], ask(1, 500_000)))
         self.assertEqual(100_000, self.host.free([]).cpus[1])
 
     def test_refused(self):

@@ -16,6 +16,7 @@ from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
+from nova_rt.tests.fixtures.requests import ask
 
 PID = 7
 
@@ -100,15 +101,17 @@ class EveryInterface:
         self.host.start()
         nodes = {0: (0, 2), 1: (1, 3)}
         self.assertEqual(nodes, self._capacity().nodes)
-        claim = _record('400/1000', (0,)).claim
+        claim = _record('400/1000', (0,))
         self.assertEqual(nodes, self._free(claim).nodes)
         for numa, cpus in (
             (Numa.PREFER, (1, 3)), (Numa.SAME, (1, 3)), (Numa.ANY, (1, 2))
         ):  # fmt: skip
-            self.assertEqual(cpus, self.host.place([claim], 2, 200_000, numa))
+            self.assertEqual(
+                cpus, self.host.place([claim], ask(2, 200_000, numa))
+            )
         err = self.assertRaises(
             exception.InsufficientBandwidth,
-            self.host.place, [claim], 3, 100_000, Numa.SAME,
+            self.host.place, [claim], ask(3, 100_000, Numa.SAME),
         )  # fmt: skip
         self.assertIn('rt:numa=same', str(err))
 
@@ -119,11 +122,11 @@ class EveryInterface:
             self.host = self._host(placement=placement)
             self.host.start()
             claims = [
-                _record('100/1000', (0,)).claim,
-                _record('300/1000', (2,)).claim,
+                _record('100/1000', (0,)),
+                _record('300/1000', (2,)),
             ]
             self.assertEqual(placement, self._free(*claims).placement)
-            self.assertEqual(cpus, self.host.place(claims, 1, 200_000))
+            self.assertEqual(cpus, self.host.place(claims, ask(1, 200_000)))
 
     def test_apply_again_writes_nothing(self):
         rec = self._start()
@@ -422,7 +425,7 @@ class HCBSTest(EveryInterface, HostTestCase):
         self.assertEqual(900_000, self._capacity().cpus[1])
         self.assertEqual(
             {0: 900_000, 1: 300_000, 2: 900_000, 3: 900_000},
-            self._free(rec.claim).cpus,
+            self._free(rec).cpus,
         )
 
     def test_free_is_no_more_than_the_kernel_has(self):
@@ -432,7 +435,7 @@ class HCBSTest(EveryInterface, HostTestCase):
         self.kernel.write(group / 'cpu.rt.max', '200 1000')
         self.assertEqual(700_000, self._free().cpus[1])
         # Claimed, but not started.
-        claim = _record('600/1000', (2,)).claim
+        claim = _record('600/1000', (2,))
         self.assertEqual(300_000, self._free(claim).cpus[2])
 
     def test_what_is_nowhere_to_be_found_counts(self):
@@ -477,7 +480,7 @@ class HCBSTest(EveryInterface, HostTestCase):
         self.assertEqual(
             {0: 0, 1: 400_000, 2: 400_000, 3: 0}, self._capacity().cpus
         )
-        self.assertEqual(100_000, self._free(rec.claim).cpus[1])
+        self.assertEqual(100_000, self._free(rec).cpus[1])
         self.kernel.add_container(8, 'other', (1,))
         err = self.assertRaises(
             exception.ReservationNotApplied,

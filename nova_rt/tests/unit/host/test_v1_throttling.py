@@ -10,11 +10,12 @@ from oslotest import base
 from nova_rt import exception
 from nova_rt.host import host, v1_throttling
 from nova_rt.host.interface import Share, Usage
-from nova_rt.reservation.admission import Capacity, Claim
+from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
+from nova_rt.tests.fixtures.requests import ask, claim
 
 
 class V1ThrottlingTestCase(base.BaseTestCase):
@@ -264,9 +265,9 @@ class HoldTest(V1ThrottlingTestCase):
         return found
 
     def _hold(self, container, runtime_us, period_us):
-        reservation = Reservation(runtime_us, period_us)
         cpus = self.backend.hierarchy.read_cpus(container)
-        self.backend.hold(self.found, container, reservation, cpus)
+        request = Request(Reservation(runtime_us, period_us), len(cpus))
+        self.backend.hold(self.found, container, Record(request, cpus))
 
     def _refused(self, number, container, *numbers):
         err = self.assertRaises(OSError, self._hold, container, *numbers)
@@ -334,7 +335,7 @@ class HoldTest(V1ThrottlingTestCase):
 class OnlineTest(V1ThrottlingTestCase):
     """CPUs that go off line while nova-rt-compute runs."""
 
-    CLAIMS = tuple(Claim((cpu,), 100_000) for cpu in (0, 1, 2))
+    CLAIMS = tuple(claim((cpu,), 100_000) for cpu in (0, 1, 2))
 
     def setUp(self):
         super().setUp()
@@ -348,11 +349,11 @@ class OnlineTest(V1ThrottlingTestCase):
     def test_is_not_offered(self):
         """It has nothing of anybody and would be the emptiest."""
         self.kernel.take_off_line(3)
-        self.assertEqual((0,), self.host.place(self.CLAIMS, 1, 100_000))
+        self.assertEqual((0,), self.host.place(self.CLAIMS, ask(1, 100_000)))
         self.assertEqual(0, self.host.capacity().cpus[3])
         self.assertEqual(950_000, self.host.capacity().total_ppm)
         err = self.assertRaises(
-            exception.InsufficientBandwidth, self.host.place, (), 4, 1
+            exception.InsufficientBandwidth, self.host.place, (), ask(4, 2)
         )
         self.assertEqual(0, err.free_ppm[-1])
 
@@ -360,12 +361,12 @@ class OnlineTest(V1ThrottlingTestCase):
         self.kernel.take_off_line(3)
         self.host.refresh()
         self.kernel.bring_on_line(3)
-        self.assertEqual((3,), self.host.place(self.CLAIMS, 1, 100_000))
+        self.assertEqual((3,), self.host.place(self.CLAIMS, ask(1, 100_000)))
 
     def test_what_is_claimed_there_stays_claimed(self):
         self.kernel.take_off_line(3)
         self.host.refresh()
-        free = self.host.free([*self.CLAIMS, Claim((3,), 200_000)])
+        free = self.host.free([*self.CLAIMS, claim((3,), 200_000)])
         self.assertEqual(0, free.cpus[3])
         self.assertEqual(950_000 - 500_000, free.host_ppm)
 

@@ -8,12 +8,12 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.host import cgroup, hcbs_files, host
-from nova_rt.reservation.admission import Claim
 from nova_rt.reservation.extra_specs import Numa
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import deep, kernel
+from nova_rt.tests.fixtures.requests import ask, claim
 
 RECORD = Record(Request(Reservation(600, 1000), 1), (1,))
 
@@ -96,18 +96,21 @@ class WaitingTest(base.BaseTestCase):
             self.assertEqual(before, self.host.capacity())
             self.assertEqual(before, self.host.free([]))
         self.clock.then = self._end_zombie
-        self.assertEqual((0, 1), self.host.place([], 2, 900_000))
+        self.assertEqual((0, 1), self.host.place([], ask(2, 900_000)))
         self.assertEqual(before, self.host.capacity())
 
     def test_claim_that_fits_does_not_wait(self):
         self._leave_a_zombie()
-        self.assertEqual((0,), self.host.place([], 1, 500_000))
+        self.assertEqual((0,), self.host.place([], ask(1, 500_000)))
         self.assertEqual((0, 1), (self.clock.waited_s, self.reads))
 
     def test_refused_claim_waits_once(self):
         self._leave_a_zombie()
         err = self.assertRaises(
-            exception.InsufficientBandwidth, self.host.place, [], 2, 500_000
+            exception.InsufficientBandwidth,
+            self.host.place,
+            [],
+            ask(2, 500_000),
         )
         self.assertEqual((900_000, 299_999), err.free_ppm)
         self.assertGreaterEqual(self.clock.waited_s, cgroup.PATIENCE_S)
@@ -120,11 +123,11 @@ class WaitingTest(base.BaseTestCase):
         self._leave_a_zombie()
         for claims, vcpus, ppm in (
             ([], 2, 900_001), ([], 3, 500_000),
-            ([Claim((0,), 900_000)], 2, 100_000),
+            ([claim((0,), 900_000)], 2, 100_000),
         ):  # fmt: skip
             self.assertRaises(
                 exception.InsufficientBandwidth,
-                self.host.place, claims, vcpus, ppm,
+                self.host.place, claims, ask(vcpus, ppm),
             )  # fmt: skip
         self.assertEqual(0, self.clock.waited_s)
 
@@ -141,30 +144,33 @@ class WaitingTest(base.BaseTestCase):
         self.kernel.add_container(7, 'web', (1,))
         self.host.apply(7, RECORD)
         self._leave_a_zombie()
-        claims = [Claim((0,), 900_000), Claim((2,), 900_000)]
+        claims = [claim((0,), 900_000), claim((2,), 900_000)]
         self.assertRaises(
             exception.InsufficientBandwidth,
-            self.host.place, claims, 2, 500_000, Numa.SAME,
+            self.host.place, claims, ask(2, 500_000, Numa.SAME),
         )  # fmt: skip
         self.assertEqual(0, self.clock.waited_s)
 
     def test_refused_claim_without_a_zombie_does_not_wait(self):
         self.assertRaises(
-            exception.InsufficientBandwidth, self.host.place, [], 2, 500_000
+            exception.InsufficientBandwidth,
+            self.host.place,
+            [],
+            ask(2, 500_000),
         )
         self.assertEqual((0, 1), (self.clock.waited_s, self.reads))
 
     def test_bandwidth_that_comes_back(self):
         self._leave_a_zombie()
         self.clock.then = self._end_zombie
-        self.assertEqual((0, 1), self.host.place([], 2, 500_000))
+        self.assertEqual((0, 1), self.host.place([], ask(2, 500_000)))
         self.assertEqual(cgroup.PAUSE_S, self.clock.waited_s)
 
     def test_reading_needs_no_lock_that_a_write_holds(self):
         """A container that is being started holds up no claim."""
         with self.host._lock:
             self.host.refresh()
-            self.host.place([], 1, 500_000)
+            self.host.place([], ask(1, 500_000))
 
     def test_refused_container_holds_up_no_other(self):
         """The kernel's patience is spent without the host's lock."""

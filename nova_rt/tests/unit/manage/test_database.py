@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from nova_rt.db import api, session
 from nova_rt.tests.fixtures import database, manage
-from nova_rt.tests.fixtures.reports import HOUR, account
+from nova_rt.tests.fixtures.history import event
 
 WEEK = datetime.timedelta(days=7)
 
@@ -32,7 +32,7 @@ class DatabaseCommandsTest(base.BaseTestCase):
 
     def test_sync(self):
         self.assertEqual(
-            {'revision': '', 'needed': '003'}, self._read('version')
+            {'revision': '', 'needed': '001'}, self._read('version')
         )
         result = self._run('check')
         self.assertEqual(1, result.code)
@@ -40,7 +40,7 @@ class DatabaseCommandsTest(base.BaseTestCase):
         for _ in range(2):
             self.assertEqual(0, self._run('sync').code)
             self.assertEqual(
-                {'revision': '003', 'needed': '003'}, self._read('version')
+                {'revision': '001', 'needed': '001'}, self._read('version')
             )
             result = self._run('check')
             self.assertEqual((0, ''), (result.code, result.out))
@@ -48,10 +48,10 @@ class DatabaseCommandsTest(base.BaseTestCase):
     def test_a_table_that_differs(self):
         self._run('sync')
         with session.writer() as writer:
-            writer.execute(sa.text('ALTER TABLE hosts ADD COLUMN ours INT'))
+            writer.execute(sa.text('ALTER TABLE history ADD COLUMN ours INT'))
         result = self._run('check')
         self.assertEqual(
-            (1, 'remove column: hosts ours\n'), (result.code, result.out)
+            (1, 'remove column: history ours\n'), (result.code, result.out)
         )
 
     def _assert_cannot_run(
@@ -102,11 +102,10 @@ class DatabaseCommandsTest(base.BaseTestCase):
 
     def _fill(self):
         self._run('sync')
-        old = datetime.datetime.now(datetime.UTC) - 60 * WEEK
-        begin = api.to_hour(old) - HOUR
-        api.record_usage(
-            'one', [account(begin + number) for number in range(200)]
-        )
+        now = datetime.datetime.now(datetime.UTC)
+        for number in range(202):
+            api.add_event(event(number, 'applied'), now - 60 * WEEK)
+        api.add_event(event(202, 'released'), now)
 
     def test_purge(self):
         self._fill()

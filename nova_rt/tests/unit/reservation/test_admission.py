@@ -9,8 +9,9 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.reservation import admission
-from nova_rt.reservation.admission import Capacity, Claim, Placement
+from nova_rt.reservation.admission import Capacity, Placement
 from nova_rt.reservation.extra_specs import Numa
+from nova_rt.tests.fixtures.requests import ask, claim
 
 
 def equal_cpus(count, ppm=950_000, host=None):
@@ -26,32 +27,32 @@ class CapacityTest(base.BaseTestCase):
 
     def test_free(self):
         free = equal_cpus(3).free(
-            [Claim((0, 1), 300_000), Claim((1,), 50_000)]
+            [claim((0, 1), 300_000), claim((1,), 50_000)]
         )
         self.assertEqual({0: 650_000, 1: 600_000, 2: 950_000}, free.cpus)
         self.assertIsNone(free.host_ppm)
 
     def test_free_of_host_scope(self):
-        free = equal_cpus(2, host=950_000).free([Claim((0, 1), 300_000)])
+        free = equal_cpus(2, host=950_000).free([claim((0, 1), 300_000)])
         self.assertEqual({0: 650_000, 1: 650_000}, free.cpus)
         self.assertEqual(350_000, free.host_ppm)
 
     def test_free_is_never_negative(self):
         # The operator has taken capacity away under claims that exist.
         free = equal_cpus(1, ppm=100_000, host=50_000).free(
-            [Claim((0,), 300_000)]
+            [claim((0,), 300_000)]
         )
         self.assertEqual({0: 0}, free.cpus)
         self.assertEqual(0, free.host_ppm)
 
     def test_claim_on_a_cpu_that_is_gone(self):
-        free = equal_cpus(2, host=950_000).free([Claim((7,), 300_000)])
+        free = equal_cpus(2, host=950_000).free([claim((7,), 300_000)])
         self.assertEqual({0: 950_000, 1: 950_000}, free.cpus)
         self.assertEqual(650_000, free.host_ppm)
 
     def test_capacity_is_left_alone(self):
         capacity = equal_cpus(1)
-        capacity.free([Claim((0,), 1)])
+        capacity.free([claim((0,), 1)])
         self.assertEqual({0: 950_000}, capacity.cpus)
 
     def test_emptiest_first(self):
@@ -61,9 +62,7 @@ class CapacityTest(base.BaseTestCase):
 
 class SumTest(base.BaseTestCase):
     def test_sum_by_cpu(self):
-        found = admission.sum_by_cpu(
-            [admission.Claim((1, 3), 400), admission.Claim((3,), 50)]
-        )
+        found = admission.sum_by_cpu([claim((1, 3), 400), claim((3,), 50)])
         self.assertEqual({1: 400, 3: 450}, found)
         self.assertEqual(0, found[2])
 
@@ -71,33 +70,32 @@ class SumTest(base.BaseTestCase):
 class PlaceTest(base.BaseTestCase):
     def test_emptiest_first(self):
         free = Capacity({0: 100, 1: 900, 2: 500, 3: 700})
-        self.assertEqual((1,), admission.place(free, 1, 50))
-        self.assertEqual((1, 3), admission.place(free, 2, 50))
-        self.assertEqual((1, 2, 3), admission.place(free, 3, 50))
+        self.assertEqual((1,), admission.place(free, ask(1, 50)))
+        self.assertEqual((1, 3), admission.place(free, ask(2, 50)))
+        self.assertEqual((1, 2, 3), admission.place(free, ask(3, 50)))
 
     def test_lowest_number_among_equals(self):
         free = Capacity({5: 900, 3: 900, 4: 900})
-        self.assertEqual((3,), admission.place(free, 1, 50))
+        self.assertEqual((3,), admission.place(free, ask(1, 50)))
 
     def test_order_of_servers(self):
         free = equal_cpus(3)
         order = []
         for ppm in (300_000, 300_000, 300_000, 100_000, 400_000, 400_000):
-            cpus = admission.place(free, 1, ppm)
-            free = free.free([Claim(cpus, ppm)])
+            cpus = admission.place(free, ask(1, ppm))
+            free = free.free([claim(cpus, ppm)])
             order += cpus
         self.assertEqual([0, 1, 2, 0, 1, 2], order)
 
     def test_exact_fit(self):
-        self.assertEqual((0,), admission.place(equal_cpus(1), 1, 950_000))
+        self.assertEqual((0,), admission.place(equal_cpus(1), ask(1, 950_000)))
 
     def test_one_ppm_too_much(self):
         err = self.assertRaises(
             exception.InsufficientBandwidth,
             admission.place,
             equal_cpus(1),
-            1,
-            950_001,
+            ask(1, 950_001),
         )
         self.assertEqual(950_001, err.asked_ppm)
         self.assertEqual((950_000,), err.free_ppm)
@@ -109,8 +107,7 @@ class PlaceTest(base.BaseTestCase):
             exception.InsufficientBandwidth,
             admission.place,
             equal_cpus(4, ppm=500_000),
-            1,
-            600_000,
+            ask(1, 600_000),
         )
         self.assertEqual((500_000,), err.free_ppm)
 
@@ -119,8 +116,7 @@ class PlaceTest(base.BaseTestCase):
             exception.InsufficientBandwidth,
             admission.place,
             equal_cpus(2),
-            3,
-            10,
+            ask(3, 10),
         )
         self.assertEqual((950_000, 950_000), err.free_ppm)
         self.assertIn('2 offered', str(err))
@@ -128,7 +124,7 @@ class PlaceTest(base.BaseTestCase):
     def test_last_vcpu_decides(self):
         free = Capacity({0: 900, 1: 900, 2: 100})
         err = self.assertRaises(
-            exception.InsufficientBandwidth, admission.place, free, 3, 200
+            exception.InsufficientBandwidth, admission.place, free, ask(3, 200)
         )
         self.assertEqual((900, 900, 100), err.free_ppm)
 
@@ -137,39 +133,36 @@ class PlaceTest(base.BaseTestCase):
             exception.InsufficientBandwidth,
             admission.place,
             Capacity({}),
-            1,
-            10,
+            ask(1, 10),
         )
         self.assertIn('free none', str(err))
 
     def test_host_sum(self):
         free = equal_cpus(4, host=950_000)
-        self.assertEqual((0, 1), admission.place(free, 2, 475_000))
+        self.assertEqual((0, 1), admission.place(free, ask(2, 475_000)))
         err = self.assertRaises(
             exception.InsufficientBandwidth,
             admission.place,
             free,
-            2,
-            475_001,
+            ask(2, 475_001),
         )
         self.assertEqual((950_000,), err.free_ppm)
         self.assertIn('950002', str(err))
 
     def test_many(self):
-        left = admission.place_many(equal_cpus(2), 1, 400_000, 4)
+        left = admission.place_many(equal_cpus(2), ask(1, 400_000), 4)
         self.assertEqual({0: 150_000, 1: 150_000}, left.cpus)
         self.assertRaises(
             exception.InsufficientBandwidth,
             admission.place_many,
             equal_cpus(2),
-            1,
-            400_000,
+            ask(1, 400_000),
             5,
         )
 
     def test_none_of_many(self):
         free = equal_cpus(2)
-        self.assertEqual(free, admission.place_many(free, 1, 1, 0))
+        self.assertEqual(free, admission.place_many(free, ask(1, 1), 0))
 
     def test_never_over_committed(self):
         rand = random.Random(1)
@@ -181,11 +174,13 @@ class PlaceTest(base.BaseTestCase):
                 vcpus = rand.randrange(1, 4)
                 ppm = rand.randrange(1, 700_000)
                 try:
-                    cpus = admission.place(capacity.free(claims), vcpus, ppm)
+                    cpus = admission.place(
+                        capacity.free(claims), ask(vcpus, ppm)
+                    )
                 except exception.InsufficientBandwidth:
                     continue
                 self.assertEqual(vcpus, len(set(cpus)))
-                claims.append(Claim(cpus, ppm))
+                claims.append(claim(cpus, ppm))
             for cpu, ceiling in capacity.cpus.items():
                 self.assertLessEqual(
                     sum(c.ppm for c in claims if cpu in c.cpus), ceiling
@@ -242,7 +237,7 @@ def count_fitting(free, vcpus, ppm, numa):
     """Count the servers of one size that place() puts on a host."""
     for count in itertools.count():
         try:
-            free = admission.place_many(free, vcpus, ppm, 1, numa)
+            free = admission.place_many(free, ask(vcpus, ppm, numa), 1)
         except exception.InsufficientBandwidth:
             return count
 
@@ -295,7 +290,7 @@ class ExhaustiveTest(base.BaseTestCase):
     def _compare(self, free, vcpus, ppm, numa):
         expected = search(free, vcpus, ppm, numa)
         try:
-            found = admission.place(free, vcpus, ppm, numa)
+            found = admission.place(free, ask(vcpus, ppm, numa))
         except exception.InsufficientBandwidth:
             found = None
         # Without assertEqual(), which would take most of the time.
@@ -382,7 +377,7 @@ class HeuristicTest(base.BaseTestCase):
 
     def _place(self, placement, vcpus, ppm, **kwargs):
         free = Capacity(self.FREE, placement=placement, **kwargs)
-        return admission.place(free, vcpus, ppm)
+        return admission.place(free, ask(vcpus, ppm))
 
     def test_worst_fit(self):
         self.assertEqual((1,), self._place(Placement.WORST_FIT, 1, 200))
@@ -415,7 +410,7 @@ class HeuristicTest(base.BaseTestCase):
     def test_it_stays_with_what_is_left(self):
         nodes = {0: (0, 1), 1: (2, 3, 4)}
         free = Capacity(self.FREE, None, nodes, Placement.BEST_FIT)
-        left = free.free([Claim((0,), 100)])
+        left = free.free([claim((0,), 100)])
         self.assertEqual(
             (nodes, Placement.BEST_FIT), (left.nodes, left.placement)
         )
@@ -432,25 +427,28 @@ class NodesTest(base.BaseTestCase):
     def _refuse(self, free, vcpus, ppm):
         return self.assertRaises(
             exception.InsufficientBandwidth,
-            admission.place, free, vcpus, ppm, Numa.SAME,
-        )  # fmt: skip
+            admission.place, free, ask(vcpus, ppm, Numa.SAME))  # fmt: skip
 
     def test_one_node_first(self):
         for numa, cpus in (
             (Numa.PREFER, (2, 4)), (Numa.SAME, (2, 4)), (Numa.ANY, (0, 2))
         ):  # fmt: skip
-            self.assertEqual(cpus, admission.place(self.FREE, 2, 200, numa))
+            self.assertEqual(
+                cpus, admission.place(self.FREE, ask(2, 200, numa))
+            )
 
     def test_the_default_prefers_one(self):
-        self.assertEqual((2, 4), admission.place(self.FREE, 2, 200))
+        self.assertEqual((2, 4), admission.place(self.FREE, ask(2, 200)))
 
     def test_one_cpu_has_no_node(self):
         for numa in Numa:
-            self.assertEqual((0,), admission.place(self.FREE, 1, 200, numa))
+            self.assertEqual(
+                (0,), admission.place(self.FREE, ask(1, 200, numa))
+            )
 
     def test_fallback(self):
-        self.assertEqual((0, 2, 3, 4), admission.place(self.FREE, 4, 200))
-        self.assertEqual((0, 2), admission.place(self.FREE, 2, 660))
+        self.assertEqual((0, 2, 3, 4), admission.place(self.FREE, ask(4, 200)))
+        self.assertEqual((0, 2), admission.place(self.FREE, ask(2, 660)))
 
     def test_refused_with_what_each_node_has(self):
         err = self._refuse(self.FREE, 2, 660)
@@ -489,7 +487,7 @@ class NodesTest(base.BaseTestCase):
     def test_one_node_is_no_node(self):
         free = Capacity({0: 1, 1: 1})
         for numa in Numa:
-            self.assertEqual((0, 1), admission.place(free, 2, 1, numa))
+            self.assertEqual((0, 1), admission.place(free, ask(2, 1, numa)))
         err = self._refuse(free, 3, 1)
         self.assertIn('2 offered', str(err))
 
@@ -497,5 +495,5 @@ class NodesTest(base.BaseTestCase):
         free = Capacity(
             dict.fromkeys(range(4), 2), nodes={0: (0, 1), 1: (2, 3)}
         )
-        left = admission.place_many(free, 2, 1, 2, Numa.SAME)
+        left = admission.place_many(free, ask(2, 1, Numa.SAME), 2)
         self.assertEqual(dict.fromkeys(range(4), 1), left.cpus)

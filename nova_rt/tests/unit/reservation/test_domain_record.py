@@ -6,9 +6,11 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.reservation import domain_record, record
+from nova_rt.reservation.domain_record import DomainRecord
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 
+BESIDE = record.Record(Request(Reservation(500, 1000), 1), (4,))
 RECORD = record.Record(Request(Reservation(1400, 2000), 2), (3, 7))
 ELEMENT = (
     f'<rt:reservation xmlns:rt="{domain_record.NAMESPACE}">'
@@ -21,11 +23,21 @@ class DomainRecordTest(base.BaseTestCase):
     """Beside test_metadata, where Nova and libvirt write it."""
 
     def test_element(self):
-        self.assertEqual(RECORD, domain_record.parse_element(ELEMENT))
+        self.assertEqual(
+            DomainRecord(RECORD), domain_record.parse_element(ELEMENT)
+        )
+
+    def test_two_records(self):
+        """Those of a server that is resized on its host."""
+        both = ELEMENT.replace('">', f'" beside="{BESIDE.encode()}">')
+        found = domain_record.parse_element(both)
+        self.assertEqual(DomainRecord(RECORD, BESIDE), found)
+        self.assertEqual((RECORD, BESIDE), found.claims)
+        self.assertEqual((RECORD,), DomainRecord(RECORD).claims)
 
     def test_domain(self):
         xml = f'<domain><metadata>{ELEMENT}</metadata></domain>'
-        self.assertEqual(RECORD, domain_record.parse_domain(xml))
+        self.assertEqual(DomainRecord(RECORD), domain_record.parse_domain(xml))
 
     def test_an_element_elsewhere_is_not_ours(self):
         other = ELEMENT.replace('urn:', 'other:')
@@ -35,7 +47,15 @@ class DomainRecordTest(base.BaseTestCase):
         ):
             self.assertIsNone(domain_record.parse_domain(xml))
 
-    @ddt.data('', '<', '<a>', '<a/>', '<a>v=1</a>', ELEMENT[:-1])
+    @ddt.data(
+        ELEMENT.replace('">', '" beside="v=1">'),
+        '',
+        '<',
+        '<a>',
+        '<a/>',
+        '<a>v=1</a>',
+        ELEMENT[:-1],
+    )
     def test_broken(self, text):
         self.assertRaises(
             exception.InvalidRecord, domain_record.parse_element, text

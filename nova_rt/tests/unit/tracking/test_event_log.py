@@ -44,34 +44,34 @@ class EventLogTest(base.BaseTestCase):
 
     def test_applied(self):
         self.assert_logged(
-            'INFO Holds 1400/2000 on CPU 3,7', events.Applied('a', RECORD)
+            'INFO Applied reservation 1400/2000 on CPU 3,7',
+            events.Applied('a', RECORD),
         )
 
     def test_drifted(self):
         self.assert_logged(
-            'ERROR Does not hold its reservation: it is red; applying it '
-            'again',
+            'ERROR Reservation not held: it is red; applying it again',
             events.Drifted('a', RECORD, 'it is red'),
         )
 
     def test_repaired(self):
         for number in (1, 2):
             self.assert_logged(
-                f'INFO Holds 1400/2000 on CPU 3,7 again; repair {number} '
-                f'since the start of this service',
+                f'INFO Repaired reservation 1400/2000 on CPU 3,7; repair '
+                f'{number} since the start of this service',
                 events.Repaired('a', RECORD, 'it is red'),
             )
 
     def test_stopped(self):
         self.assert_logged(
-            'ERROR Stopping this container, whose reservation is not held: '
+            'ERROR Stopping this container: its reservation is not held: '
             'it is red',
             events.Stopped('a', 'it is red'),
         )
 
     def test_unverified(self):
         self.assert_logged(
-            'ERROR Cannot verify or repair its reservation: it is red; the '
+            'ERROR Cannot verify or repair the reservation: it is red; the '
             'container runs on, and each check tries again',
             events.Unverified('a', 'it is red'),
         )
@@ -85,7 +85,7 @@ class EventLogTest(base.BaseTestCase):
 
     def test_refused(self):
         self.assert_logged(
-            'WARNING Cannot claim: full',
+            'WARNING Cannot claim reservation: full',
             events.Refused('a', events.Action.CLAIM, 'full'),
         )
 

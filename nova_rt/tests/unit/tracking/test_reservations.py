@@ -88,7 +88,7 @@ class ClaimsTest(base.TestBase):
         self.assertEqual(
             [events.Refused('a', events.Action.CLAIM, str(refusal))], refused
         )
-        self.assertEqual({'here': (rec.claim,)}, fresh.held.claims())
+        self.assertEqual({'here': (rec,)}, fresh.held.claims())
         fresh.adopt(self.servers.values(), audited=True)
         fresh.claim('a', self.asked)
         self.assertEqual({'a', 'here'}, fresh.held.claims().keys())
@@ -97,7 +97,7 @@ class ClaimsTest(base.TestBase):
         rec = self.reservations.claim('a', self.asked)
         self.assertEqual(self.asked.claimed_on(rec.cpus), rec)
         self.assertEqual(rec, self.reservations.held.get_record('a'))
-        self.assertEqual({'a': (rec.claim,)}, self.reservations.held.claims())
+        self.assertEqual({'a': (rec,)}, self.reservations.held.claims())
         (cpu,) = rec.cpus
         self.assertEqual(
             self.before.cpus[cpu] - 600_000, self.reservations.free().cpus[cpu]
@@ -126,27 +126,21 @@ class ClaimsTest(base.TestBase):
             ],
             self.events,
         )  # fmt: skip
-        self.assertIn('Cannot claim: RT bandwidth: asked 600000', (
+        self.assertIn('Cannot claim reservation: RT bandwidth: asked 600000', (
             self.log.output
         ))  # fmt: skip
 
     def test_two_slots(self):
         """A resize on this host, confirmed."""
         old = self.reservations.claim('a', self.asked)
-        new = self.reservations.claim_beside('a', self.asked)
+        new = self.reservations.claim('a', self.asked, beside=True)
         self.assertNotEqual(old.cpus, new.cpus)
         self.assertEqual(old, self.reservations.held.get_record('a'))
+        self.assertEqual({'a': (old, new)}, self.reservations.held.claims())
         self.assertEqual(
-            {'a': (old.claim, new.claim)}, self.reservations.held.claims()
+            (old, new), self.reservations.held.describe('a', old).claims
         )
-        self.assertEqual(
-            (old.claim, new.claim),
-            self.reservations.held.add_beside('a', old).claims,
-        )
-        self.assertEqual(
-            (old.claim, new.claim),
-            self.reservations.held.list_records()['a'].claims,
-        )
+        self.assertEqual({'a': old}, self.reservations.held.list_records())
         for cpu in (*old.cpus, *new.cpus):
             self.assertEqual(
                 self.before.cpus[cpu] - 600_000,
@@ -181,23 +175,23 @@ class ClaimsTest(base.TestBase):
 
     def test_server_that_comes(self):
         """The record held for it is not what a container must have here."""
-        rec = self.reservations.claim_beside('a', self.asked)
+        rec = self.reservations.claim('a', self.asked, beside=True)
         self.assertIsNone(self.reservations.held.get_record('a'))
-        self.assertEqual({'a': (rec.claim,)}, self.reservations.held.claims())
+        self.assertEqual({'a': (rec,)}, self.reservations.held.claims())
         self.assertEqual({'a': rec}, self.reservations.held.list_records())
         # Once more, after an attempt of which nothing is left.
-        again = self.reservations.claim_beside('a', self.asked)
+        again = self.reservations.claim('a', self.asked, beside=True)
         self.assertEqual(rec, again)
         self.reservations.hold('a', rec)
         self.assertEqual([events.Claimed('a', rec)], self.events)
 
     def test_server_that_comes_after_an_attempt(self):
         """The CPU of an attempt to move it here is free for it, once."""
-        self.reservations.claim_beside('a', self.asked)
+        self.reservations.claim('a', self.asked, beside=True)
         for number in range(len(self.before.cpus) - 1):
             self.reservations.claim(f'b{number}', self.asked)
         rec = self.reservations.claim('a', self.asked)
-        self.assertEqual((rec.claim,), self.reservations.held.claims()['a'])
+        self.assertEqual((rec,), self.reservations.held.claims()['a'])
         self.assertEqual(
             min(self.before.cpus.values()) - 600_000,
             min(self.reservations.free().cpus.values()),
@@ -223,10 +217,12 @@ class ClaimsTest(base.TestBase):
         self.server('a', RECORD.claimed_on((3,)))
         self.server('b', 'v=9')
         self.assertEqual(
-            {'a': (RECORD.claimed_on((3,)).claim,)},
+            {'a': (RECORD.claimed_on((3,)),)},
             self.reservations.held.claims(),
         )
-        self.assertIn('Holds no bandwidth', self.log.output)
+        self.assertIn(
+            'Ignoring unreadable reservation record', self.log.output
+        )
         for _ in range(2):
             refusal = self.assertRaises(
                 exception.InvalidRecord, self.reservations.held.get_record, 'b'
@@ -243,7 +239,9 @@ class ClaimsTest(base.TestBase):
         said = []
         for text in ('v=9', 'v=9', 'v=8', 'v=8', well, 'v=8', 'v=9'):
             self.server('said-once', text)
-            said.append(self.log.output.count('Holds no bandwidth'))
+            said.append(
+                self.log.output.count('Ignoring unreadable reservation record')
+            )
         self.assertEqual([1, 1, 2, 2, 2, 3, 4], said)
 
     def test_claim_of_a_server_that_had_a_broken_record(self):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of what the APIs accept, refuse and report."""
+"""Tests of the answers of the APIs."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests' own checks can fail: each sees what is wrong when it is.
+"""The tests' own checks can fail: each sees a fault when there is one.
 
-A check that passes whatever happens says nothing. Here each of the things
+A check that always passes says nothing. Here each of the things
 that it looks at is damaged by hand, and mended afterwards.
 """
 
@@ -69,7 +69,7 @@ class AgreementTest(base.RTTest):
         )
 
     def _assert_seen(self, damage, words):
-        """The check fails, with what it has found.
+        """The check fails, with its finding.
 
         nova-rt-compute repairs servers at times: it may be the first to see
         the damage, but not three times in a row.
@@ -94,7 +94,7 @@ class AgreementTest(base.RTTest):
 
 
 class NothingLeftTest(base.RTTest):
-    """``assert_nothing_left`` sees what is left."""
+    """``assert_nothing_left`` sees remains."""
 
     @decorators.idempotent_id('390cf64e-5d7b-4c86-990a-8b3d4e5a6b76')
     def test_a_port(self):

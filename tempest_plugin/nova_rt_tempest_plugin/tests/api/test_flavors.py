@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of what a real-time flavor may say, and of the answers to the rest."""
+"""Tests of good extra specs of real-time flavors, and of refusals."""
 
 from tempest import config
 from tempest.lib import decorators
@@ -171,7 +171,7 @@ class FlavorsTest(base.RTTest):
     @decorators.attr(type=['negative'])
     @decorators.idempotent_id('2f6f1c1d-3b56-4a1d-9b57-8f6f7f3a6d21')
     def test_users_may_not(self):
-        """403 before a word on what is wrong with it."""
+        """403 before a word on the fault."""
         flavor = self.rt_flavor('1400/100000')
         for text in ('1500/100000', 'abc'):
             self.assertRaises(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of what a hint may ask for, and of each answer to what it may not."""
+"""Tests of good hints, and of each refusal."""
 
 from tempest import config
 from tempest.lib import decorators
@@ -23,7 +23,7 @@ BAD_HINTS = test_flavors.BAD_RESERVATIONS | {
 
 
 class HintsTest(base.RTTest):
-    """Hints through the API, and what becomes of good ones."""
+    """Hints through the API, and the reservations of good ones."""
 
     @decorators.idempotent_id('8d6f8a1e-0e0f-4f2f-9d4c-0d2a9f1c7b43')
     def test_less_of_the_flavor(self):

@@ -77,7 +77,7 @@ class AllocationsTest(base.RTTest):
 
     @decorators.idempotent_id('06d9c51b-2a48-4953-86d7-580a1b273843')
     def test_real_time_server(self):
-        """Bandwidth instead of CPUs, whatever the flavor says of it."""
+        """Bandwidth instead of CPUs, for any extra specs."""
         wanted = {
             base.BANDWIDTH: base.ppm(CONF.nova_rt.reservation),
             'MEMORY_MB': CONF.nova_rt.flavor_ram,
@@ -105,7 +105,7 @@ class AllocationsTest(base.RTTest):
 
     @decorators.idempotent_id('28fbe73d-4c6a-4b75-a8f9-7a2c3d495a65')
     def test_hint(self):
-        """A hint that lowers the reservation lowers what is held."""
+        """A hint that lowers the reservation lowers the allocation."""
         if CONF.nova_rt.hints == 'deny':
             self.skipTest('[nova_rt] hints is deny')
         wanted = CONF.nova_rt.small_reservation

@@ -92,7 +92,7 @@ class RefusedActionsTest(base.RTTest):
 
 
 class NoHostTest(base.RTTest):
-    """Servers that no host takes, and what their users are told."""
+    """Servers that no host takes, and their faults."""
 
     VCPUS = 512
 

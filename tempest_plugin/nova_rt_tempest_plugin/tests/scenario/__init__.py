@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of what users and operators do with real-time servers."""
+"""Tests of actions of users and operators with real-time servers."""

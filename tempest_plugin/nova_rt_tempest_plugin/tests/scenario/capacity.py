@@ -35,17 +35,17 @@ class Free:
         return min(self.cpus, key=lambda cpu: (-self.cpus[cpu], cpu))
 
     def most(self) -> int:
-        """Return what a server of one CPU can have at most."""
+        """Return the largest share of a server of one CPU."""
         return min(max(self.cpus.values()), self.host)
 
     def most_on_each(self) -> int:
-        """Return what a server of all CPUs can have on each at most."""
+        """Return the largest share on each CPU of a server of all."""
         return min(*self.cpus.values(), self.host // len(self.cpus))
 
     def after(self, cpus: list[int], amount: int) -> 'Free':
-        """Return what is free beside one more server.
+        """Return the capacity that is free beside one more server.
 
-        :param amount: what it has on each of its CPUs, in ppm
+        :param amount: on each of its CPUs, in ppm
         """
         left = {
             cpu: ppm - amount if cpu in cpus else ppm
@@ -55,7 +55,7 @@ class Free:
 
 
 def free(host: transport.Host) -> Free:
-    """Read from the exporter what a host has free."""
+    """Read the free capacity of a host from the exporter."""
     cpus = reports.of_cpus(host, 'nova_rt_host_cpu_free_ratio')
     total = reports.samples(host)['nova_rt_host_free_cpus', frozenset()]
     return Free(
@@ -74,13 +74,13 @@ def of(ppm: float) -> str:
 
 
 class HostTest(base.RTTest):
-    """A test that knows what is free on one host, and puts servers on it."""
+    """A test that knows the free capacity of a host, and fills it."""
 
     NEEDS_HOSTS = True
 
     @classmethod
     def skip_checks(cls) -> None:
-        """Skip where nobody says what is free."""
+        """Skip where the free capacity is unknown."""
         super().skip_checks()
         if not CONF.nova_rt.exporter_url:
             raise cls.skipException(
@@ -113,7 +113,7 @@ class HostTest(base.RTTest):
         )
 
     def free(self) -> Free:
-        """Return what is free once it stays the same.
+        """Return the free capacity once it stays the same.
 
         The servers of the test before are deleted, and the exporter may have
         looked while they were there.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what a server holds before, during and after a move."""
+"""Checks of the reservations before, during and after a move."""
 
 from typing import Any, NamedTuple
 
@@ -18,8 +18,8 @@ _MARK = '/nova-rt-mark'
 class Place(NamedTuple):
     """Location of a server.
 
-    :ivar host: what Nova calls the host
-    :ivar node: what Placement calls it
+    :ivar host: its name in Nova
+    :ivar node: its name in Placement
     """
 
     host: str
@@ -184,7 +184,7 @@ class MoveTest(base.RTTest):
             self.container(server).run(f'echo {server} >{_MARK}')
 
     def assert_mark(self, server: str) -> None:
-        """The root disk of a running server has what was written there."""
+        """The root disk of a running server has the mark."""
         if self.looks:
             found = self.container(server).run(f'cat {_MARK}')
             self.assertEqual(server, found.strip())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program gets what is reserved, whatever its neighbours do."""
+"""A program gets its reservation beside any neighbours."""
 
 from tempest import config
 from tempest.lib import decorators
@@ -38,7 +38,7 @@ class BandwidthTest(capacity.HostTest):
 
     @decorators.idempotent_id('5a1e8d4f-2a6b-4bb7-8d0c-0c2f8f3a7e11')
     def test_beside_a_plain_server(self):
-        """Two loops share what is reserved for one server."""
+        """Two loops share the reservation of one server."""
         reservation = CONF.nova_rt.reservation
         server = self.boot_there(reservation)['id']
         plain = self.boot_flavor(

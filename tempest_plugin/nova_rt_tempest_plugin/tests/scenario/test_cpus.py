@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choice of the CPUs that servers get, and refusals when none has room.
 
-No other test may have servers meanwhile, or nobody could say what is free.
+No other test may have servers meanwhile: the free capacity must be known.
 """
 
 import re
@@ -20,8 +20,7 @@ class SpreadingTest(capacity.HostTest):
     """Each server goes to the emptiest CPU, the first of equal ones.
 
     For two CPUs, in parts of the reservation of the configuration that are
-    taken: whoever takes the first CPU that has room, or the next one in turn,
-    chooses otherwise::
+    taken. First fit, or the next CPU in turn, would choose another::
 
         6/10 -> 6 0     2/10 -> 6 2     3/10 -> 6 5
     """
@@ -57,7 +56,7 @@ class SpreadingTest(capacity.HostTest):
 
 @decorators.serial
 class FullHostTest(capacity.HostTest):
-    """Refusal, with numbers, of what does not fit, until there is room."""
+    """Refusal, with numbers, of a server that does not fit, until it does."""
 
     #: Of what is free: it fits once.
     PART = 0.6

@@ -42,7 +42,7 @@ class EvacuationTest(moves.MoveTest):
         )
 
     def state(self):
-        """Return what Nova knows of nova-compute there."""
+        """Return the service nova-compute there."""
         (found,) = self.os_admin.services_client.list_services(
             binary='nova-compute', host=CONF.nova_rt.mortal_host
         )['services']

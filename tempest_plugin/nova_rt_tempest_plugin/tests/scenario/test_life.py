@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server has its reservation whenever it runs, whatever is done with it.
+"""A server has its reservation whenever it runs.
 
-What users may not do with it is in the tests of the API.
+The tests of the API have the refused actions.
 """
 
 from tempest import config

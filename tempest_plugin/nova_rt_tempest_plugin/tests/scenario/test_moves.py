@@ -2,8 +2,8 @@
 """A server has its reservation wherever it goes, and holds it once.
 
 Until a move is confirmed or reverted, the server holds two: the old one and
-the new one. What is refused to servers is in the tests of the API; what needs
-a dead host is in :mod:`test_evacuation`.
+the new one. Refusals are in the tests of the API; :mod:`test_evacuation` has
+the moves that need a dead host.
 """
 
 from tempest import config
@@ -38,7 +38,7 @@ class ResizeTest(moves.MoveTest):
         return self.boot(reservation)['id']
 
     def asking(self, server, reservation):
-        """Return what asks for a resize."""
+        """Return a function that asks for a resize."""
         if reservation is None:
             flavor = self.flavor({})
         else:
@@ -125,7 +125,7 @@ class ResizeTest(moves.MoveTest):
     @decorators.attr(type=['negative'])
     @decorators.idempotent_id('96ee60fd-46da-46c6-a7a0-7a5cb27c180b')
     def test_no_host_has_room(self):
-        """The server runs on with what it had."""
+        """The server runs on with its reservation."""
         server = self.start(self.small)
         place = self.place(server)
         cpus = self.assert_runs(server, self.small)
@@ -146,7 +146,7 @@ class ResizeTest(moves.MoveTest):
             self.assertEqual(first, self.container(server).first_process())
 
     def why(self, server):
-        """Return what the events of a server's resizes say."""
+        """Return the texts of the events of a server's resizes."""
         texts = []
         actions = self.admin_servers.list_instance_actions(server)
         for action in actions['instanceActions']:

@@ -99,7 +99,6 @@ class StoryTest(capacity.HostTest):
                 and row['Servers'] >= 1
             )
 
-        # The host's picture comes some seconds after the server's event.
         self.wait_for(reserved, 'the host shows no reservation')
 
         self.delete(server)
@@ -107,7 +106,7 @@ class StoryTest(capacity.HostTest):
 
     @decorators.idempotent_id('5a1e8d4f-2a6b-4bb7-8d0c-0c2f8f3a7e43')
     def test_used_time(self):
-        """The exporter counts what the kernel counts."""
+        """The exporter counts as the kernel."""
         found = self.container(self.boot_there(CONF.nova_rt.reservation)['id'])
         idle = len(found.processes())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Response times of a service whose neighbours are noisy."""
+"""Response times of a service beside noisy neighbours."""
 
 import bisect
 
@@ -38,7 +38,7 @@ SIZED_REQUESTS = 600
 class ResponseTest(base.RTTest):
     """A real-time service beside noise, held against itself and a plain one.
 
-    Ratios, and generous ones: machines differ, and so does what runs beside.
+    Ratios, and generous ones: machines differ, and so do their loads.
     """
 
     NEEDS_HOSTS = True

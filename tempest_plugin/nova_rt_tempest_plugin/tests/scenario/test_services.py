@@ -97,7 +97,7 @@ class RestartTest(base.RTTest):
 
     @decorators.idempotent_id('5a1e8d4f-2a6b-4bb7-8d0c-0c2f8f3a7e33')
     def test_exporter_and_conductor(self):
-        """Restart of what reports, after which nothing is missing."""
+        """Restart of the reporting services: nothing is missing then."""
         self.skip_without('nova-rt-exporter')
         self.skip_without('nova-rt-conductor')
         if not (CONF.nova_rt.exporter_url and CONF.nova_rt.manage_command):

@@ -8,6 +8,7 @@ import fixtures
 from nova_rt.model import trace
 from nova_rt.reservation import admission
 from nova_rt.reservation.reservation import PPM, Reservation
+from nova_rt.tests.fixtures.requests import ask, claim
 from nova_rt.tests.unit.cmd.model import base
 
 HOSTS = 'hosts: [{cpus: 4}]\n'
@@ -81,9 +82,9 @@ class PlanTest(base.TestCase):
                     ),
                 )
                 ppm = Reservation.parse(place['Reservation']).ppm
-                cpus = admission.place(host, place['vCPUs'], ppm)
+                cpus = admission.place(host, ask(place['vCPUs'], ppm))
                 self.assertEqual(list(cpus), place['CPUs'])
-                free[place['Host']] = host.free([admission.Claim(cpus, ppm)])
+                free[place['Host']] = host.free([claim(cpus, ppm)])
             self.assertEqual(13, len(said['Places']))
 
     def test_does_not_fit(self):

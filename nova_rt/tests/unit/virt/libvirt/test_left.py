@@ -49,7 +49,8 @@ class LeftGroupsTest(LeftTestCase):
         self.assertEqual([], self.left.reclaim())
         self.assertFalse(group.exists())
         self.assertIn(
-            f'Removed the group {group.name}, which held 600000/1000000 us',
+            f'Removed orphaned group {group.name}, which held '
+            '600000/1000000 us',
             self.log.output,
         )
 
@@ -134,7 +135,9 @@ class LeftGroupsTest(LeftTestCase):
             self.hypervisor.list_guests = mock.Mock(side_effect=error)
             self.assertEqual([], self.left.reclaim())
             self.assertTrue(group.is_dir())
-        self.assertEqual(2, self.log.output.count('Cannot look for groups'))
+        self.assertEqual(
+            2, self.log.output.count('Cannot look for orphaned groups')
+        )
 
     def test_what_stays_is_told_once(self):
         group = self.leave(7)

@@ -8,6 +8,7 @@ from oslotest import base
 
 from nova_rt import exception
 from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation.domain_record import DomainRecord
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tracking import servers
@@ -17,6 +18,7 @@ RECORD = record.Record(
     Request(Reservation(1400, 2000), 2, policy=extra_specs.TaskPolicy.FIFO),
     (3, 7),
 )
+BOTH = DomainRecord(RECORD, RECORD.claimed_on((1, 2)))
 
 
 class Guest:
@@ -34,14 +36,14 @@ class MetadataTest(base.BaseTestCase):
         domain = config.LibvirtConfigGuest()
         domain.metadata = [
             config.LibvirtConfigGuestMetaNovaInstance(),
-            metadata.LibvirtConfigGuestMetaReservation(RECORD),
+            metadata.LibvirtConfigGuestMetaReservation(BOTH),
         ]
         domain.metadata[0].package = '34'
         domain.virt_type = 'lxc'
         domain.name = 'name'
         domain.memory = 1
         domain.os_type = 'exe'
-        self.assertEqual(RECORD, metadata.parse_record(Guest(domain.to_xml())))
+        self.assertEqual(BOTH, metadata.parse_record(Guest(domain.to_xml())))
 
     def test_a_plain_domain_has_none(self):
         for xml in ('<domain/>', '<domain><metadata/></domain>'):
@@ -82,7 +84,7 @@ class WriteTest(base.BaseTestCase):
         self.addCleanup(connection.close)
         domain = guest.Guest(connection.lookupByName('test'))
         self.assertIsNone(metadata.parse_record(domain))
-        for rec in (RECORD, RECORD.claimed_on((1, 2))):
+        for rec in (DomainRecord(RECORD), BOTH, DomainRecord(BOTH.beside)):
             metadata.write_record(domain, rec)
             self.assertEqual(rec, metadata.parse_record(domain))
             self.assertEqual(1, domain.get_xml_desc().count('</rt:'))

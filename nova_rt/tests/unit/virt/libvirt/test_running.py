@@ -12,8 +12,8 @@ from nova.virt.libvirt import guest as libvirt_guest
 from oslo_privsep import comm, daemon
 
 from nova_rt import events, exception
-from nova_rt.host.interface import Counted
 from nova_rt.reservation import record
+from nova_rt.reservation.domain_record import DomainRecord
 from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
@@ -50,7 +50,9 @@ class Domain:
     def XMLDesc(self, flags=0):
         text = self._rec
         if isinstance(text, record.Record):
-            element = metadata.LibvirtConfigGuestMetaReservation(text).to_xml()
+            element = metadata.LibvirtConfigGuestMetaReservation(
+                DomainRecord(text)
+            ).to_xml()
         else:
             element = text
         return f'<domain><metadata>{element}</metadata></domain>'
@@ -282,7 +284,7 @@ class RunningContainersTest(RunningContainersTestCase):
         self.host.apply(100, smaller)
         self.running.verify('a')
         self.assert_held(guest)
-        self.assertEqual(RECORD, metadata.parse_record(guest))
+        self.assertEqual(RECORD, metadata.parse_record(guest).record)
         self.assertEqual(['Drifted', 'Repaired'], self.kinds())
         self.assertIn('expected', self.events[0].difference)
         self.assertIn(smaller.encode(), self.events[0].difference)
@@ -368,7 +370,7 @@ class RunningContainersTest(RunningContainersTestCase):
             self.running.verify('a')
             self.assertTrue(guest.is_active())
             self.assertEqual(written, self.kernel.writes)
-            self.assertEqual(RECORD, metadata.parse_record(guest))
+            self.assertEqual(RECORD, metadata.parse_record(guest).record)
             self.assertEqual(['Drifted', 'Repaired'], self.kinds())
             self.assertIn('its domain carries', self.events[0].difference)
             self.events.clear()
@@ -383,7 +385,7 @@ class RunningContainersTest(RunningContainersTestCase):
         self.assertIn('the domain is busy', self.log.output)
         self.hypervisor.stuck = False
         self.running.verify('a')
-        self.assertEqual(RECORD, metadata.parse_record(guest))
+        self.assertEqual(RECORD, metadata.parse_record(guest).record)
 
     def test_plain_containers_are_left_alone(self):
         guest = self.hypervisor.start('a', 100, '<other/>')
@@ -696,9 +698,6 @@ class RunningContainersTest(RunningContainersTestCase):
         ).mock
         self.assertEqual({2: 'x'}, self.running.read_usage('a'))
         use.assert_called_once_with(100)
-        self.assertEqual(
-            Counted(100, {2: 'x', 3: 'before'}), self.running.read_counted('a')
-        )
         use.return_value = None
         self.assertEqual({}, self.running.read_usage('a'))
 
@@ -728,7 +727,7 @@ class RunningContainersTest(RunningContainersTestCase):
         self.hypervisor.broken.add('c')
         self.reservations.adopt(self.servers.values())
         self.assertEqual({}, self.running.find_outside())
-        self.assertIn('Cannot see', self.log.output)
+        self.assertIn('Cannot find the group', self.log.output)
         capability = self.host.capability
         self.host.capability = dataclasses.replace(
             capability, partition=capability.partition.parent / 'other'
