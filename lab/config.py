@@ -24,7 +24,7 @@ STOCK_COMPUTE = paths.ETC / 'nova' / 'stock_compute.py'
 #: The file of nova-rt-exporter, beside those of Nova.
 EXPORTER = 'nova-rt-exporter.conf'
 HINT_FILTER = 'rt_hints'
-HINT_FACTORY = 'nova_rt.api.middleware:RTHintMiddleware.factory'
+HINT_FACTORY = 'nova_rt.api.middleware:RequestValidator.factory'
 
 # Others than root may read these: group nova, and everybody the last.
 _MODES = {

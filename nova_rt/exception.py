@@ -35,18 +35,18 @@ def tell(error: Exception, details: str) -> str:
     if details == RefusalDetails.FULL:
         return str(error)
     if isinstance(error, NovaRTError):
-        return error.modest
-    return NovaRTError.modest
+        return error.user_message
+    return NovaRTError.user_message
 
 
 class NovaRTError(Exception):
     """Root of all errors of this project.
 
-    :ivar modest: the text that any user may read: nothing about hosts, about
-        other servers, or about the software
+    :ivar user_message: text for any user: nothing about hosts,
+        other servers or the software
     """
 
-    modest: str = 'the reservation is not available'
+    user_message: str = 'the reservation is not available'
 
 
 class InvalidRequest(NovaRTError):
@@ -55,7 +55,7 @@ class InvalidRequest(NovaRTError):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         # It is about the user's own words, and the rules of this cloud.
-        self.modest = text
+        self.user_message = text
 
 
 class InvalidReservation(InvalidRequest):
@@ -69,7 +69,7 @@ class HintRefused(InvalidRequest):
 class InvalidRecord(NovaRTError):
     """A stored record of a server cannot be read."""
 
-    modest = 'the record of the reservation cannot be read'
+    user_message = 'the record of the reservation cannot be read'
 
 
 class InsufficientBandwidth(NovaRTError):
@@ -96,18 +96,18 @@ class InsufficientBandwidth(NovaRTError):
         free = ', '.join(shown) or 'none'
         asked = f'RT bandwidth: asked {asked_ppm} ppm on each of {cpus} CPU(s)'
         super().__init__(f'{asked}, free {free} ppm; {rule}')
-        self.modest = f'{asked}, which is not free'
+        self.user_message = f'{asked}, which is not free'
 
 
 class NoHost(NovaRTError):
     """No host can take a server, seen from the scheduler.
 
-    :ivar modest: the request, in words
+    :ivar user_message: the request, in words
     """
 
-    def __init__(self, text: str, modest: str) -> None:
+    def __init__(self, text: str, user_message: str) -> None:
         super().__init__(text)
-        self.modest = modest
+        self.user_message = user_message
 
 
 class NotAdmitted(NovaRTError):
@@ -129,7 +129,7 @@ class InvalidReport(NovaRTError):
 class HostError(NovaRTError):
     """A host cannot hold reservations, or does not hold one it should."""
 
-    modest = 'the host cannot hold the reservation'
+    user_message = 'the host cannot hold the reservation'
 
 
 class NoRTInterface(HostError):
@@ -143,7 +143,9 @@ class HostNotPrepared(HostError):
 class WeakerPromise(HostError):
     """The kernel promises less than a server was sold."""
 
-    modest = 'the reservation is guaranteed, and cannot be guaranteed now'
+    user_message = (
+        'the reservation is guaranteed, and cannot be guaranteed now'
+    )
 
 
 class NoIDRange(HostError):
@@ -152,7 +154,7 @@ class NoIDRange(HostError):
     :ivar ranges: number of ranges that the host has
     """
 
-    modest = 'no range of user IDs is free on the host'
+    user_message = 'no range of user IDs is free on the host'
 
     def __init__(self, size: int, ranges: int, pool: str) -> None:
         self.ranges = ranges
@@ -197,7 +199,7 @@ class Unanswerable(NovaRTError):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         # It is about the question, and no cloud was asked.
-        self.modest = text
+        self.user_message = text
 
 
 class InvalidQuantity(Unanswerable):

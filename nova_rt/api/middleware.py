@@ -7,7 +7,7 @@ filter looks at them before Nova does. It belongs behind ``keystonecontext`` in
 ``api-paste.ini``::
 
     [filter:rt_hints]
-    paste.filter_factory = nova_rt.api.middleware:RTHintMiddleware.factory
+    paste.filter_factory = nova_rt.api.middleware:RequestValidator.factory
 
 It also notes with a hint which flavor it was given with
 (:data:`nova_rt.reservation.request.FLAVOR_HINT`): a resize ends its effect.
@@ -40,7 +40,7 @@ nova_rt.conf.register_opts(CONF)
 _MAX_BODY = 1 << 20
 
 
-class RTHintMiddleware(wsgi.Middleware):
+class RequestValidator(wsgi.Middleware):
     """Refuse requests with wrong hints or extra specs of ours.
 
     The name is older than its second task; operators have it in their

@@ -17,7 +17,7 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt import exception
-from nova_rt.cmd import flavors, nova_db, nova_fit, options
+from nova_rt.cmd import flavors, nova_compat, nova_db, options
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
@@ -54,7 +54,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _nova(self) -> upgradecheck.Result:
         version = metadata.version('nova')
-        misfits = nova_fit.find_misfits()
+        misfits = nova_compat.find_misfits()
         if misfits:
             self._advice += [
                 f'Nova {version} is not what this nova_rt stands on:',
@@ -65,8 +65,8 @@ class Checks(upgradecheck.UpgradeCommands):
                 f'This nova_rt does not fit Nova {version}: {len(misfits)} '
                 'differences are printed below.',
             )
-        if nova_fit.describe(version) is None:
-            tried = ', '.join(dict.fromkeys(nova_fit.TRIED.values()))
+        if nova_compat.describe(version) is None:
+            tried = ', '.join(dict.fromkeys(nova_compat.TRIED.values()))
             return upgradecheck.Result(
                 upgradecheck.Code.WARNING,
                 f'Nova {version} has what this nova_rt extends and calls, but '

@@ -16,7 +16,7 @@ from nova_rt import events, exception, faults
 from nova_rt.reservation import extra_specs, node_stats, record
 from nova_rt.tracking import servers
 from nova_rt.tracking.claims import Slots
-from nova_rt.tracking.reservations import Reservations
+from nova_rt.tracking.reservations import CLAIM_ERRORS, Reservations
 
 
 def read(
@@ -83,12 +83,7 @@ class HostClaims:
         """
         try:
             return self._require().claim(uuid, asked, beside)
-        except (
-            exception.ClaimsUnknown,
-            exception.HostNotPrepared,
-            exception.InsufficientBandwidth,
-            exception.InvalidRecord,
-        ) as err:
+        except CLAIM_ERRORS as err:
             raise _unavailable(err) from err
 
     def hold(self, uuid: str, *slots: Any) -> None:

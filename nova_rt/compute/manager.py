@@ -21,10 +21,10 @@ from oslo_service import periodic_task, systemd
 
 from nova_rt import conf, events, faults, revert
 from nova_rt.compute import (
-    aside,
     counters,
     history,
     notifications,
+    queued_listener,
     requests,
     resource_tracker,
     stopped,
@@ -34,7 +34,12 @@ from nova_rt.conf import exporter
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host.options import Options
 from nova_rt.lxc import user_namespaces
-from nova_rt.moves import destinations, endings, interrupted, remnants
+from nova_rt.moves import (
+    destinations,
+    endings,
+    interrupted,
+    orphaned_instances,
+)
 from nova_rt.reservation import bounds, record
 from nova_rt.tracking import servers
 from nova_rt.virt.libvirt import driver
@@ -92,8 +97,12 @@ class RTComputeManager(manager.ComputeManager):
                 f'{driver.COMPUTE_DRIVER}'
             )
         dispatcher = self.driver.reservations.dispatcher
-        dispatcher.subscribe(aside.Aside(stopped.StopReporter(self.host)))
-        dispatcher.subscribe(aside.Aside(self.driver.running.note_slots))
+        dispatcher.subscribe(
+            queued_listener.QueuedListener(stopped.StopReporter(self.host))
+        )
+        dispatcher.subscribe(
+            queued_listener.QueuedListener(self.driver.running.note_slots)
+        )
         dispatcher.subscribe(self._rt_counters)
         self._rt_counters.start()
         channels = []
@@ -164,14 +173,11 @@ class RTComputeManager(manager.ComputeManager):
         block_device_mapping: Any, node: Any = None, limits: Any = None,
         host_list: Any = None, accel_uuids: Any = None,
     ) -> Any:  # fmt: skip
-        """Keep the reason of a failure on the last of the chosen hosts.
-
-        If Nova tried another host, the server's fault would be "Exhausted all
-        hosts available for retrying", without a number.
-        """
-        last = host_list is not None and not host_list
-        if last and servers.is_rt(instance):
-            filter_properties = requests.without_retry(filter_properties)
+        """Keep the reason of a failure on the last of the chosen hosts."""
+        if servers.is_rt(instance):
+            filter_properties = requests.without_last_retry(
+                filter_properties, host_list
+            )
         result = super()._do_build_and_run_instance(
             context, instance, image, request_spec, filter_properties,
             admin_password, injected_files, requested_networks,
@@ -234,9 +240,10 @@ class RTComputeManager(manager.ComputeManager):
         clean_shutdown: Any, migration: Any, host_list: Any,
     ) -> Any:  # fmt: skip
         """Keep the reason of a failure on the last of the chosen hosts."""
-        last = host_list is not None and not host_list
-        if last and servers.is_rt_move(instance, flavor):
-            filter_properties = requests.without_retry(filter_properties)
+        if servers.is_rt_move(instance, flavor):
+            filter_properties = requests.without_last_retry(
+                filter_properties, host_list
+            )
         return super()._do_prep_resize(
             context, image, instance, flavor, request_spec,
             filter_properties, node, clean_shutdown, migration, host_list,
@@ -473,7 +480,7 @@ class RTComputeManager(manager.ComputeManager):
     @periodic_task.periodic_task(spacing=CONF.instance_delete_interval)
     def _remove_remnants(self, context: Any) -> None:
         """Remove disks and domains left by moves of deleted servers."""
-        remnants.remove(self, context)
+        orphaned_instances.remove(self, context)
 
     # Refused actions
 

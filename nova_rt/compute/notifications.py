@@ -18,7 +18,7 @@ from nova.objects import base, fields
 from oslo_context import context as request_context
 
 from nova_rt import events
-from nova_rt.compute import aside
+from nova_rt.compute import queued_listener
 from nova_rt.formats import history
 from nova_rt.reservation import extra_specs, record, spec_values
 
@@ -161,7 +161,7 @@ class Notifier:
 
 @rpc.if_notifications_enabled
 def _add_notifier(channels: list[Channel]) -> None:
-    channels.append(aside.Aside(Notifier()))
+    channels.append(queued_listener.QueuedListener(Notifier()))
 
 
 def subscribe(

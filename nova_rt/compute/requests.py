@@ -120,11 +120,17 @@ class Requests:
         return text
 
 
-def without_retry(filter_properties: Any) -> dict[str, Any]:
-    """Copy filter properties so that Nova tries no other host.
+def without_last_retry(filter_properties: Any, host_list: Any) -> Any:
+    """Let Nova try no other host after the last of the chosen ones.
 
-    :returns: the copy
+    Otherwise the server's fault would be "Exhausted all hosts available for
+    retrying", without a number.
+
+    :param host_list: the chosen hosts left after this one; None if unknown
+    :returns: the filter properties for Nova
     """
+    if host_list is None or host_list:
+        return filter_properties
     return {
         key: value
         for key, value in (filter_properties or {}).items()

@@ -53,7 +53,7 @@ _WITH_NOVA = {
 _EVERY_KERNEL = {
     '__init__', 'blockdevs', 'capability', 'cgroup', 'cpus', 'cpusets',
     'files', 'group_backend', 'helpers', 'hierarchies', 'host', 'idmaps',
-    'interface', 'left', 'limits', 'lxc', 'offer', 'options', 'owners',
+    'interface', 'limits', 'lxc', 'offer', 'options', 'orphans', 'owners',
     'ownership', 'protocol', 'tasks',
 }  # fmt: skip
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}

@@ -135,7 +135,7 @@ class Hierarchy(abc.ABC):
         """Tell whether a group with this list of CPUs is confined to it."""
 
     @abc.abstractmethod
-    def gather(self, container: Container) -> None:
+    def move_tasks_to_cpuset(self, container: Container) -> None:
         """Move the tasks into the last of these groups, if they are not.
 
         :raises OSError: with the kernel's errno

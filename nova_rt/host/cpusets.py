@@ -46,7 +46,7 @@ def repair(
             _widen(hierarchy, group, cpus)
         if hierarchy.read_cpu_list(own / CPUS_FILE) != cpus:
             hierarchy.files.write(own / CPUS_FILE, cpulist.render(cpus))
-        hierarchy.gather(container)
+        hierarchy.move_tasks_to_cpuset(container)
     except OSError as err:
         if err.errno not in _CANNOT:
             raise

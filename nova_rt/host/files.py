@@ -130,19 +130,19 @@ class Files:
         """
         self._call(nova_rt.privsep.cgroup.reclaim, str(group))
 
-    def take_files(self, group: pathlib.Path) -> None:
+    def chown_to_root(self, group: pathlib.Path) -> None:
         """Give a group and all its files to the host's root.
 
         :raises OSError: with the kernel's errno
         """
-        self._call(nova_rt.privsep.cgroup.take_files, str(group))
+        self._call(nova_rt.privsep.cgroup.chown_to_root, str(group))
 
-    def gather(self, group: pathlib.Path) -> None:
+    def move_tasks_to_cpuset(self, group: pathlib.Path) -> None:
         """Move the tasks of a cpu group into the cpuset group of its name.
 
         :raises OSError: with the kernel's errno
         """
-        self._call(nova_rt.privsep.cgroup.gather, str(group))
+        self._call(nova_rt.privsep.cgroup.move_tasks_to_cpuset, str(group))
 
     def set_policy(
         self,

@@ -13,12 +13,12 @@ import os
 import pathlib
 
 from nova_rt import exception
-from nova_rt.host import left, ownership, tasks
+from nova_rt.host import orphans, ownership, tasks
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container, Hierarchy
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Interface, Share
-from nova_rt.host.left import Left
+from nova_rt.host.orphans import OrphanedGroup
 from nova_rt.host.protocol import Backend
 import nova_rt.privsep.kernel
 from nova_rt.reservation.record import Record
@@ -151,11 +151,11 @@ class GroupBackend(Backend[Container]):
             return self.hierarchy.read_tasks_inside(container.group)
         return self.hierarchy.read_tasks(container.group)
 
-    def serve_tasks(self, container: Container, rec: Record) -> None:
+    def set_policy(self, container: Container, rec: Record) -> None:
         """Give all tasks except libvirt_lxc the real-time policy."""
         tasks.give_policy(self._files, container, rec.request, self.INSIDE)
 
-    def find_unserved(self, container: Container, rec: Record) -> str | None:
+    def check_policy(self, container: Container, rec: Record) -> str | None:
         """Tell whether any task has a real-time policy."""
         return tasks.find_missing_policy(
             self._files, container, rec.request, self.read_tasks
@@ -169,12 +169,12 @@ class GroupBackend(Backend[Container]):
 
     def reclaim(
         self, found: Capability, running: Collection[int]
-    ) -> list[Left]:
+    ) -> list[OrphanedGroup]:
         """Remove groups of ended containers."""
-        return left.reclaim(
+        return orphans.reclaim(
             self.hierarchy, self.read_share, found.partition, running
         )
 
     def sweep_task_limits(self, found: Capability) -> None:
         """Remove groups that were made for task limits."""
-        left.sweep_task_limits(self._files, found.partition)
+        orphans.sweep_task_limits(self._files, found.partition)

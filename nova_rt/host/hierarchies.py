@@ -63,11 +63,11 @@ class V1(Hierarchy):
         """Return True: a group with an empty list has no CPU."""
         return True
 
-    def gather(self, container: Container) -> None:
+    def move_tasks_to_cpuset(self, container: Container) -> None:
         """Move the tasks back that the kernel moved out of an empty cpuset."""
         (own,) = self._in_cpuset(container.group)
         if self._cpusets / self._read_cpuset(container) != own:
-            self.files.gather(container.group)
+            self.files.move_tasks_to_cpuset(container.group)
 
     def find_reserving(self, container: Container) -> tuple[pathlib.Path, ...]:
         """List the levels in both hierarchies."""
@@ -168,7 +168,7 @@ class V2(Hierarchy):
         """Tell whether the list is not empty: else nothing is confined."""
         return bool(cpus)
 
-    def gather(self, container: Container) -> None:
+    def move_tasks_to_cpuset(self, container: Container) -> None:
         """Do nothing: the only hierarchy has all tasks in their groups."""
 
     def find_reserving(self, container: Container) -> tuple[pathlib.Path, ...]:

@@ -18,9 +18,9 @@ from nova_rt.host import capability, cgroup, cpus, lxc, ownership, probe
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
-from nova_rt.host.left import Left
 from nova_rt.host.offer import Offer
 from nova_rt.host.options import Options
+from nova_rt.host.orphans import OrphanedGroup
 from nova_rt.host.protocol import Backend
 from nova_rt.reservation import admission, cpulist, record
 from nova_rt.reservation.request import Request
@@ -30,6 +30,11 @@ LOG = logging.getLogger(__name__)
 #: Seconds during which the release of a gone group's bandwidth is expected;
 #: the kernel needs no more than ``cgroup.PATIENCE_S``.
 _EXPECTED_S = 5.0
+
+#: Seconds that a claim waits for bandwidth, holding up all other claims. A
+#: removed group releases its own within two seconds; bandwidth in use until
+#: the end of a long period is waited for by the write, outside of locks.
+_CLAIM_PATIENCE_S = 2.0
 
 
 class Host:
@@ -210,7 +215,7 @@ class Host:
 
         The kernel releases the bandwidth of a removed group a little later.
         If a server would fit only with that bandwidth, this reads it again
-        for at most ``cgroup.PATIENCE_S``, under Nova's claim lock. No other
+        for at most ``_CLAIM_PATIENCE_S``, under Nova's claim lock. No other
         method holds up that lock.
 
         :returns: the CPUs
@@ -228,7 +233,7 @@ class Host:
                 if not self.offer.may_fit(found, claims, request):
                     raise
                 if deadline is None:
-                    deadline = monotonic() + cgroup.PATIENCE_S
+                    deadline = monotonic() + _CLAIM_PATIENCE_S
                 if monotonic() >= deadline:
                     raise
             sleep(cgroup.PAUSE_S)
@@ -275,10 +280,10 @@ class Host:
 
         try:
             found = (patience or cgroup.Patience()).repeat(hold)
-            self._backend.serve_tasks(found, rec)
+            self._backend.set_policy(found, rec)
             unheld = self._find_unheld(found, rec)
             differs = unheld or self._backend.find_exposed(found)
-            differs = differs or self._backend.find_unserved(found, rec)
+            differs = differs or self._backend.check_policy(found, rec)
         except OSError as err:
             raise self._not_applied(err, rec) from err
         if differs is not None:
@@ -330,9 +335,9 @@ class Host:
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        if self._backend.find_unserved(found, rec) is None:
+        if self._backend.check_policy(found, rec) is None:
             return False
-        self._backend.serve_tasks(found, rec)
+        self._backend.set_policy(found, rec)
         return True
 
     def observe(
@@ -369,7 +374,7 @@ class Host:
         """See :meth:`.Backend.read_usages`."""
         return self._backend.read_usages(self.capability)
 
-    def reclaim(self, running: Collection[int]) -> list[Left]:
+    def reclaim(self, running: Collection[int]) -> list[OrphanedGroup]:
         """See :meth:`.Backend.reclaim`."""
         return self._backend.reclaim(self.capability, running)
 

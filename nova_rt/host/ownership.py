@@ -47,7 +47,7 @@ def take(hierarchy: Hierarchy, container: Container) -> None:
     """
     for group in hierarchy.find_reserving(container):
         if _look(hierarchy.files, group) is not None:
-            hierarchy.files.take_files(group)
+            hierarchy.files.chown_to_root(group)
 
 
 def check_delegation(files: Files) -> None:

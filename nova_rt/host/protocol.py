@@ -15,7 +15,7 @@ from typing import Generic, Self, TypeVar
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage
-from nova_rt.host.left import Left
+from nova_rt.host.orphans import OrphanedGroup
 from nova_rt.reservation.record import Record
 
 #: A container as a back end finds it; nobody else looks into it.
@@ -151,15 +151,15 @@ class Backend(abc.ABC, Generic[ContainerT]):
         """
         return None
 
-    def serve_tasks(self, container: ContainerT, rec: Record) -> None:
+    def set_policy(self, container: ContainerT, rec: Record) -> None:
         """Let a container's tasks use the reservation, by their policy.
 
         For kernels on which a task needs a real-time policy to use the
         reservation of its container.
         """
 
-    def find_unserved(self, container: ContainerT, rec: Record) -> str | None:
-        """Find a container that lacks :meth:`serve_tasks`.
+    def check_policy(self, container: ContainerT, rec: Record) -> str | None:
+        """Find a container that lacks :meth:`set_policy`.
 
         :returns: None if its tasks were served, else a sentence
         """
@@ -197,7 +197,7 @@ class Backend(abc.ABC, Generic[ContainerT]):
 
     def reclaim(
         self, found: Capability, running: Collection[int]
-    ) -> list[Left]:
+    ) -> list[OrphanedGroup]:
         """Release the reservations of containers that have ended.
 
         :param running: the libvirt_lxc processes of containers that run

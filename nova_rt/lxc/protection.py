@@ -22,7 +22,7 @@ from nova_rt.host import host as rt_host
 from nova_rt.host import limits
 from nova_rt.lxc import domains, flavors
 from nova_rt.lxc.domains import Domains
-from nova_rt.tracking.verdicts import Verdicts
+from nova_rt.tracking.stop_policy import StopPolicy
 
 LOG = logging.getLogger(__name__)
 
@@ -36,13 +36,13 @@ class Protection:
     """
 
     def __init__(
-        self, host: rt_host.Host, domains: Domains, verdicts: Verdicts
+        self, host: rt_host.Host, domains: Domains, stop_policy: StopPolicy
     ) -> None:
         self.limits = False
         self.max_tasks = 0
         self._host = host
         self._domains = domains
-        self._verdicts = verdicts
+        self._verdicts = stop_policy
         #: UUID -> process of the container that has its limits.
         self._limited: dict[str, int] = {}
         #: Errors that were logged: they are the same for all containers.

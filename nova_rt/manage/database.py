@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from nova_rt.cmd.cli import base, terminal
-from nova_rt.manage import progress, stored
+from nova_rt.manage import db_access, progress
 
 
 class Sync(base.Command):
@@ -19,10 +19,10 @@ class Sync(base.Command):
 
     def take_action(self, parsed_args: Any) -> None:
         """Run the migrations."""
-        stored.require(self.conf)
+        db_access.require(self.conf)
         from nova_rt.db import migration
 
-        with stored.errors():
+        with db_access.errors():
             migration.sync()
 
 
@@ -31,10 +31,10 @@ class Version(base.ShowOne):
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         """Read both."""
-        stored.require(self.conf)
+        db_access.require(self.conf)
         from nova_rt.db import migration
 
-        with stored.errors():
+        with db_access.errors():
             found = migration.get_version()
         return ('revision', 'needed'), (found or '', migration.get_newest())
 
@@ -47,10 +47,10 @@ class Check(base.Command):
 
     def take_action(self, parsed_args: Any) -> int:
         """Print the differences."""
-        stored.require(self.conf)
+        db_access.require(self.conf)
         from nova_rt.db import migration
 
-        with stored.errors():
+        with db_access.errors():
             if migration.is_behind():
                 print(
                     f'The tables have revision {migration.get_version()}, '
@@ -85,12 +85,12 @@ class Purge(base.ShowOne):
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         """Delete, and say how much."""
-        stored.require(self.conf)
+        db_access.require(self.conf)
         from nova_rt.db import api, retention
 
         keep = retention.from_options(self.conf)
         now = datetime.datetime.now(datetime.UTC)
-        with stored.errors():
+        with db_access.errors():
             steps = progress.track(
                 api.purge(now, keep), 'Deleting', self.app.stderr
             )

@@ -7,7 +7,7 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 from nova_rt.cmd.cli import base
-from nova_rt.manage import progress, stored
+from nova_rt.manage import db_access, progress
 
 if TYPE_CHECKING:
     from nova_rt.manage.records import HostRecord
@@ -48,7 +48,7 @@ class List(base.Lister):
 def _list(host: 'HostRecord', now: datetime.datetime) -> Sequence[Any]:
     seen = age_s = None
     if host.seen_at is not None:
-        seen = stored.render_time(host.seen_at)
+        seen = db_access.render_time(host.seen_at)
         age_s = round((now - host.seen_at).total_seconds())
     return (
         host.name,

@@ -7,7 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from nova_rt.cmd.cli import base
-from nova_rt.manage import progress, stored
+from nova_rt.manage import db_access, progress
 from nova_rt.reservation import cpulist
 from nova_rt.reservation.extra_specs import SPECS
 
@@ -83,21 +83,25 @@ def _list(held: 'Holding') -> Sequence[Any]:
     )
 
 
-class Show(base.ShowOne):
-    """Show the reservation of a server on its host, or its last one.
-
-    If Nova has no such server any more, or it is on no host, the history, if
-    there is one, has its last reservation; the state is ``released`` then.
-    """
+class _OfServer(base.ExitCodes):
+    """A command with a server as its argument."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
+        """Add the argument.
 
         :returns: the parser
         """
         parser = super().get_parser(prog_name)
         parser.add_argument('server', help='UUID of the server.')
         return parser
+
+
+class Show(_OfServer, base.ShowOne):
+    """Show the reservation of a server on its host, or its last one.
+
+    If Nova has no such server any more, or it is on no host, the history, if
+    there is one, has its last reservation; the state is ``released`` then.
+    """
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -116,11 +120,11 @@ class Show(base.ShowOne):
 
     def _show_last(self, uuid: str) -> Sequence[Any]:
         nothing = base.CommandFailed(f'server {uuid} holds no bandwidth')
-        if not stored.connect(self.conf):
+        if not db_access.connect(self.conf):
             raise nothing
         from nova_rt.db import api
 
-        with stored.errors():
+        with db_access.errors():
             found = api.get_intervals(uuid)
         if not found:
             raise nothing
@@ -151,7 +155,7 @@ def _show(held: 'Holding') -> Sequence[Any]:
     )
 
 
-class History(base.Lister):
+class History(_OfServer, base.Lister):
     """List the events of a server's reservation, the latest first.
 
     Times are those of the hosts' clocks. Request, user and project are those
@@ -165,10 +169,9 @@ class History(base.Lister):
         :returns: the parser
         """
         parser = super().get_parser(prog_name)
-        parser.add_argument('server', help='UUID of the server.')
         parser.add_argument(
             '--limit',
-            type=stored.parse_count,
+            type=db_access.parse_count,
             default=_ENTRIES,
             metavar='N',
             help=f'The latest N events. Default: {_ENTRIES}; 0 for all.',
@@ -182,10 +185,10 @@ class History(base.Lister):
 
         :returns: columns and rows
         """
-        stored.require(self.conf)
+        db_access.require(self.conf)
         from nova_rt.db import api
 
-        with stored.errors():
+        with db_access.errors():
             events = api.get_history(
                 parsed_args.server, parsed_args.limit or None
             )
@@ -194,7 +197,7 @@ class History(base.Lister):
 
 def _describe(event: 'HistoryEvent') -> Sequence[Any]:
     return (
-        stored.render_time(event.at),
+        db_access.render_time(event.at),
         event.host,
         event.kind,
         event.reservation,
@@ -204,22 +207,13 @@ def _describe(event: 'HistoryEvent') -> Sequence[Any]:
     )
 
 
-class Reservations(base.Lister):
+class Reservations(_OfServer, base.Lister):
     """List the intervals in which a server held reservations.
 
     During a move it holds two reservations. ``To`` is empty while no event
     says that a reservation is over: if Nova deletes a server while the compute
     service of its host is down, none does.
     """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        parser.add_argument('server', help='UUID of the server.')
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -228,10 +222,10 @@ class Reservations(base.Lister):
 
         :returns: columns and rows
         """
-        stored.require(self.conf)
+        db_access.require(self.conf)
         from nova_rt.db import api
 
-        with stored.errors():
+        with db_access.errors():
             found = api.get_intervals(parsed_args.server)
         return _RESERVATIONS, [_span(each) for each in found]
 
@@ -242,6 +236,6 @@ def _span(interval: 'Interval') -> Sequence[Any]:
         interval.host,
         interval.reservation,
         interval.describe_cpus(),
-        stored.render_time(interval.since),
-        '' if until is None else stored.render_time(until),
+        db_access.render_time(interval.since),
+        '' if until is None else db_access.render_time(until),
     )

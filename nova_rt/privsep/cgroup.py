@@ -17,7 +17,7 @@ import stat
 from typing import NoReturn
 
 import nova_rt.privsep
-from nova_rt.privsep import left, paths, task_limits
+from nova_rt.privsep import orphans, paths, task_limits
 from nova_rt.privsep.kernel import SystemCalls
 from nova_rt.privsep.paths import Group, Place
 from nova_rt.privsep.tasks import Tasks, threads
@@ -34,7 +34,7 @@ _REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 _MAX_TRIES = 100
 
 
-class Guard:
+class CgroupHelper:
     """The privileged functions, for a machine.
 
     Every method raises OSError with the kernel's errno; EACCES for an action
@@ -109,11 +109,11 @@ class Guard:
         :raises OSError: EBUSY if it is in use, or may be soon
         """
         group = self._inside(path)
-        if not left.is_for_container(group):
+        if not orphans.is_for_container(group):
             self._refuse(path)
-        left.remove(self._kernel, group)
+        orphans.remove(self._kernel, group)
 
-    def take_files(self, path: str) -> None:
+    def chown_to_root(self, path: str) -> None:
         """Make a container's group and all its files the host's root's.
 
         :param path: of a group
@@ -126,7 +126,7 @@ class Guard:
                 if _is_file(directory, name):
                     self._kernel.take_file(directory, name)
 
-    def gather(self, path: str) -> None:
+    def move_tasks_to_cpuset(self, path: str) -> None:
         """Move a container's tasks to its own group of CPUs.
 
         On cgroup v1 the kernel moves them out of a cpuset when its last CPU
@@ -151,7 +151,7 @@ class Guard:
         :param most: number of tasks; the kernel judges it
         """
         group = self._inside(path)
-        if not left.is_for_container(group):
+        if not orphans.is_for_container(group):
             self._refuse(path)
         if most < 1:
             raise OSError(errno.EINVAL, f'at most {most} tasks')
@@ -249,67 +249,69 @@ def _is_file(directory: int, name: str) -> bool:
 
 @nova_rt.privsep.rt_pctxt.entrypoint
 def answer() -> None:
-    """See :meth:`Guard.answer`."""
-    Guard().answer()
+    """See :meth:`CgroupHelper.answer`."""
+    CgroupHelper().answer()
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
 def write(path: str, text: str) -> None:
-    """See :meth:`Guard.write`."""
-    Guard().write(path, text)
+    """See :meth:`CgroupHelper.write`."""
+    CgroupHelper().write(path, text)
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
 def write_aside(path: str, text: str) -> None:
-    """See :meth:`Guard.write_aside`."""
-    Guard().write_aside(path, text)
+    """See :meth:`CgroupHelper.write_aside`."""
+    CgroupHelper().write_aside(path, text)
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
 def make_group(path: str) -> None:
-    """See :meth:`Guard.make_group`."""
-    Guard().make_group(path)
+    """See :meth:`CgroupHelper.make_group`."""
+    CgroupHelper().make_group(path)
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
 def remove_probe(path: str) -> None:
-    """See :meth:`Guard.remove_probe`."""
-    Guard().remove_probe(path)
+    """See :meth:`CgroupHelper.remove_probe`."""
+    CgroupHelper().remove_probe(path)
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
 def reclaim(path: str) -> None:
-    """See :meth:`Guard.reclaim`."""
-    Guard().reclaim(path)
+    """See :meth:`CgroupHelper.reclaim`."""
+    CgroupHelper().reclaim(path)
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
-def take_files(path: str) -> None:
-    """See :meth:`Guard.take_files`."""
-    Guard().take_files(path)
+def chown_to_root(path: str) -> None:
+    """See :meth:`CgroupHelper.chown_to_root`."""
+    CgroupHelper().chown_to_root(path)
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
-def gather(path: str) -> None:
-    """See :meth:`Guard.gather`."""
-    Guard().gather(path)
+def move_tasks_to_cpuset(path: str) -> None:
+    """See :meth:`CgroupHelper.move_tasks_to_cpuset`."""
+    CgroupHelper().move_tasks_to_cpuset(path)
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
 def limit_tasks(path: str, most: int) -> None:
-    """See :meth:`Guard.limit_tasks`."""
-    Guard().limit_tasks(path, most)
+    """See :meth:`CgroupHelper.limit_tasks`."""
+    CgroupHelper().limit_tasks(path, most)
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
 def sweep_task_limits() -> None:
-    """See :meth:`Guard.sweep_task_limits`."""
-    Guard().sweep_task_limits()
+    """See :meth:`CgroupHelper.sweep_task_limits`."""
+    CgroupHelper().sweep_task_limits()
 
 
 @nova_rt.privsep.rt_pctxt.entrypoint
 def set_policy(
     path: str, controller: int, policy: int, priority: int, inside: bool
 ) -> int:
-    """See :meth:`Guard.set_policy`."""
-    return Guard().set_policy(path, controller, policy, priority, inside)
+    """See :meth:`CgroupHelper.set_policy`."""
+    return CgroupHelper().set_policy(
+        path, controller, policy, priority, inside
+    )

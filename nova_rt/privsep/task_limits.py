@@ -19,7 +19,7 @@ import errno
 import os
 import time
 
-from nova_rt.privsep import left, paths
+from nova_rt.privsep import orphans, paths
 from nova_rt.privsep.kernel import SystemCalls
 from nova_rt.privsep.paths import Group
 from nova_rt.privsep.tasks import Tasks, read_list
@@ -85,7 +85,7 @@ def sweep(kernel: SystemCalls, partition: tuple[str, ...]) -> None:
             with paths.opened(kernel, running) as cpu:
                 kept = set(os.listdir(cpu))
             for name in names:
-                if left.read_pid(name) is not None and name not in kept:
+                if orphans.read_pid(name) is not None and name not in kept:
                     _remove(kernel, directory, name)
 
 

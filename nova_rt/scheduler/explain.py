@@ -29,9 +29,9 @@ def explain(
         bandwidth must have refused them
     """
     wish = _wish(asked, count)
-    modest = f'{wish}, which is not free'
+    user_message = f'{wish}, which is not free'
     if not hosts:
-        return exception.NoHost(wish + _no_host(asked, limiting), modest)
+        return exception.NoHost(wish + _no_host(asked, limiting), user_message)
     room = 0
     refusals = []
     for free in hosts:
@@ -44,16 +44,18 @@ def explain(
                 f'{wish}, room on {len(hosts)} host(s), but Placement has '
                 'given it away: to servers just being built, or in leaked '
                 'allocations',
-                modest,
+                user_message,
             )
         assert refusal is not None  # else it had taken all that were left
         refusals.append(refusal)
     if room:
         return exception.NoHost(
-            f'{wish}, room for {room} on {len(hosts)} host(s)', modest
+            f'{wish}, room for {room} on {len(hosts)} host(s)', user_message
         )
     best = max(refusals, key=_nearness)
-    return exception.NoHost(f'{best} (best of {len(hosts)} host(s))', modest)
+    return exception.NoHost(
+        f'{best} (best of {len(hosts)} host(s))', user_message
+    )
 
 
 def _wish(asked: Request, count: int) -> str:

@@ -17,7 +17,7 @@ import oslo_messaging as messaging
 
 from nova_rt import exception
 import nova_rt.conf
-from nova_rt.scheduler import request_specs, survey
+from nova_rt.scheduler import refusal_explainer, request_specs
 
 CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class RTSchedulerManager(manager.SchedulerManager):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._allowance = survey.Allowance()
+        self._allowance = refusal_explainer.TokenBucket()
 
     @messaging.expected_exceptions(nova_exception.NoValidHost)
     def select_destinations(
@@ -108,5 +108,5 @@ class RTSchedulerManager(manager.SchedulerManager):
         if not self._allowance.take():
             LOG.info('Too many refusals at once: this one is not explained')
             return None
-        look = survey.Survey(self, context, spec_obj)
+        look = refusal_explainer.RefusalExplainer(self, context, spec_obj)
         return look.explain(asked, len(instance_uuids or ()) or 1)

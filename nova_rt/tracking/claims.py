@@ -56,7 +56,7 @@ class Slots:
 _NOTHING = Slots()
 
 
-class Held:
+class ClaimStore:
     """The slots of one host's servers, for any thread to read."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Held:
         return DomainRecord(rec, self.get(uuid).beside)
 
 
-class Claims(Held):
+class Claims(ClaimStore):
     """The claims of this host, to be changed by one thread at a time.
 
     :param dispatcher: gets an event for each claim added or released

@@ -24,13 +24,21 @@ from nova_rt.reservation import admission, record
 from nova_rt.tracking import event_log, servers
 from nova_rt.tracking.claims import (
     Claims,
-    Held,
+    ClaimStore,
     Known,
     Slots,
     read_slot,
 )
 
 LOG = logging.getLogger(__name__)
+
+#: Errors of :meth:`Reservations.claim`.
+CLAIM_ERRORS = (
+    exception.ClaimsUnknown,
+    exception.HostNotPrepared,
+    exception.InsufficientBandwidth,
+    exception.InvalidRecord,
+)
 
 
 class Reservations:
@@ -52,7 +60,7 @@ class Reservations:
         self.dispatcher.subscribe(self.counter)
         self.dispatcher.subscribe(event_log.EventLog(self.counter))
         self._claims = Claims(self.dispatcher)
-        self.held: Held = self._claims
+        self.held: ClaimStore = self._claims
         self._adopted = False
         # Before the first audit of the resource tracker, the sum of claims is
         # not zero but unknown.
@@ -128,12 +136,7 @@ class Reservations:
                 )
             rec = rec.claimed_on(self._host.place(claims, rec.request))
             rec.encode()
-        except (
-            exception.ClaimsUnknown,
-            exception.HostNotPrepared,
-            exception.InsufficientBandwidth,
-            exception.InvalidRecord,
-        ) as err:
+        except CLAIM_ERRORS as err:
             self.refuse(uuid, events.Action.CLAIM, err)
             raise
         if beside:

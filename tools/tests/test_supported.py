@@ -6,7 +6,7 @@ import subprocess
 import tomllib
 import unittest
 
-from nova_rt.cmd import nova_fit
+from nova_rt.cmd import nova_compat
 from tools.gate.places import ROOT
 
 PAGE = ROOT / 'doc' / 'source' / 'install' / 'supported.rst'
@@ -39,12 +39,12 @@ class SupportedTest(unittest.TestCase):
         checked, tried = self.rows['Nova']
         releases = [
             text.removeprefix('release ')
-            for text in nova_fit.TRIED.values()
+            for text in nova_compat.TRIED.values()
             if text.startswith('release ')
         ]
         self.assertEqual(', '.join(releases), checked)
         self.assertEqual(
-            len(set(nova_fit.TRIED.values())) - len(releases),
+            len(set(nova_compat.TRIED.values())) - len(releases),
             {'': 0, 'one': 1}[tried.split(' ')[0]],
         )
 

@@ -19,7 +19,7 @@ from nova.scheduler.client import report
 from nova_rt.cmd import nova_db
 from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.manage.audit import instances
-from nova_rt.manage.audit.picture import Holder, Move, NovaServer
+from nova_rt.manage.audit.snapshot import Holder, Move, NovaServer
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.admission import Capacity
 from nova_rt.tracking import servers
@@ -49,8 +49,8 @@ class Found:
     :ivar moving: UUIDs of moves, and of servers that are being moved
     :ivar lost: UUIDs of moves that nobody will finish
     :ivar moves: those that wait to be confirmed or reverted; see
-        :class:`.picture.Picture`
-    :ivar free: see :class:`.picture.Picture`
+        :class:`.snapshot.HostSnapshot`
+    :ivar free: see :class:`.snapshot.HostSnapshot`
     """
 
     servers: Mapping[str, NovaServer]

@@ -9,7 +9,7 @@ from typing import Any
 from nova_rt.cmd import nova_db
 from nova_rt.cmd.cli import base
 from nova_rt.manage import progress
-from nova_rt.manage.audit.picture import Finding
+from nova_rt.manage.audit.snapshot import Finding
 
 LOG = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds differences in a picture of a host, and their remedies.
+"""Finds differences in a snapshot of a host, and their remedies.
 
 A server's record is the truth about it. Placement's allocations can be mended
 from outside. nova-rt-compute alone verifies domain and kernel against the
@@ -9,11 +9,11 @@ record.
 from collections.abc import Iterable, Iterator, Mapping
 
 from nova_rt.manage.audit import published
-from nova_rt.manage.audit.picture import (
+from nova_rt.manage.audit.snapshot import (
     Finding,
     Holder,
+    HostSnapshot,
     NovaServer,
-    Picture,
     RemoveAllocation,
     Repair,
     SetAllocation,
@@ -30,7 +30,7 @@ _RECREATE = (
 )
 
 
-def compare(picture: Picture) -> list[Finding]:
+def compare(snapshot: HostSnapshot) -> list[Finding]:
     """Find the differences on a host.
 
     Servers to which something is being done are left out.
@@ -38,40 +38,40 @@ def compare(picture: Picture) -> list[Finding]:
     :returns: findings, by source and server
     """
     return [
-        *_compare_records(picture),
+        *_compare_records(snapshot),
         # What is removed makes room for what is set.
-        *_compare_holders(picture),
-        *_compare_allocations(picture),
-        *_compare_moves(picture),
-        *published.compare(picture),
+        *_compare_holders(snapshot),
+        *_compare_allocations(snapshot),
+        *_compare_moves(snapshot),
+        *published.compare(snapshot),
     ]
 
 
 # Record
 
 
-def _compare_records(picture: Picture) -> Iterator[Finding]:
-    for uuid, server in picture.list_settled():
+def _compare_records(snapshot: HostSnapshot) -> Iterator[Finding]:
+    for uuid, server in snapshot.list_settled():
         if server.lost:
             yield Finding(
-                picture.host, uuid, Source.RECORD,
+                snapshot.host, uuid, Source.RECORD,
                 'its move to this host was not finished',
                 'start it by a hard reboot, which ends the move',
             )  # fmt: skip
         elif isinstance(server.record, str):
             yield Finding(
-                picture.host, uuid, Source.RECORD, server.record, _RECREATE
+                snapshot.host, uuid, Source.RECORD, server.record, _RECREATE
             )
         elif isinstance(server.asked, str):
             yield Finding(
-                picture.host, uuid, Source.RECORD,
+                snapshot.host, uuid, Source.RECORD,
                 f'its flavor and hint cannot be read: {server.asked}',
                 'the server goes on by its record; create it again from a '
                 'flavor that can be read',
             )  # fmt: skip
         elif server.asked not in (None, server.record.request):
             yield Finding(
-                picture.host, uuid, Source.RECORD,
+                snapshot.host, uuid, Source.RECORD,
                 f'its record {server.record.encode()} is not what its flavor '
                 f'and hint ask for: {_describe(server.asked)}',
                 'nobody but an administrator can say which is right: correct '
@@ -115,13 +115,13 @@ def _agreed(server: NovaServer) -> Request | None:
     return None
 
 
-def _compare_allocations(picture: Picture) -> Iterator[Finding]:
-    for uuid, server in picture.list_settled():
-        held = picture.allocations.get(uuid, 0)
+def _compare_allocations(snapshot: HostSnapshot) -> Iterator[Finding]:
+    for uuid, server in snapshot.list_settled():
+        held = snapshot.allocations.get(uuid, 0)
         agreed = _agreed(server)
         if agreed is not None:
             wanted = agreed.total_ppm
-            repair = SetAllocation(uuid, picture.provider, held, wanted)
+            repair = SetAllocation(uuid, snapshot.provider, held, wanted)
             remedy = (
                 f'--repair sets the allocation to {wanted} ppm, and all else '
                 'to what its flavor asks for'
@@ -135,14 +135,14 @@ def _compare_allocations(picture: Picture) -> Iterator[Finding]:
             )
         else:
             continue
-        difference = _compare_others(server, picture.others.get(uuid, {}))
+        difference = _compare_others(server, snapshot.others.get(uuid, {}))
         if held != wanted:
             difference = (
                 f'Placement holds {held} ppm for it, it reserves {wanted}'
             )
         if difference is not None:
             yield Finding(
-                picture.host, uuid, Source.PLACEMENT, difference, remedy,
+                snapshot.host, uuid, Source.PLACEMENT, difference, remedy,
                 repair,
             )  # fmt: skip
 
@@ -168,38 +168,38 @@ def _compare_others(server: NovaServer, held: Mapping[str, int]) -> str | None:
     )
 
 
-def _compare_moves(picture: Picture) -> Iterator[Finding]:
-    for uuid, move in sorted(picture.moves.items()):
+def _compare_moves(snapshot: HostSnapshot) -> Iterator[Finding]:
+    for uuid, move in sorted(snapshot.moves.items()):
         if isinstance(move.record, str):
             yield Finding(
-                picture.host, move.server, Source.RECORD,
+                snapshot.host, move.server, Source.RECORD,
                 'its record for the case that its resize is reverted: '
                 f'{move.record}',
                 'confirm the resize: reverted, the server would not start',
             )  # fmt: skip
             continue
-        held = picture.allocations.get(uuid, 0)
+        held = snapshot.allocations.get(uuid, 0)
         wanted = move.record.request.total_ppm
         if held != wanted:
             yield Finding(
-                picture.host, move.server, Source.PLACEMENT,
+                snapshot.host, move.server, Source.PLACEMENT,
                 f'Placement holds {held} ppm for its migration {uuid}, it '
                 f'reserves {wanted} in case its resize is reverted',
                 'confirm or revert the resize, and audit again',
             )  # fmt: skip
 
 
-def _compare_holders(picture: Picture) -> Iterator[Finding]:
-    for uuid, holder in sorted(picture.holders.items()):
-        held = picture.allocations.get(uuid, 0)
+def _compare_holders(snapshot: HostSnapshot) -> Iterator[Finding]:
+    for uuid, holder in sorted(snapshot.holders.items()):
+        held = snapshot.allocations.get(uuid, 0)
         if not held or holder is Holder.BUSY:
             continue
         repair: Repair | None = None
         if holder in REMOVABLE:
-            repair = RemoveAllocation(uuid, picture.provider, held)
+            repair = RemoveAllocation(uuid, snapshot.provider, held)
         what, remedy = _HOLDERS[holder]
         yield Finding(
-            picture.host, uuid, Source.PLACEMENT,
+            snapshot.host, uuid, Source.PLACEMENT,
             f'Placement holds {held} ppm for {what}', remedy, repair,
         )  # fmt: skip
 

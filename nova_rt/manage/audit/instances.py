@@ -11,7 +11,7 @@ from nova.scheduler import utils as scheduler_utils
 import os_resource_classes as orc
 
 from nova_rt import exception
-from nova_rt.manage.audit.picture import Holder, Move, NovaServer
+from nova_rt.manage.audit.snapshot import Holder, Move, NovaServer
 from nova_rt.reservation import extra_specs, node_stats, resources
 from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.record import Record

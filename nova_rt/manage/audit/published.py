@@ -3,10 +3,10 @@
 
 from collections.abc import Iterator
 
-from nova_rt.manage.audit.picture import (
+from nova_rt.manage.audit.snapshot import (
     Finding,
     Holder,
-    Picture,
+    HostSnapshot,
     Source,
 )
 from nova_rt.reservation import cpulist
@@ -19,55 +19,57 @@ _BY_THE_UPDATE = (
 )
 
 
-def compare(picture: Picture) -> Iterator[Finding]:
+def compare(snapshot: HostSnapshot) -> Iterator[Finding]:
     """Find differences in the published bandwidth of a node.
 
     :returns: findings, about the host or a server
     """
-    if picture.free is None:
-        if picture.servers or picture.inventory_ppm:
+    if snapshot.free is None:
+        if snapshot.servers or snapshot.inventory_ppm:
             yield _of_tracker(
-                picture,
+                snapshot,
                 'the compute node publishes no free bandwidth',
                 'start nova-rt-compute there, instead of nova-compute',
             )
         return
-    if isinstance(picture.free, str):
+    if isinstance(snapshot.free, str):
         yield _of_tracker(
-            picture,
+            snapshot,
             'the statistics of the compute node cannot be read: '
-            f'{picture.free}',
+            f'{snapshot.free}',
             _BY_THE_UPDATE,
         )
         return
-    yield from _compare_cpus(picture, picture.free)
+    yield from _compare_cpus(snapshot, snapshot.free)
     # A record that cannot be read counts until nova-rt-compute reads it.
     if any(
         server.busy or isinstance(server.record, str)
-        for server in picture.servers.values()
-    ) or any(isinstance(move.record, str) for move in picture.moves.values()):
+        for server in snapshot.servers.values()
+    ) or any(isinstance(move.record, str) for move in snapshot.moves.values()):
         return
-    if Holder.BUSY in picture.holders.values():
+    if Holder.BUSY in snapshot.holders.values():
         return
-    claims = [rec for _, rec in picture.list_records()]
+    claims = [rec for _, rec in snapshot.list_records()]
     claims += [
         move.record
-        for move in picture.moves.values()
+        for move in snapshot.moves.values()
         if isinstance(move.record, Record)
     ]
-    yield from _compare_free(picture, picture.free, claims)
+    yield from _compare_free(snapshot, snapshot.free, claims)
 
 
-def _of_tracker(picture: Picture, difference: str, remedy: str) -> Finding:
-    return Finding(picture.host, '', Source.TRACKER, difference, remedy)
+def _of_tracker(
+    snapshot: HostSnapshot, difference: str, remedy: str
+) -> Finding:
+    return Finding(snapshot.host, '', Source.TRACKER, difference, remedy)
 
 
-def _compare_cpus(picture: Picture, free: Capacity) -> Iterator[Finding]:
-    for uuid, rec in picture.list_records():
+def _compare_cpus(snapshot: HostSnapshot, free: Capacity) -> Iterator[Finding]:
+    for uuid, rec in snapshot.list_records():
         missing = set(rec.cpus) - free.cpus.keys()
         if missing:
             yield Finding(
-                picture.host, uuid, Source.TRACKER,
+                snapshot.host, uuid, Source.TRACKER,
                 f'it reserves on CPUs {cpulist.render(missing)}, which the '
                 'host does not offer any more',
                 'offer them again ([nova_rt] cpu_set, smt), or create the '
@@ -76,11 +78,11 @@ def _compare_cpus(picture: Picture, free: Capacity) -> Iterator[Finding]:
 
 
 def _compare_free(
-    picture: Picture, free: Capacity, claims: list[Record]
+    snapshot: HostSnapshot, free: Capacity, claims: list[Record]
 ) -> Iterator[Finding]:
-    if picture.inventory_ppm is None:
+    if snapshot.inventory_ppm is None:
         yield _of_tracker(
-            picture,
+            snapshot,
             'the host publishes free bandwidth, and Placement has no '
             'inventory of it',
             _BY_THE_UPDATE,
@@ -96,19 +98,19 @@ def _compare_free(
     else:
         published = free.host_ppm
         held = sum(claim.total_ppm for claim in claims)
-    left = max(0, picture.inventory_ppm - held)
-    if published > max(0, picture.inventory_ppm - held + over):
+    left = max(0, snapshot.inventory_ppm - held)
+    if published > max(0, snapshot.inventory_ppm - held + over):
         yield _of_tracker(
-            picture,
+            snapshot,
             f'{published} ppm are published as free; of '
-            f'{picture.inventory_ppm} in all, servers leave {left}',
+            f'{snapshot.inventory_ppm} in all, servers leave {left}',
             _BY_THE_UPDATE,
         )
     elif published < left:
         yield _of_tracker(
-            picture,
+            snapshot,
             f'{published} ppm are published as free; of '
-            f'{picture.inventory_ppm} in all, servers leave {left}: '
+            f'{snapshot.inventory_ppm} in all, servers leave {left}: '
             'something else holds the rest',
             f'{_BY_THE_UPDATE}; if that does not help, "nova-rt-status host '
             'usage" on the host lists who holds bandwidth there',

@@ -6,7 +6,7 @@ import time
 
 from nova_rt.manage.audit.cloud import Cloud, Node
 from nova_rt.manage.audit.compare import compare
-from nova_rt.manage.audit.picture import Extent, Finding, Picture
+from nova_rt.manage.audit.snapshot import Extent, Finding, HostSnapshot
 from nova_rt.reservation.extra_specs import RESOURCE_CLASS
 
 #: Seconds between two readings: what only changed meanwhile differs in one.
@@ -62,22 +62,22 @@ class Auditor:
         :returns: the findings
         :raises Unreadable: if a source does not answer
         """
-        picture = self.read(host)
-        first = compare(picture)
-        self.extent.add(picture)
+        snapshot = self.read(host)
+        first = compare(snapshot)
+        self.extent.add(snapshot)
         if not first:
             return []
         sleep(_SETTLE_S)
         again = compare(self.read(host))
         return [finding for finding in again if finding in first]
 
-    def read(self, host: str) -> Picture:
-        """Make a picture of a host.
+    def read(self, host: str) -> HostSnapshot:
+        """Make a snapshot of a host.
 
         Placement is read before Nova: a server that comes meanwhile is not
         taken for one that is gone.
 
-        :returns: the picture
+        :returns: the snapshot
         :raises Unreadable: if a source does not answer
         """
         node = self._nodes[host]
@@ -92,7 +92,7 @@ class Auditor:
         others = allocations.keys() - (
             found.servers.keys() | found.moves.keys()
         )
-        return Picture(
+        return HostSnapshot(
             host=host,
             provider=node.uuid,
             servers=found.servers,

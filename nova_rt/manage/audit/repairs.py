@@ -14,12 +14,12 @@ from nova_rt import exception
 from nova_rt.cmd.nova_db import Unreadable
 from nova_rt.manage.audit import cloud, instances
 from nova_rt.manage.audit.compare import CPU_CLASSES, REMOVABLE
-from nova_rt.manage.audit.picture import (
+from nova_rt.manage.audit.reading import Auditor
+from nova_rt.manage.audit.snapshot import (
     RemoveAllocation,
     Repair,
     SetAllocation,
 )
-from nova_rt.manage.audit.reading import Auditor
 from nova_rt.reservation import extra_specs
 
 _RC = extra_specs.RESOURCE_CLASS

@@ -21,7 +21,7 @@ from testtools import content
 from nova_rt import events
 from nova_rt.cmd import compute, hooks
 from nova_rt.host import owners
-from nova_rt.privsep import left
+from nova_rt.privsep import orphans
 from nova_rt.reservation import extra_specs, node_stats, record, resources
 from nova_rt.reservation.request import Request
 from nova_rt.tests.fixtures import kernel
@@ -83,12 +83,11 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
             )
         )
         # A fake kernel gives bandwidth back at once.
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0.05)
-        )
+        for name in ('cgroup.PATIENCE_S', 'host._CLAIM_PATIENCE_S'):
+            self.useFixture(fixtures.MonkeyPatch(f'nova_rt.host.{name}', 0.05))
         # Checks of a test follow each other at once.
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.tracking.verdicts.CONFIRM_S', 0)
+            fixtures.MonkeyPatch('nova_rt.tracking.stop_policy.CONFIRM_S', 0)
         )
         self.containers = self.useFixture(containers.Containers())
         self.kernels = self.containers.kernels
@@ -139,7 +138,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
             self.kept.append(controller)
 
         def limit_tasks(files, group, most):
-            pid = left.read_pid(group.name)
+            pid = orphans.read_pid(group.name)
             self.task_limits.append((pid, most))
 
         self.useFixture(

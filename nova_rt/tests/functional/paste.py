@@ -9,7 +9,7 @@ import fixtures
 
 _SECTION = """
 [filter:rt_hints]
-paste.filter_factory = nova_rt.api.middleware:RTHintMiddleware.factory
+paste.filter_factory = nova_rt.api.middleware:RequestValidator.factory
 """
 
 

@@ -107,7 +107,7 @@ class UnvalidatedFlavorTest(base.RTServersTestBase):
         self.start_compute()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                'nova_rt.api.middleware.RequestValidator.process_request',
                 lambda self, req: None,
             )
         )
@@ -346,7 +346,7 @@ class UncheckedHintTest(base.RTServersTestBase):
         self.start_compute()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                'nova_rt.api.middleware.RequestValidator.process_request',
                 lambda self, req: None,
             )
         )
@@ -380,7 +380,7 @@ class UncheckedPolicyTest(HintPolicyTestBase):
         super().setUp()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                'nova_rt.api.middleware.RequestValidator.process_request',
                 lambda self, req: None,
             )
         )

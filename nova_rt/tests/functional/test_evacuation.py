@@ -206,7 +206,7 @@ class HintTest(moves.MovesTestBase):
         """Nobody knows which flavor it was given with: it applies to all."""
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                'nova_rt.api.middleware.RequestValidator.process_request',
                 lambda self, req: None,
             )
         )

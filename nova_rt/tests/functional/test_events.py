@@ -204,7 +204,7 @@ class EventsTest(base.RTServersTestBase):
         """By the compute, where all before it have let a bad hint pass."""
         for name, replacement in (
             (
-                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                'nova_rt.api.middleware.RequestValidator.process_request',
                 lambda self, req: None,
             ),
             ('nova.scheduler.request_filter.ALL_REQUEST_FILTERS', []),

@@ -159,7 +159,7 @@ class ModestTest(base.RTServersTestBase):
         """Nothing of it is hidden."""
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RTHintMiddleware.process_request',
+                'nova_rt.api.middleware.RequestValidator.process_request',
                 lambda self, req: None,
             )
         )

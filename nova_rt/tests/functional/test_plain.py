@@ -137,7 +137,9 @@ class GroupsTest(base.RTServersTestBase):
             raise OSError(number, 'no')
 
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.files.Files.take_files', refuse)
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.chown_to_root', refuse
+            )
         )
 
     def verify(self):

@@ -152,14 +152,14 @@ class EveryMachine:
     def test_files_need_chown(self):
         os.chown(self.file, 100_000, 100_000)
         daemon = self._daemon('capabilities = CAP_SYS_NICE, CAP_DAC_OVERRIDE')
-        self._fails(errno.EPERM, daemon.take_files, str(self.group))
+        self._fails(errno.EPERM, daemon.chown_to_root, str(self.group))
         self.assertEqual(100_000, self.file.stat().st_uid)
 
     def test_files_are_taken(self):
         """By the capabilities that it has, also from an odd mode."""
         os.chown(self.file, 100_000, 100_000)
         self.file.chmod(0o666)
-        self._daemon().take_files(str(self.group))
+        self._daemon().chown_to_root(str(self.group))
         found = self.file.stat()
         self.assertEqual(
             (0, 0, 0o644), (found.st_uid, found.st_gid, found.st_mode & 0o777)
@@ -206,7 +206,7 @@ class EveryMachine:
         file = outside / self.machine.RUNTIME_FILE
         before = file.read_text()
         self._fails(errno.EACCES, daemon.write, str(file), self.LITTLE)
-        self._fails(errno.EACCES, daemon.take_files, str(outside))
+        self._fails(errno.EACCES, daemon.chown_to_root, str(outside))
         self._fails(
             errno.EACCES, daemon.set_policy, str(outside), os.getpid(),
             os.SCHED_RR, 1, False,

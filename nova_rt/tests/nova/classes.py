@@ -20,7 +20,7 @@ from nova.compute import resource_tracker as nova_tracker
 from nova.virt.libvirt import driver as nova_driver
 
 from nova_rt.compute import manager, resource_tracker
-from nova_rt.host import files, host, left, limits
+from nova_rt.host import files, host, limits, orphans
 from nova_rt.lxc import protection
 from nova_rt.reservation import admission, extra_specs
 from nova_rt.virt.libvirt import driver
@@ -50,7 +50,7 @@ class Host(host.Host):
     def sweep_task_limits(self) -> None:
         """Find nothing to remove."""
 
-    def reclaim(self, running: Collection[int]) -> list[left.Left]:
+    def reclaim(self, running: Collection[int]) -> list[orphans.OrphanedGroup]:
         """Find nothing that libvirt has left."""
         return []
 

@@ -27,8 +27,8 @@ _REPORTING = {
 #: Control groups have no other clock. Where it jumps, a group without tasks
 #: stays longer, or the process in its name alone says that it is in use.
 _AGES = {'privsep/kernel.py'}
-#: Modules about remnants of deleted servers: there is nothing to lose.
-_DELETED = {'moves/remnants.py'}
+#: Modules about files of deleted servers: there is nothing to lose.
+_DELETED = {'moves/orphaned_instances.py'}
 _APART = ('cmd/', 'db/', 'manage/', 'tests/')
 
 

@@ -54,7 +54,7 @@ class TellTest(base.BaseTestCase):
 
     def test_anything_else_is_modest(self):
         err = exception.HostError('7 hosts')
-        self.assertEqual(err.modest, exception.tell(err, 'ful'))
+        self.assertEqual(err.user_message, exception.tell(err, 'ful'))
 
 
 class InsufficientBandwidthTest(base.BaseTestCase):

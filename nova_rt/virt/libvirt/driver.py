@@ -22,7 +22,7 @@ from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps, limits, options
 from nova_rt.lxc import containers, features, id_ranges
 from nova_rt.reservation import extra_specs, record
-from nova_rt.tracking import reservations, servers, verdicts
+from nova_rt.tracking import reservations, servers, stop_policy
 from nova_rt.virt.libvirt import host_boot, metadata, running
 
 CONF = driver.CONF
@@ -65,7 +65,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
             self._rt_host,
             self._host,
             self.reservations,
-            verdicts.Verdicts(CONF.nova_rt.max_stops_per_minute),
+            stop_policy.StopPolicy(CONF.nova_rt.max_stops_per_minute),
         )
 
     # The host
@@ -233,7 +233,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
     def _destroy(self, instance):
         """Remove the task limits of the container, too."""
         super()._destroy(instance)
-        self.running.left.sweep()
+        self.running.orphans.sweep()
 
     def _rt_stop_started(self, instance: Any) -> None:
         """Stop a container while its root file system is mounted here."""
@@ -267,7 +267,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
         self._rt_refuse_outside()
         weaker = self.running.report_weaker()
         host_boot.retry(instances, lambda uuid: uuid not in weaker)
-        self.running.left.reclaim()
+        self.running.orphans.reclaim()
         for instance in instances:
             # Each by itself: a fault of one of them, such as an error of
             # libvirt, must not leave the others without a service.

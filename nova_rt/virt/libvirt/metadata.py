@@ -41,11 +41,11 @@ class LibvirtConfigGuestMetaReservation(config.LibvirtConfigObject):
 
         :returns: an element for the domain's XML
         """
-        element = self._text_node(self.root_name, self.carried.record.encode())
-        return _add_beside(element, self.carried)
+        return _fill(self._new_node(self.root_name), self.carried)
 
 
-def _add_beside(element: Any, carried: DomainRecord) -> Any:
+def _fill(element: Any, carried: DomainRecord) -> Any:
+    element.text = carried.record.encode()
     if carried.beside is not None:
         element.set(BESIDE, carried.beside.encode())
     return element
@@ -70,11 +70,11 @@ def write_record(guest: libvirt_guest.Guest, carried: DomainRecord) -> None:
         flags |= libvirt.VIR_DOMAIN_AFFECT_LIVE
     # Nova's Guest.set_metadata() writes Nova's own element only. libvirt adds
     # the namespace, and refuses an element that has it already.
-    element = etree.Element(NAME)
-    element.text = carried.record.encode()
     guest._domain.setMetadata(
         libvirt.VIR_DOMAIN_METADATA_ELEMENT,
-        etree.tostring(_add_beside(element, carried), encoding='unicode'),
+        etree.tostring(
+            _fill(etree.Element(NAME), carried), encoding='unicode'
+        ),
         PREFIX,
         NAMESPACE,
         flags,

@@ -3,7 +3,7 @@
 
 A container is given its reservation at each start, and stopped if it cannot
 have it. Later checks verify it, and stop it only if the kernel refuses its
-reservation: see :mod:`.verdicts`. The start-up of the service, the periodic
+reservation: see :mod:`.stop_policy`. The start-up of the service, the periodic
 check and the check after a start by another program compare it with the
 server's record in :mod:`.reservations`. The copy in the domain is for other
 programs; it is corrected like the kernel's reservation.
@@ -28,12 +28,12 @@ from nova_rt.lxc import domains, protection
 from nova_rt.reservation import cpulist, record
 from nova_rt.tracking import once
 from nova_rt.tracking.reservations import Reservations
-from nova_rt.tracking.verdicts import Verdicts
-from nova_rt.virt.libvirt import left, metadata, policies
+from nova_rt.tracking.stop_policy import StopPolicy
+from nova_rt.virt.libvirt import metadata, orphans, policies
 
 LOG = logging.getLogger(__name__)
 
-#: Kind of a report, see :class:`.Verdicts`, that a good check does not clear.
+#: Kind of a report to :class:`.StopPolicy` that a good check does not clear.
 _WEAKER = 'weaker'
 
 
@@ -41,7 +41,7 @@ class RunningContainers:
     """Running containers of one host; all methods are thread-safe.
 
     :param reservations: of the servers of this host
-    :param verdicts: the policy for stopping containers
+    :param stop_policy: the policy for stopping containers
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class RunningContainers:
         host: rt_host.Host,
         hypervisor: libvirt_host.Host,
         reservations: Reservations,
-        verdicts: Verdicts,
+        stop_policy: StopPolicy,
     ) -> None:
-        self._verdicts = verdicts
+        self._verdicts = stop_policy
         #: Reports on containers with a reservation that no server claims.
         self._unknown = once.Once()
         self._host = host
@@ -67,10 +67,12 @@ class RunningContainers:
         #: Containers by UUID, as libvirt has them.
         self.domains = domains.Domains(hypervisor)
         #: The protection of the host and other containers from their roots.
-        self.protection = protection.Protection(host, self.domains, verdicts)
+        self.protection = protection.Protection(
+            host, self.domains, stop_policy
+        )
         self._policies = policies.Policies(host, self._dispatcher)
         #: The orphaned groups, of containers that have ended.
-        self.left = left.LeftGroups(host, hypervisor)
+        self.orphans = orphans.OrphanedGroups(host, hypervisor)
 
     def read_usage(self, uuid: str) -> Mapping[int, Usage]:
         """Read the use of a server's reservation on its present CPUs.
@@ -164,7 +166,7 @@ class RunningContainers:
                     "libvirt's log of it may say why"
                 )
             pid = started.id
-            self.left.make_room(lambda: self._host.apply(pid, rec))
+            self.orphans.make_room(lambda: self._host.apply(pid, rec))
             self.protection.limit(guest.uuid, pid)
         except Exception as err:
             self._stop(guest.uuid, str(err), stop, at_start=True)
@@ -232,7 +234,7 @@ class RunningContainers:
 
     def verify_all(self) -> None:
         """Verify every running container, and remove orphaned groups first."""
-        self.left.reclaim()
+        self.orphans.reclaim()
         guests = self.domains.list_running()
         for known in (self._verdicts, self._policies, self.protection):
             known.forget_all_but([guest.uuid for guest in guests])
@@ -352,7 +354,9 @@ class RunningContainers:
         )
         self._policies.forget(uuid)
         try:
-            self.left.make_room(lambda: self._host.apply(pid, rec, patience))
+            self.orphans.make_room(
+                lambda: self._host.apply(pid, rec, patience)
+            )
         except exception.ReservationNotApplied as err:
             if not err.verdict:
                 raise

@@ -96,7 +96,7 @@ class MiddlewareTestCase(test.TestCase):
             assert request.content_length is None
         request.environ['nova.context'] = context or self.context
         return request.get_response(
-            middleware.RTHintMiddleware.factory({})(self._nova)
+            middleware.RequestValidator.factory({})(self._nova)
         )
 
     def _create(self, hints, flavor='rt', key=HINTS, **kwargs):
@@ -373,7 +373,7 @@ class HintsTest(MiddlewareTestCase):
         request.environ.pop('CONTENT_LENGTH', None)
         request.environ['nova.context'] = self.context
         self.assertPasses(
-            request.get_response(middleware.RTHintMiddleware(self._nova))
+            request.get_response(middleware.RequestValidator(self._nova))
         )
         self.assertEqual(0, stream.given)
 
@@ -398,7 +398,7 @@ class HintsTest(MiddlewareTestCase):
         request.body_file = sizelimit.LimitingReader(io.BytesIO(b'12345'), 4)
         request.environ['nova.context'] = self.context
         response = request.get_response(
-            middleware.RTHintMiddleware(self._nova)
+            middleware.RequestValidator(self._nova)
         )
         self.assertEqual(413, response.status_int)
         self.assertIn('overLimit', response.json)

@@ -14,7 +14,7 @@ from oslo_config import fixture as config
 from oslotest import base
 
 from nova_rt import conf as nova_rt_conf
-from nova_rt.cmd import nova_fit, status
+from nova_rt.cmd import nova_compat, status
 from nova_rt.reservation import admission
 from nova_rt.tests.fixtures import kernel
 
@@ -226,7 +226,7 @@ class UpgradeCheckTest(base.BaseTestCase):
         """Whatever it calls itself."""
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.cmd.nova_fit.find_misfits', lambda: ['a is gone']
+                'nova_rt.cmd.nova_compat.find_misfits', lambda: ['a is gone']
             )
         )
         checks = status.Checks(cfg.CONF)
@@ -241,7 +241,7 @@ class UpgradeCheckTest(base.BaseTestCase):
         )
         self.assertIn('>=34', nova)
         self.assertIn('<35', nova)
-        self.assertIn('34.', nova_fit.TRIED)
+        self.assertIn('34.', nova_compat.TRIED)
 
     def test_validators_that_do_not_load(self):
         point = metadata.EntryPoint('rt', 'nova_rt.no_such', 'group')

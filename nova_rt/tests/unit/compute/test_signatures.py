@@ -25,7 +25,7 @@ from oslo_policy import policy
 from oslotest import base
 
 import nova_rt
-from nova_rt.cmd import nova_fit
+from nova_rt.cmd import nova_compat
 from nova_rt.compute import (
     manager,
     resource_tracker,
@@ -59,9 +59,9 @@ class DriverSignatureTest(test.SubclassSignatureTestCase):
         return nova_driver.LibvirtDriver
 
     def _get_argspecs(self, cls):
-        """But of those that are handed on: nova_fit compares them."""
+        """But of those that are handed on: nova_compat compares them."""
         found = super()._get_argspecs(cls)
-        for name in nova_fit.CONTAINERS.handed_on:
+        for name in nova_compat.CONTAINERS.handed_on:
             found.pop(name, None)
         return found
 
@@ -70,37 +70,37 @@ class ExtensionsTest(base.BaseTestCase):
     """The list that ``nova-rt-status upgrade check`` compares is complete."""
 
     def test_fits(self):
-        self.assertEqual([], nova_fit.find_misfits())
+        self.assertEqual([], nova_compat.find_misfits())
 
     def test_nothing_is_forgotten(self):
         for needed, ours, theirs in (
             (
-                nova_fit.SCHEDULER,
+                nova_compat.SCHEDULER,
                 scheduler_manager.RTSchedulerManager,
                 nova_scheduler.SchedulerManager,
             ),
             (
-                nova_fit.MANAGER,
+                nova_compat.MANAGER,
                 manager.RTComputeManager,
                 nova_manager.ComputeManager,
             ),
             (
-                nova_fit.TRACKER,
+                nova_compat.TRACKER,
                 resource_tracker.RTResourceTracker,
                 nova_tracker.ResourceTracker,
             ),
             (
-                nova_fit.DRIVER,
+                nova_compat.DRIVER,
                 driver.RTLibvirtDriver,
                 nova_driver.LibvirtDriver,
             ),
             (
-                nova_fit.CONTAINERS,
+                nova_compat.CONTAINERS,
                 containers.ContainerDriver,
                 nova_driver.LibvirtDriver,
             ),
             (
-                nova_fit.NAMESPACES,
+                nova_compat.NAMESPACES,
                 user_namespaces.UserNamespaceDriver,
                 nova_driver.LibvirtDriver,
             ),
@@ -220,10 +220,10 @@ class NovaInternalsTest(base.BaseTestCase):
     def test_nothing_private_is_forgotten(self):
         """A private name that is not ours is Nova's, and is in a test."""
         tested = {'_domain', '_conn_event_handler_queue', *itertools.chain(
-            *(name.split('.') for names in nova_fit.NAMES.values()
+            *(name.split('.') for names in nova_compat.NAMES.values()
               for name in names),
             *(needed.overridden | needed.handed_on.keys() |
-              needed.called.keys() for needed in nova_fit.EXTENSIONS),
+              needed.called.keys() for needed in nova_compat.EXTENSIONS),
         )}  # fmt: skip
         # Of argparse, in nova-rt-model, and of oslo.messaging's transports.
         others = {'_ActionsContainer', '_actions', *TRANSPORT}

@@ -224,7 +224,7 @@ class EveryInterface:
         request = Request(
             Reservation(600, 1000), 1, policy=TaskPolicy.FIFO, priority=9
         )
-        self.host._backend.serve_tasks(self.host._find(PID), Record(request))
+        self.host._backend.set_policy(self.host._find(PID), Record(request))
 
     def test_container_that_forks_without_end(self):
         """The children inherit, so that nothing is left to change."""

@@ -23,7 +23,7 @@ class V1ThrottlingTestCase(base.BaseTestCase):
         super().setUp()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
+            fixtures.MonkeyPatch('nova_rt.host.host._CLAIM_PATIENCE_S', 0)
         )
 
     def _kernel(self, **kwargs):

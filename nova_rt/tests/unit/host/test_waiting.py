@@ -113,7 +113,7 @@ class WaitingTest(base.BaseTestCase):
             ask(2, 500_000),
         )
         self.assertEqual((900_000, 299_999), err.free_ppm)
-        self.assertGreaterEqual(self.clock.waited_s, cgroup.PATIENCE_S)
+        self.assertGreaterEqual(self.clock.waited_s, host._CLAIM_PATIENCE_S)
         self.assertLess(
             self.clock.waited_s, cgroup.PATIENCE_S + 2 * cgroup.PAUSE_S
         )

@@ -182,7 +182,7 @@ class IDRangesTest(base.BaseTestCase):
                       str(refusal))  # fmt: skip
         self.assertIn(f'id_pool = {FIRST}:{ranges * SIZE}', str(refusal))
         # Nothing of the host, for any user.
-        self.assertNotIn(str(FIRST), refusal.modest)
+        self.assertNotIn(str(FIRST), refusal.user_message)
 
     def test_exhausted(self):
         for name in 'abcd':

@@ -9,7 +9,7 @@ from nova import exception as nova_exception
 
 from nova_rt import exception
 from nova_rt.tests.unit.virt.libvirt import base, test_running
-from nova_rt.tracking import verdicts
+from nova_rt.tracking import stop_policy
 from nova_rt.virt.libvirt import running
 
 
@@ -18,7 +18,10 @@ class ProtectTest(base.TestBase):
         super().setUp()
         self.hypervisor = test_running.Hypervisor(self.kernel)
         self.running = running.RunningContainers(
-            self.host, self.hypervisor, self.reservations, verdicts.Verdicts(1)
+            self.host,
+            self.hypervisor,
+            self.reservations,
+            stop_policy.StopPolicy(1),
         )
         self.reservations.adopt([])
         self.guest = self.hypervisor.start('plain', 100, '<x/>')
@@ -41,7 +44,9 @@ class ProtectTest(base.TestBase):
             raise OSError(number, 'no')
 
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.files.Files.take_files', refuse)
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.chown_to_root', refuse
+            )
         )
 
     def test_taken(self):

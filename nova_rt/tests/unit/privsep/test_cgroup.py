@@ -22,7 +22,7 @@ from nova_rt.privsep import cgroup, kernel, paths
 
 #: Everything that the helper is asked for.
 FUNCTIONS = ('answer', 'write', 'write_aside', 'make_group', 'remove_probe',
-             'reclaim', 'take_files', 'gather', 'limit_tasks',
+             'reclaim', 'chown_to_root', 'move_tasks_to_cpuset', 'limit_tasks',
              'sweep_task_limits', 'set_policy')  # fmt: skip
 
 
@@ -62,7 +62,7 @@ class ContextTest(base.BaseTestCase):
         """The guard's functions are the entry points, and nothing else is."""
         self.assertEqual(
             {*FUNCTIONS},
-            {name for name in vars(cgroup.Guard) if name[0] != '_'},
+            {name for name in vars(cgroup.CgroupHelper) if name[0] != '_'},
         )
         found = {
             name
@@ -120,7 +120,7 @@ class TreeTestCase(base.BaseTestCase):
         self.root = self.top / 'cgroup'
         self.root.mkdir()
         self.kernel = Tree(self.top, self.UNIFIED)
-        self.guard = cgroup.Guard(self.kernel)
+        self.guard = cgroup.CgroupHelper(self.kernel)
         self.group = self._group(*self.HIERARCHY, 'machine', 'web')
         self.partition = self.group.parent
         self.other = self._group(*self.HIERARCHY, 'system.slice', 'sshd')
@@ -179,8 +179,8 @@ class TreeTestCase(base.BaseTestCase):
         self._fails(number, 'make_group', path)
         self._fails(number, 'remove_probe', path)
         self._fails(number, 'reclaim', path)
-        self._fails(number, 'take_files', path)
-        self._fails(number, 'gather', path)
+        self._fails(number, 'chown_to_root', path)
+        self._fails(number, 'move_tasks_to_cpuset', path)
         self._fails(number, 'limit_tasks', path, 5)
         self._process(5, None)
         self._fails(number, 'set_policy', path, 5, os.SCHED_RR, 1, True)
@@ -376,8 +376,8 @@ class HostilePathTest(TreeTestCase):
         self._process(5, None)
         path = str(self.partition)
         for name, args in (
-            ('set_policy', (5, os.SCHED_RR, 1, True)), ('take_files', ()),
-            ('gather', ()), ('reclaim', ()),
+            ('set_policy', (5, os.SCHED_RR, 1, True)), ('chown_to_root', ()),
+            ('move_tasks_to_cpuset', ()), ('reclaim', ()),
         ):  # fmt: skip
             self._fails(errno.EACCES, name, path, *args)
         path = f'{path}/cpu.rt_runtime_us'
@@ -436,7 +436,7 @@ class HostilePathTest(TreeTestCase):
             self._fails(
                 errno.EACCES, 'write', f'{path}/cpu.rt_runtime_us', '1'
             )
-            self._fails(errno.EACCES, 'take_files', str(path))
+            self._fails(errno.EACCES, 'chown_to_root', str(path))
         self.assertEqual('', (outside / 'cpu.rt_runtime_us').read_text())
         self.assertEqual([], self.kernel.taken)
 
@@ -545,7 +545,7 @@ class TakeFilesTest(TreeTestCase):
         files = sorted(path for path in self.group.iterdir() if path.is_file())
         (self.group / 'cpu.rt.link').symlink_to('/etc/passwd')
         (self.group / 'cpu.rt.directory').mkdir()
-        self.guard.take_files(str(self.group))
+        self.guard.chown_to_root(str(self.group))
         self.assertEqual(
             [str(path) for path in (self.group, *files)], self.kernel.taken
         )

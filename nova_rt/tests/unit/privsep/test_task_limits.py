@@ -10,16 +10,16 @@ import pathlib
 from unittest import mock
 
 from nova_rt.privsep import cgroup, task_limits
-from nova_rt.tests.unit.privsep import test_cgroup, test_left
+from nova_rt.tests.unit.privsep import test_cgroup, test_orphans
 
-NAME = test_left.NAME
+NAME = test_orphans.NAME
 
 
 def _path_of(directory):
     return pathlib.Path(os.readlink(f'/proc/self/fd/{directory}'))
 
 
-class Tree(test_left.Tree):
+class Tree(test_orphans.Tree):
     """A group of cgroup v1 that was just made has its files."""
 
     ages: dict[str, float] = {}
@@ -53,7 +53,7 @@ class V1Test(test_cgroup.TreeTestCase):
     def setUp(self):
         super().setUp()
         self.kernel = Tree(self.top)
-        self.guard = cgroup.Guard(self.kernel)
+        self.guard = cgroup.CgroupHelper(self.kernel)
         self.group = self._group('cpu', 'machine', NAME)
         self.pids = self.root / 'pids'
         self.pids.mkdir()
@@ -185,7 +185,7 @@ class V2Test(test_cgroup.TreeTestCase):
     def setUp(self):
         super().setUp()
         self.kernel = Tree(self.top, unified=True)
-        self.guard = cgroup.Guard(self.kernel)
+        self.guard = cgroup.CgroupHelper(self.kernel)
         self.group = self._group('machine', NAME)
         (self.root / 'cgroup.subtree_control').touch()
 

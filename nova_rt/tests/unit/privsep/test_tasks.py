@@ -505,7 +505,7 @@ class GatherTest(TasksTestCase):
         with (self.group / 'tasks').open('a') as lines:
             lines.write('99\n')
         self._process(99, self.other)
-        self.guard.gather(str(self.group))
+        self.guard.move_tasks_to_cpuset(str(self.group))
         self.assertEqual(
             {(str(there), 'tasks', str(tid)) for tid in (CONTROLLER, 70, 71)},
             set(moved),
@@ -513,4 +513,4 @@ class GatherTest(TasksTestCase):
 
     def test_of_the_cpusets(self):
         there = self._group('cpuset', 'machine', 'web')
-        self._fails(errno.EACCES, 'gather', str(there))
+        self._fails(errno.EACCES, 'move_tasks_to_cpuset', str(there))

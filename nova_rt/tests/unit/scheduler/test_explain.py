@@ -25,8 +25,10 @@ class ExplainTest(base.BaseTestCase):
         self.assertIsNotNone(reason)
         self.assertLessEqual(len(str(reason)), ROOM)
         # What was asked for, no number of a host.
-        self.assertTrue(reason.modest.endswith(' CPU(s), which is not free'))
-        self.assertNotRegex(reason.modest, 'host|limit|guarantee')
+        self.assertTrue(
+            reason.user_message.endswith(' CPU(s), which is not free')
+        )
+        self.assertNotRegex(reason.user_message, 'host|limit|guarantee')
         return str(reason)
 
     def test_fits(self):
@@ -94,7 +96,9 @@ class ExplainTest(base.BaseTestCase):
         self.assertIn('room on', str(reason))
         self.assertIn('given it away', str(reason))
         self.assertLessEqual(len(str(reason)), ROOM)
-        self.assertTrue(reason.modest.endswith(' CPU(s), which is not free'))
+        self.assertTrue(
+            reason.user_message.endswith(' CPU(s), which is not free')
+        )
         full = [Capacity({0: 0})]
         self.assertIn(
             'free 0 ppm',

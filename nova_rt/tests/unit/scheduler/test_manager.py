@@ -17,7 +17,7 @@ from oslo_utils import uuidutils
 from oslotest import base
 
 from nova_rt.reservation import extra_specs
-from nova_rt.scheduler import survey
+from nova_rt.scheduler import refusal_explainer
 from nova_rt.tests.unit.scheduler import cloud, objects
 
 FLAVOR = {'rt:reservation': '600/1000'}
@@ -246,7 +246,7 @@ class RTSchedulerManagerTest(ManagerTestCase):
 
         def fail(client, url, **kwargs):
             # The questions of the look have a limit of their own.
-            if f'limit={survey.MAX_HOSTS}' in url:
+            if f'limit={refusal_explainer.MAX_HOSTS}' in url:
                 url = '/nowhere'
             return answer(client, url, **kwargs)
 
@@ -304,7 +304,9 @@ class RTSchedulerManagerTest(ManagerTestCase):
 
     def test_one_look_reads_no_more_hosts_than_its_bound(self):
         self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.scheduler.survey.MAX_HOSTS', 2)
+            fixtures.MonkeyPatch(
+                'nova_rt.scheduler.refusal_explainer.MAX_HOSTS', 2
+            )
         )
         for name in ('one', 'two', 'three', 'four'):
             self._add(name, (350_000,))
@@ -327,17 +329,17 @@ class UnexplainedTest(ManagerTestCase):
 
     def setUp(self):
         super().setUp()
-        self.manager._allowance = survey.Allowance(1000)
+        self.manager._allowance = refusal_explainer.TokenBucket(1000)
 
     STEPS = (
-        'nova_rt.scheduler.survey.Survey.__init__',
-        'nova_rt.scheduler.survey.Survey.explain',
-        'nova_rt.scheduler.survey.Survey._candidates',
-        'nova_rt.scheduler.survey.Survey._with_any_free',
-        'nova_rt.scheduler.survey.Survey._free',
-        'nova_rt.scheduler.survey.explain.explain',
-        'nova_rt.scheduler.survey.host_stats.parse_free',
-        'nova_rt.scheduler.survey.Allowance.take',
+        'nova_rt.scheduler.refusal_explainer.RefusalExplainer.__init__',
+        'nova_rt.scheduler.refusal_explainer.RefusalExplainer.explain',
+        'nova_rt.scheduler.refusal_explainer.RefusalExplainer._candidates',
+        'nova_rt.scheduler.refusal_explainer.RefusalExplainer._with_any_free',
+        'nova_rt.scheduler.refusal_explainer.RefusalExplainer._free',
+        'nova_rt.scheduler.refusal_explainer.explain.explain',
+        'nova_rt.scheduler.refusal_explainer.host_stats.parse_free',
+        'nova_rt.scheduler.refusal_explainer.TokenBucket.take',
     )
     ERRORS = (
         AssertionError('no'),
@@ -384,7 +386,9 @@ class UnexplainedTest(ManagerTestCase):
 
     def test_time_is_up(self):
         self._add('one', (350_000,))
-        with fixtures.MonkeyPatch('nova_rt.scheduler.survey.MAX_SECONDS', -1):
+        with fixtures.MonkeyPatch(
+            'nova_rt.scheduler.refusal_explainer.MAX_SECONDS', -1
+        ):
             self.assertEqual('No valid host was found. ', self._refusal())
         self.assertIn('no answer within', self.stdlog.logger.output)
 
@@ -434,7 +438,9 @@ class ManyRefusalsTest(ManagerTestCase):
     def test_ten_thousand(self):
         self._add('one', (350_000,))
         now = [0.0]
-        self.manager._allowance = survey.Allowance(clock=lambda: now[0])
+        self.manager._allowance = refusal_explainer.TokenBucket(
+            clock=lambda: now[0]
+        )
         refused = self.manager.select_destinations
         loads = []
         host_manager = self.manager.host_manager
@@ -485,7 +491,7 @@ class ManyRefusalsTest(ManagerTestCase):
 class AllowanceTest(base.BaseTestCase):
     def test_refills(self):
         now = [7.0]
-        allowance = survey.Allowance(2, lambda: now[0])
+        allowance = refusal_explainer.TokenBucket(2, lambda: now[0])
         took = []
         for seconds in (0, 0, 0, 0.5, 0.5, 0, 60, 0, 0):
             now[0] += seconds

@@ -5,8 +5,8 @@ import dataclasses
 
 from oslotest import base
 
-from nova_rt.manage.audit import compare, picture
-from nova_rt.manage.audit.picture import (
+from nova_rt.manage.audit import compare, snapshot
+from nova_rt.manage.audit.snapshot import (
     Holder,
     Move,
     NovaServer,
@@ -21,7 +21,7 @@ RECORD = Record(REQUEST, (0, 2))
 SMALLER = Record(Request(Reservation(300, 1000), 2), (0, 2))
 A, B = 'server-a', 'server-b'
 
-GOOD = picture.Picture(
+GOOD = snapshot.HostSnapshot(
     host='host1',
     provider='node1',
     servers={A: NovaServer(REQUEST, RECORD, others={'MEMORY_MB': 64})},
@@ -67,7 +67,7 @@ class CleanTest(CompareTestBase):
         self.assert_clean(GOOD)
 
     def test_plain_host(self):
-        self.assert_clean(picture.Picture('host1', 'node2'))
+        self.assert_clean(snapshot.HostSnapshot('host1', 'node2'))
 
     def test_busy_server(self):
         """Whatever its sources say."""
@@ -93,7 +93,7 @@ class CleanTest(CompareTestBase):
         )
         self.assert_found(
             'placement', B, 'not finished', holding,
-            picture.RemoveAllocation(B, 'node1', 600_000),
+            snapshot.RemoveAllocation(B, 'node1', 600_000),
         )  # fmt: skip
 
     def test_all_that_differs_is_found(self):
@@ -148,18 +148,18 @@ class AllocationTest(CompareTestBase):
         for held in (0, 1, 1_199_999, 1_200_001):
             self.assert_found(
                 'placement', A, f'{held} ppm', change(allocations={A: held}),
-                picture.SetAllocation(A, 'node1', held, 1_200_000),
+                snapshot.SetAllocation(A, 'node1', held, 1_200_000),
             )  # fmt: skip
 
     def test_missing(self):
         self.assert_found(
             'placement', A, ' 0 ppm', change(allocations={}),
-            picture.SetAllocation(A, 'node1', 0, 1_200_000),
+            snapshot.SetAllocation(A, 'node1', 0, 1_200_000),
         )  # fmt: skip
 
     def test_other_classes(self):
         """Leftovers of heal_allocations or an older repair."""
-        repair = picture.SetAllocation(A, 'node1', 1_200_000, 1_200_000)
+        repair = snapshot.SetAllocation(A, 'node1', 1_200_000, 1_200_000)
         for held, text in (
             ({}, 'holds MEMORY_MB 0 for it, its flavor asks for MEMORY_MB 64'),
             ({'MEMORY_MB': 64, 'VCPU': 1}, 'VCPU 1 for it, its flavor asks'),
@@ -176,7 +176,7 @@ class AllocationTest(CompareTestBase):
         self.assert_found(
             'placement', A, '1 ppm',
             change(servers={A: NovaServer(None, RECORD)}, allocations={A: 1}),
-            picture.SetAllocation(A, 'node1', 1, 1_200_000),
+            snapshot.SetAllocation(A, 'node1', 1, 1_200_000),
         )  # fmt: skip
 
     def test_record_is_broken(self):
@@ -189,7 +189,7 @@ class AllocationTest(CompareTestBase):
             )
         )
         self.assertEqual(
-            [None, picture.SetAllocation(A, 'node1', 1, 1_200_000)],
+            [None, snapshot.SetAllocation(A, 'node1', 1, 1_200_000)],
             [finding.repair for finding in found],
         )
 
@@ -230,7 +230,7 @@ class HolderTest(CompareTestBase):
         for holder in (Holder.GONE, Holder.UNPLACED):
             self.assert_found(
                 'placement', B, '7 ppm', self.look(holder),
-                picture.RemoveAllocation(B, 'node1', 7),
+                snapshot.RemoveAllocation(B, 'node1', 7),
             )  # fmt: skip
 
     def test_not_ours_to_repair(self):
@@ -253,7 +253,7 @@ class TrackerTest(CompareTestBase):
         self.assert_tracker('no free', change(free=None))
         self.assert_tracker(
             'no free',
-            picture.Picture('host1', 'node1', inventory_ppm=1),
+            snapshot.HostSnapshot('host1', 'node1', inventory_ppm=1),
         )
 
     def test_garbage(self):
@@ -337,13 +337,13 @@ class MoveTest(CompareTestBase):
 
     def test_migration_without_its_allocation(self):
         self.assert_found(
-            picture.Source.PLACEMENT, A, 'holds 0 ppm for its migration',
+            snapshot.Source.PLACEMENT, A, 'holds 0 ppm for its migration',
             dataclasses.replace(self.GONE, allocations={}),
         )  # fmt: skip
 
     def test_claim_that_is_not_held(self):
         self.assert_found(
-            picture.Source.TRACKER, '', '3800000 ppm are published',
+            snapshot.Source.TRACKER, '', '3800000 ppm are published',
             dataclasses.replace(
                 self.GONE, free=Capacity(dict.fromkeys(range(4), 950_000))
             ),
@@ -351,7 +351,7 @@ class MoveTest(CompareTestBase):
 
     def test_broken_record(self):
         self.assert_found(
-            picture.Source.RECORD, A, 'broken',
+            snapshot.Source.RECORD, A, 'broken',
             dataclasses.replace(
                 self.GONE, moves={'migration': Move(A, 'broken')}
             ),

@@ -9,7 +9,7 @@ from nova.objects import fields
 from oslotest import base
 
 from nova_rt.manage.audit import instances
-from nova_rt.manage.audit.picture import Holder
+from nova_rt.manage.audit.snapshot import Holder
 
 
 def server(vm_state=vm_states.ACTIVE, task_state=None, last=1):

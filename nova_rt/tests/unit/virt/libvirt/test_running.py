@@ -19,7 +19,7 @@ from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.unit.virt.libvirt import base
-from nova_rt.tracking import verdicts
+from nova_rt.tracking import stop_policy
 from nova_rt.virt.libvirt import metadata, running
 
 RECORD = base.RECORD
@@ -128,7 +128,7 @@ class RunningContainersTestCase(base.TestBase):
             self.host,
             self.hypervisor,
             self.reservations,
-            verdicts.Verdicts(1, lambda: self.now),
+            stop_policy.StopPolicy(1, lambda: self.now),
         )
         self.now = 1000.0
         self.useFixture(
@@ -493,7 +493,7 @@ class RunningContainersTest(RunningContainersTestCase):
         self.assertIn('max_stops_per_minute', self.log.output)
 
     def test_operator_allows_no_stop(self):
-        self.running._verdicts = verdicts.Verdicts(0, lambda: self.now)
+        self.running._verdicts = stop_policy.StopPolicy(0, lambda: self.now)
         guest = self.start('a', 100)
         self.kernel.refuse(errno.EINVAL)
         for _ in range(5):

@@ -4,7 +4,7 @@
 Each user may cause as many looks as there are refusals.
 Therefore one look asks Placement at most four times for at most ``MAX_HOSTS``
 candidates, reads the states of no more than those, and ends when its time is
-up; and :class:`Allowance` bounds how many looks there are.
+up; and :class:`TokenBucket` bounds how many looks there are.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ MAX_SECONDS = 5.0
 _PLACEMENT_VERSION = '1.29'
 
 
-class Allowance:
+class TokenBucket:
     """So many looks at once, and later one for each second that has passed."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Allowance:
             return True
 
 
-class Survey:
+class RefusalExplainer:
     """One look, after one refusal."""
 
     def __init__(self, manager: Any, context: Any, spec_obj: Any) -> None:

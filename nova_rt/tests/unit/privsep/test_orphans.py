@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.privsep.left: what is removed, and above all what is not.
+"""Tests of nova_rt.privsep.orphans: what it removes, and above all keeps.
 
 On a directory tree in the place of the control groups.
 """
@@ -12,7 +12,7 @@ import ddt
 import fixtures
 from oslotest import base
 
-from nova_rt.privsep import kernel, left
+from nova_rt.privsep import kernel, orphans
 from nova_rt.tests.unit.privsep import test_cgroup
 
 NAME = 'lxc-8530-instance-0000005d.libvirt-lxc'
@@ -35,7 +35,7 @@ class NameTest(base.BaseTestCase):
     )
     @ddt.unpack
     def test_of_a_container(self, name, pid):
-        self.assertEqual(pid, left.read_pid(name))
+        self.assertEqual(pid, orphans.read_pid(name))
 
     @ddt.data(
         '', 'web', 'lxc', '.libvirt-lxc', 'lxc-8530.libvirt-lxc',
@@ -59,7 +59,7 @@ class NameTest(base.BaseTestCase):
         r'machine-lxc\x2d8\x2dw\x2fb.scope', 'machine-.scope', 'user.slice',
     )  # fmt: skip
     def test_of_nobody(self, name):
-        self.assertIsNone(left.read_pid(name))
+        self.assertIsNone(orphans.read_pid(name))
 
 
 class Tree(test_cgroup.Tree):
@@ -235,7 +235,7 @@ class EveryTree:
         for age in (0, 4.9, -3, -1e9):
             self.kernel.ages[str(self.group)] = age
             self.assertIn('starts', self.kept())
-        self.kernel.ages[str(self.group)] = left.SETTLED_S
+        self.kernel.ages[str(self.group)] = orphans.SETTLED_S
         self.reclaim()
 
     def test_real_age(self):
@@ -244,11 +244,11 @@ class EveryTree:
         self.useFixture(
             fixtures.MonkeyPatch(f'{__name__}.Tree.read_age_s', real)
         )
-        self.useFixture(fixtures.MockPatchObject(left, 'SETTLED_S', 3600))
+        self.useFixture(fixtures.MockPatchObject(orphans, 'SETTLED_S', 3600))
         for then in (0, 2**32):
             os.utime(self.group, (then, then))
             self.kept()
-        self.useFixture(fixtures.MockPatchObject(left, 'SETTLED_S', 0.3))
+        self.useFixture(fixtures.MockPatchObject(orphans, 'SETTLED_S', 0.3))
         time.sleep(0.4)
         self.reclaim()
 

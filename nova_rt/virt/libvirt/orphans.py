@@ -15,7 +15,7 @@ from oslo_log import log as logging
 
 from nova_rt import exception
 from nova_rt.host import host as rt_host
-from nova_rt.host.left import Left
+from nova_rt.host.orphans import OrphanedGroup
 
 LOG = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 _NO_ROOM = (errno.EINVAL, errno.EBUSY)
 
 
-class LeftGroups:
+class OrphanedGroups:
     """The orphaned groups of one host; all methods are thread-safe."""
 
     def __init__(
@@ -33,9 +33,9 @@ class LeftGroups:
         self._hypervisor = hypervisor
         self._lock = threading.Lock()
         self._removed = 0
-        self._told: set[Left] = set()
+        self._told: set[OrphanedGroup] = set()
 
-    def reclaim(self) -> list[Left]:
+    def reclaim(self) -> list[OrphanedGroup]:
         """Remove the groups of containers that have ended.
 
         Errors are only logged: callers go on with their own work.
@@ -102,7 +102,7 @@ class LeftGroups:
             _raise_naming(err, stay)
 
 
-def describe(group: Left) -> str:
+def describe(group: OrphanedGroup) -> str:
     """Describe the bandwidth of an orphaned group, and its reason to stay.
 
     :returns: a clause
@@ -114,7 +114,7 @@ def describe(group: Left) -> str:
 
 
 def _raise_naming(
-    err: exception.ReservationNotApplied, groups: list[Left]
+    err: exception.ReservationNotApplied, groups: list[OrphanedGroup]
 ) -> NoReturn:
     """Raise an error that also names the remaining orphaned groups."""
     if not groups:

@@ -22,7 +22,7 @@ CONFIRM_S = 10.0
 WINDOW_S = 60.0
 
 
-class Verdicts:
+class StopPolicy:
     """Failed checks and stops of containers; all methods are thread-safe.
 
     :param max_stops: containers that may be stopped within a minute

@@ -69,7 +69,7 @@ class Holder(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Picture:
+class HostSnapshot:
     """One host.
 
     :ivar host: its name
@@ -140,12 +140,12 @@ class Extent:
     servers: int = 0
     busy: int = 0
 
-    def add(self, picture: Picture) -> None:
+    def add(self, snapshot: HostSnapshot) -> None:
         """Count a host."""
-        settled = len(picture.list_settled())
+        settled = len(snapshot.list_settled())
         self.hosts += 1
         self.servers += settled
-        self.busy += len(picture.servers) - settled
+        self.busy += len(snapshot.servers) - settled
 
     def describe(self) -> str:
         """Put it into words.

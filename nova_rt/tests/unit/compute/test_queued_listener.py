@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.compute.aside: slow listeners are out of the way."""
+"""Tests of nova_rt.compute.queued_listener."""
 
 import threading
 
@@ -7,7 +7,7 @@ import fixtures
 from oslotest import base
 
 from nova_rt import events
-from nova_rt.compute import aside
+from nova_rt.compute import queued_listener
 
 
 class AsideTest(base.BaseTestCase):
@@ -47,7 +47,7 @@ class AsideTest(base.BaseTestCase):
         self._join()
 
     def test_does_not_wait_and_keeps_the_order(self):
-        listener = aside.Aside(self._slow)
+        listener = queued_listener.QueuedListener(self._slow)
         self._emit(listener, *map(str, range(20)))
         self.assertEqual([], self.seen)
         self._finish()
@@ -56,7 +56,7 @@ class AsideTest(base.BaseTestCase):
 
     def test_no_thread_without_events(self):
         self.go.set()
-        listener = aside.Aside(self._slow)
+        listener = queued_listener.QueuedListener(self._slow)
         for number in range(3):
             self._emit(listener, str(number))
             self._join()
@@ -64,7 +64,7 @@ class AsideTest(base.BaseTestCase):
 
     def test_too_many(self):
         """One is with the listener or about to be, two wait, others go."""
-        listener = aside.Aside(self._slow, most=2)
+        listener = queued_listener.QueuedListener(self._slow, most=2)
         self._emit(listener, *map(str, range(10)))
         self._finish()
         self.assertIn(len(self.seen), (2, 3))
@@ -79,7 +79,7 @@ class AsideTest(base.BaseTestCase):
             self.seen.append(event.uuid)
             raise ValueError('no')
 
-        listener = aside.Aside(fail)
+        listener = queued_listener.QueuedListener(fail)
         self._emit(listener, '1', '2')
         self._finish()
         self.assertEqual(['1', '2'], self.seen)
@@ -92,7 +92,7 @@ class AsideTest(base.BaseTestCase):
             raise RuntimeError("can't start new thread")
 
         self.go.set()
-        listener = aside.Aside(self._slow)
+        listener = queued_listener.QueuedListener(self._slow)
         with fixtures.MonkeyPatch('nova.thread_pool_factory.spawn', refuse):
             self.assertRaises(RuntimeError, self._emit, listener, '1')
         self._emit(listener, '2')

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.manage.stored."""
+"""Tests of nova_rt.manage.db_access."""
 
 import argparse
 import datetime
 
 from oslotest import base
 
-from nova_rt.manage import stored
+from nova_rt.manage import db_access
 from nova_rt.tests.fixtures.history import UUID
 from nova_rt.tests.unit.manage import database
 
@@ -37,11 +37,11 @@ class TextTest(base.BaseTestCase):
     def test_time(self):
         zone = datetime.timezone(datetime.timedelta(hours=2))
         time = datetime.datetime(2026, 2, 3, 6, 5, 9, tzinfo=zone)
-        self.assertEqual('2026-02-03T04:05:09Z', stored.render_time(time))
+        self.assertEqual('2026-02-03T04:05:09Z', db_access.render_time(time))
 
     def test_count(self):
-        self.assertEqual(12, stored.parse_count('12'))
+        self.assertEqual(12, db_access.parse_count('12'))
         for text in ('', '-1', '1.0', '1234567890', '٣'):
             self.assertRaises(
-                argparse.ArgumentTypeError, stored.parse_count, text
+                argparse.ArgumentTypeError, db_access.parse_count, text
             )

@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 _MOST = 1000
 
 
-class Aside:
+class QueuedListener:
     """A listener that hands events on, in their order, in another thread.
 
     There is a thread only while events wait. If the listener behind it does

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.host.left, on fake kernels."""
+"""Tests of nova_rt.host.orphans, on fake kernels."""
 
 import errno
 import pathlib
@@ -8,7 +8,7 @@ import fixtures
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.host import cgroup, files, host, left
+from nova_rt.host import cgroup, files, host, orphans
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
@@ -246,7 +246,7 @@ class SweepTest(base.BaseTestCase):
 
     def sweep(self, partition='cpu/machine'):
         self.asked = 0
-        left.sweep_task_limits(self.files, self.top / partition)
+        orphans.sweep_task_limits(self.files, self.top / partition)
         return self.asked
 
     def test_what_has_ended(self):

@@ -2,7 +2,7 @@
 """Orphaned groups: groups in the partition without tasks, left by libvirt.
 
 They keep their reservations, though no server has them.
-:mod:`nova_rt.privsep.left` decides which of them may be removed, so that no
+:mod:`nova_rt.privsep.orphans` decides which of them may be removed, so that no
 caller can bypass the rules. This module finds them, and keeps those of
 containers that run according to libvirt.
 """
@@ -16,13 +16,13 @@ import pathlib
 from nova_rt.host.cgroup import Container, Hierarchy
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share
-import nova_rt.privsep.left
+import nova_rt.privsep.orphans
 
 _GONE = (errno.ENOENT, errno.ENODEV)
 
 
 @dataclasses.dataclass(frozen=True)
-class Left:
+class OrphanedGroup:
     """A group in the partition without tasks.
 
     :ivar name: of the group
@@ -41,7 +41,7 @@ def reclaim(
     read_share: Callable[[pathlib.Path], Share],
     partition: pathlib.Path,
     running: Collection[int],
-) -> list[Left]:
+) -> list[OrphanedGroup]:
     """Remove the groups of containers that have ended.
 
     :param read_share: reads the share of a group
@@ -53,7 +53,7 @@ def reclaim(
     for group in _find_unused(hierarchy, partition):
         held = _read_held(hierarchy.files, read_share, group)
         kept = _remove(hierarchy, group, running)
-        found.append(Left(group.name, held, kept))
+        found.append(OrphanedGroup(group.name, held, kept))
     return found
 
 
@@ -73,7 +73,7 @@ def sweep_task_limits(files: Files, partition: pathlib.Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         found = {group.name for group in files.groups(limited)}
         kept = {group.name for group in files.groups(partition)}
-        if any(map(nova_rt.privsep.left.read_pid, found - kept)):
+        if any(map(nova_rt.privsep.orphans.read_pid, found - kept)):
             files.sweep_task_limits()
 
 
@@ -118,7 +118,7 @@ def _remove(
 
     :returns: the reason for keeping it; None if it is gone
     """
-    pid = nova_rt.privsep.left.read_pid(group.name)
+    pid = nova_rt.privsep.orphans.read_pid(group.name)
     if pid is None:
         return 'libvirt gives no container such a name'
     if pid in running and not _is_elsewhere(hierarchy, pid, group):

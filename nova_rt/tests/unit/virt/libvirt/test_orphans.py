@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.virt.libvirt.left, on a fake host."""
+"""Tests of nova_rt.virt.libvirt.orphans, on a fake host."""
 
 import errno
 from unittest import mock
@@ -11,8 +11,8 @@ from nova import exception as nova_exception
 from nova_rt import exception
 from nova_rt.host import cgroup
 from nova_rt.tests.unit.virt.libvirt import base, test_running
-from nova_rt.tracking import verdicts
-from nova_rt.virt.libvirt import left, running
+from nova_rt.tracking import stop_policy
+from nova_rt.virt.libvirt import orphans, running
 
 
 class LeftTestCase(base.TestBase):
@@ -21,7 +21,7 @@ class LeftTestCase(base.TestBase):
         self.useFixture(fixtures.MockPatchObject(cgroup, 'PATIENCE_S', 0.1))
         self.hypervisor = test_running.Hypervisor(self.kernel)
         self.kernel.leave_groups()
-        self.left = left.LeftGroups(self.host, self.hypervisor)
+        self.orphans = orphans.OrphanedGroups(self.host, self.hypervisor)
         self.written = 0  # How often a reservation was tried.
 
     def leave(self, pid, uuid='gone'):
@@ -41,12 +41,12 @@ class LeftGroupsTest(LeftTestCase):
 
     def refused(self):
         return self.assertRaises(
-            exception.ReservationNotApplied, self.left.make_room, self.write
+            exception.ReservationNotApplied, self.orphans.make_room, self.write
         )
 
     def test_removed(self):
         group = self.leave(7)
-        self.assertEqual([], self.left.reclaim())
+        self.assertEqual([], self.orphans.reclaim())
         self.assertFalse(group.exists())
         self.assertIn(
             f'Removed orphaned group {group.name}, which held '
@@ -57,13 +57,13 @@ class LeftGroupsTest(LeftTestCase):
     def test_room_at_once(self):
         """Then nothing is looked for."""
         self.hypervisor.start('web', 8, cpus=(2,))
-        self.left.make_room(self.write)
+        self.orphans.make_room(self.write)
         self.assertEqual(1, self.written)
 
     def test_room_is_made(self):
         group = self.leave(7)
         self.hypervisor.start('web', 8, cpus=(2,))
-        self.left.make_room(self.write)
+        self.orphans.make_room(self.write)
         self.assertEqual(2, self.written)
         self.assertFalse(group.exists())
         self.assertIsNone(self.host.check(8, base.RECORD))
@@ -77,9 +77,9 @@ class LeftGroupsTest(LeftTestCase):
             try:
                 self.write()
             finally:
-                self.left.reclaim()
+                self.orphans.reclaim()
 
-        self.left.make_room(write)
+        self.orphans.make_room(write)
         self.assertEqual(2, self.written)
         self.assertIsNone(self.host.check(8, base.RECORD))
 
@@ -133,7 +133,7 @@ class LeftGroupsTest(LeftTestCase):
             nova_exception.HypervisorUnavailable(),
         ):
             self.hypervisor.list_guests = mock.Mock(side_effect=error)
-            self.assertEqual([], self.left.reclaim())
+            self.assertEqual([], self.orphans.reclaim())
             self.assertTrue(group.is_dir())
         self.assertEqual(
             2, self.log.output.count('Cannot look for orphaned groups')
@@ -143,7 +143,7 @@ class LeftGroupsTest(LeftTestCase):
         group = self.leave(7)
         self.kernel.set_age(group, 1)
         for _ in range(3):
-            (found,) = self.left.reclaim()
+            (found,) = self.orphans.reclaim()
             self.assertEqual(group.name, found.name)
         self.assertEqual(1, self.log.output.count('Not removed: '))
 
@@ -151,7 +151,7 @@ class LeftGroupsTest(LeftTestCase):
         self.hypervisor.start('web', 8, cpus=(2,))
         self.host.apply(8, base.RECORD)
         writes = len(self.kernel.writes)
-        self.assertEqual([], self.left.reclaim())
+        self.assertEqual([], self.orphans.reclaim())
         self.assertEqual(writes, len(self.kernel.writes))
         self.assertIsNone(self.host.check(8, base.RECORD))
 
@@ -165,7 +165,7 @@ class RunningContainersTest(LeftTestCase):
             self.host,
             self.hypervisor,
             self.reservations,
-            verdicts.Verdicts(1),
+            stop_policy.StopPolicy(1),
         )
 
     def test_verification(self):

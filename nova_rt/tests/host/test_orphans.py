@@ -13,7 +13,7 @@ import fixtures
 
 from nova_rt import exception
 from nova_rt.host import host
-from nova_rt.privsep import left
+from nova_rt.privsep import orphans
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
@@ -95,7 +95,9 @@ class EveryMachine:
 
     def let_settle(self, seconds):
         """Set how long a group must have existed."""
-        self.useFixture(fixtures.MockPatchObject(left, 'SETTLED_S', seconds))
+        self.useFixture(
+            fixtures.MockPatchObject(orphans, 'SETTLED_S', seconds)
+        )
 
     def in_all(self, group):
         if self.machine.RUNTIME_FILE == 'cpu.rt.max':

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.manage.audit.picture."""
+"""Tests of nova_rt.manage.audit.snapshot."""
 
 from oslotest import base
 
-from nova_rt.manage.audit import picture
+from nova_rt.manage.audit import snapshot
 
 
 class ExtentTest(base.BaseTestCase):
     def describe(self, *pictures):
-        extent = picture.Extent()
+        extent = snapshot.Extent()
         for each in pictures:
             extent.add(each)
         return extent.describe()
@@ -20,12 +20,14 @@ class ExtentTest(base.BaseTestCase):
         )
 
     def test_servers(self):
-        settled = picture.NovaServer(None, 'broken')
-        busy = picture.NovaServer(None, 'broken', busy=True)
+        settled = snapshot.NovaServer(None, 'broken')
+        busy = snapshot.NovaServer(None, 'broken', busy=True)
         self.assertEqual(
             'Compared 3 server(s) (1 more left out: busy) on 2 host(s)',
             self.describe(
-                picture.Picture('one', 'p', {'a': settled, 'b': busy}),
-                picture.Picture('two', 'q', {'c': settled, 'd': settled}),
+                snapshot.HostSnapshot('one', 'p', {'a': settled, 'b': busy}),
+                snapshot.HostSnapshot(
+                    'two', 'q', {'c': settled, 'd': settled}
+                ),
             ),
         )

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.cmd.nova_fit."""
+"""Tests of nova_rt.cmd.nova_compat."""
 
 import fixtures
 from oslo_messaging import expected_exceptions
 from oslotest import base
 
-from nova_rt.cmd import nova_fit
+from nova_rt.cmd import nova_compat
 
-NEEDED = nova_fit.Extension(
+NEEDED = nova_compat.Extension(
     ('ours', 'Ours'),
     ('theirs', 'Theirs'),
     frozenset({'build'}),
@@ -40,10 +40,10 @@ class NamesTest(base.BaseTestCase):
     """Names of Nova that no class of ours extends."""
 
     def test_all_are_there(self):
-        self.assertEqual([], nova_fit.find_misfits())
+        self.assertEqual([], nova_compat.find_misfits())
 
     def test_one_is_gone(self):
-        for module, names in nova_fit.NAMES.items():
+        for module, names in nova_compat.NAMES.items():
             for name in names:
                 gone = fixtures.MonkeyPatch.delete
                 with fixtures.MonkeyPatch(f'{module}.{name}', gone):
@@ -51,22 +51,22 @@ class NamesTest(base.BaseTestCase):
                         [f'{module} has no {name}'],
                         [
                             misfit
-                            for misfit in nova_fit.find_misfits()
+                            for misfit in nova_compat.find_misfits()
                             if 'has no' in misfit
                         ],
                     )
 
     def test_module_is_gone(self):
         names = {'nova.nowhere': ('x',)}
-        with fixtures.MonkeyPatch('nova_rt.cmd.nova_fit.NAMES', names):
+        with fixtures.MonkeyPatch('nova_rt.cmd.nova_compat.NAMES', names):
             self.assertEqual(
-                ['nova.nowhere has no x'], nova_fit.find_misfits()
+                ['nova.nowhere has no x'], nova_compat.find_misfits()
             )
 
 
 class CompareTest(base.BaseTestCase):
     def _compare(self, theirs):
-        return list(nova_fit.compare(NEEDED, Ours, theirs))
+        return list(nova_compat.compare(NEEDED, Ours, theirs))
 
     def test_fits(self):
         self.assertEqual([], self._compare(Theirs))
@@ -132,7 +132,7 @@ class CompareTest(base.BaseTestCase):
 class FindMisfitsTest(base.BaseTestCase):
     def _without(self, name, error):
         """Make the import of a module fail, as where it is not installed."""
-        real = nova_fit.importlib.import_module
+        real = nova_compat.importlib.import_module
 
         def load(module):
             if module == name:
@@ -141,7 +141,7 @@ class FindMisfitsTest(base.BaseTestCase):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_rt.cmd.nova_fit.importlib.import_module', load
+                'nova_rt.cmd.nova_compat.importlib.import_module', load
             )
         )
 
@@ -151,26 +151,26 @@ class FindMisfitsTest(base.BaseTestCase):
             "No module named 'libvirt'", name='libvirt'
         )
         self._without('nova_rt.compute.manager', error)
-        self.assertEqual([], nova_fit.find_misfits())
+        self.assertEqual([], nova_compat.find_misfits())
 
     def test_module_of_nova_is_gone(self):
         error = ModuleNotFoundError("No module named 'nova.x'", name='nova.x')
         self._without('nova.scheduler.manager', error)
-        misfit, name = nova_fit.find_misfits()
+        misfit, name = nova_compat.find_misfits()
         self.assertIn('nova.scheduler.manager has no Sched', name)
         self.assertIn('nova.scheduler.manager cannot be loaded', misfit)
 
     def test_module_of_ours_misses_something_of_nova(self):
         self._without('nova_rt.scheduler.manager', AttributeError('utils'))
-        (misfit,) = nova_fit.find_misfits()
+        (misfit,) = nova_compat.find_misfits()
         self.assertIn("AttributeError('utils')", misfit)
 
 
 class DescribeTest(base.BaseTestCase):
     def test_tried(self):
-        self.assertEqual('release 34', nova_fit.describe('34.0.0'))
-        self.assertIn('00a030403f', nova_fit.describe('33.0.0.dev373'))
+        self.assertEqual('release 34', nova_compat.describe('34.0.0'))
+        self.assertIn('00a030403f', nova_compat.describe('33.0.0.dev373'))
 
     def test_never_tried(self):
         for version in ('33.0.0', '35.0.0', '340.0', ''):
-            self.assertIsNone(nova_fit.describe(version))
+            self.assertIsNone(nova_compat.describe(version))

@@ -79,7 +79,7 @@ def _remove_one(
     manager: nova_manager.ComputeManager, context: Any, instance: Any
 ) -> None:
     LOG.warning(
-        'Removing remnants of deleted server from this host',
+        'Removing orphaned files of deleted server from this host',
         instance=instance,
     )
     cache = instance.info_cache
@@ -93,5 +93,5 @@ def _remove_one(
         )
     except Exception:
         # The next round tries again; the other servers are next.
-        LOG.exception('Could not remove remnants of deleted server',
+        LOG.exception('Could not remove orphaned files of deleted server',
                       instance=instance)  # fmt: skip
