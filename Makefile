@@ -29,8 +29,9 @@ help: ## Show this list
 
 ##@ Try
 
-demo: interface venv ## Bring up a whole cloud and show a real-time server on it
-	@$(PY) -m lab demo
+demo: ## Bring up a whole cloud and show real-time servers; NODE=hcbs: in a VM
+	@tools/bootstrap.sh demo $(NODE)
+	@$(PY) -m lab demo $(if $(NODE),--node $(NODE))
 
 clean: ## Take the lab down and remove what these commands made
 	@if [ -x $(PY) ]; then $(PY) -m lab down; fi
@@ -114,13 +115,13 @@ image: venv ## Build the image of the lab's containers
 
 ##@ Lab
 
-lab: interface venv ## Bring the lab up and leave it running
-	@$(PY) -m lab up
+lab: $(if $(NODE),,interface) venv ## Bring the lab up and leave it running
+	@$(PY) -m lab up $(if $(NODE),--node $(NODE))
 
 lab-down: ## Take the lab down, with nothing left behind
 	@$(PY) -m lab down
 
-figures: demo ## Run the demo, and draw it for the front page
+figures: interface demo ## Run the demo, and draw it for the front page
 	install -m 644 $(NOVA_RT_LAB)/results/demo/response-times.png \
 		doc/source/figures/
 

@@ -3,7 +3,7 @@
 
     python -m experiments list
     python -m experiments run SET [FIGURE ...] [--output DIR] [--jobs N]
-    python -m experiments judge SET [FIGURE ...] [--output DIR]
+    python -m experiments judge SET [FIGURE ...] [--output DIR | --points FILE]
 
 SET is check (a minute; `make model`), small (ten minutes) or full
 (hours).
@@ -11,8 +11,9 @@ SET is check (a minute; `make model`), small (ten minutes) or full
 ``run`` measures in QEMU guests under a virtual clock, so the numbers are the
 same wherever it runs. It writes a report with all figures, report/index.html,
 judges them, and prints each point. ``judge`` does the same with the samples
-that ``run`` left, and needs neither kernel nor QEMU. Both end with 1 if a
-bound that the project states is broken.
+that ``run`` left, or with the numbers in a report's points.csv, and needs
+neither kernel nor QEMU. Both end with 1 if a bound that the project states is
+broken.
 """
 
 import argparse
@@ -23,8 +24,17 @@ import pathlib
 import sys
 import time
 
-from experiments import description, evaluate, guest, judge, report, samples
+from experiments import (
+    description,
+    evaluate,
+    guest,
+    judge,
+    points,
+    report,
+    samples,
+)
 from experiments.description import Figure
+from experiments.verdict import Verdict
 from lab import paths
 
 SEED = 1
@@ -139,8 +149,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def judged(options: argparse.Namespace) -> int:
-    """Judge the stored samples, and report."""
+    """Judge the stored samples, and report; or the numbers of a file."""
     figures = chosen(options)
+    if options.points:
+        known = points.read(options.points)
+        names = [each.name for each in figures if each.name in known]
+        return _print_verdicts(
+            judge.verdicts({name: known[name] for name in names})
+        )
     results = {
         figure.name: measure(
             figure, options.set, options.output / 'cache', guest.stored
@@ -163,6 +179,12 @@ def finish(
     path = report.write(
         options.output / 'report', options.set, figures, results, verdicts
     )
+    code = _print_verdicts(verdicts)
+    print(path)
+    return code
+
+
+def _print_verdicts(verdicts: Sequence[Verdict]) -> int:
     for verdict in verdicts:
         if verdict.points:
             print(f'\n{verdict.what}:')
@@ -171,7 +193,6 @@ def finish(
     for verdict in verdicts:
         word = 'holds ' if verdict.holds else 'BROKEN'
         print(f'{word} {verdict.what}: {verdict.found}')
-    print(path)
     return int(not all(verdict.holds for verdict in verdicts))
 
 
@@ -200,6 +221,12 @@ def arguments() -> argparse.ArgumentParser:
             default=paths.RESULTS / 'experiments',
             help='directory (default: %(default)s)',
         )
+    again.add_argument(
+        '--points',
+        type=pathlib.Path,
+        metavar='FILE',
+        help='judge the numbers of report/points.csv of any run instead',
+    )
     again.set_defaults(do=judged)
     runs.add_argument(
         '--jobs',

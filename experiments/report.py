@@ -3,7 +3,6 @@
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-import csv
 import dataclasses
 import html
 import itertools
@@ -11,7 +10,7 @@ import json
 import pathlib
 from typing import Any
 
-from experiments import beside, description, noises, plot
+from experiments import beside, description, noises, plot, points
 from experiments.description import Figure
 from experiments.evaluate import Result
 from experiments.verdict import Verdict, reserved
@@ -48,7 +47,7 @@ def write(
     results: Mapping[str, Sequence[Result]],
     verdicts: Sequence[Verdict],
 ) -> pathlib.Path:
-    """Write the page, and each figure's plot, table and numbers.
+    """Write the page, each figure's plot, and the numbers of all points.
 
     :param which: the set
     :returns: the path of the page
@@ -59,11 +58,8 @@ def write(
         some = results[figure.name]
         picture = plot.draw(figure, some)
         (directory / f'{figure.name}.svg').write_bytes(picture)
-        with (directory / f'{figure.name}.csv').open('w') as file:
-            writer = csv.writer(file, lineterminator='\n')
-            writer.writerow(head(figure))
-            writer.writerows(row(figure, one) for one in some)
         parts.append(section(which, figure, some, picture))
+    points.write(directory / 'points.csv', results)
     page = directory / 'index.html'
     page.write_text(_page(which, figures, results, verdicts, parts))
     summary = {

@@ -13,6 +13,7 @@ from lab import (
     console,
     leftovers,
     namespace,
+    node,
     paths,
     preflight,
     process,
@@ -62,11 +63,18 @@ def _parser() -> argparse.ArgumentParser:
             added.add_argument(
                 '--computes',
                 type=int,
-                choices=(1, 2),
-                help='how many compute hosts a new lab has; 1 unless said',
+                choices=(0, 1, 2),
+                help="how many compute hosts on this machine's own kernel a "
+                'new lab has; 1 unless said, with --node 0 where that kernel '
+                'cannot hold reservations',
             )
+            _add_node(added)
     for name, run in (('kill', _kill), ('_kill', _kill_inside)):
-        _add(commands, name, run, 'let the second compute host die at once')
+        added = _add(
+            commands, name, run, 'let the second compute or a node die at once'
+        )
+        added.add_argument('name', nargs='?', metavar='NODE')
+    _add(commands, '_node-image', _node_image, '')
     for name, run in (('down', _down), ('_stop', _stop_inside)):
         _add(commands, name, run, 'stop and remove everything')
     for name, run in (('status', _status), ('_status', _status_inside)):
@@ -82,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     added = _add(commands, 'logs', _logs, "show the services' logs")
     added.add_argument('name', nargs='?', metavar='NAME')
     added.add_argument('-f', '--follow', action='store_true')
+    added = _add(commands, 'ssh', _ssh, 'run a command on a node, or a shell')
+    added.add_argument('name', metavar='NODE')
+    added.add_argument('command', nargs=argparse.REMAINDER)
     added = _add(commands, 'exec', _exec, 'run a command in the lab as admin')
     added.add_argument('command', nargs=argparse.REMAINDER)
     _add(commands, 'shell', _shell, 'start a shell in the lab as admin')
@@ -118,6 +129,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_node(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--node',
+        type=node.parse,
+        metavar='hcbs[=NUMBER]',
+        help='compute hosts that a new lab has in virtual machines, on the '
+        'kernel that guarantees, which is built for them; one unless said',
+    )
+
+
 def _add(
     commands: 'argparse._SubParsersAction[argparse.ArgumentParser]',
     name: str,
@@ -137,7 +158,7 @@ def _up(options: argparse.Namespace) -> int:
     from lab import cloud
 
     stock = ['--stock-compute'] if options.stock_compute else []
-    return cloud.up(stock, options.computes)
+    return cloud.up(stock, options.computes, options.node)
 
 
 def _up_inside(options: argparse.Namespace) -> int:
@@ -165,15 +186,31 @@ def _stop_inside(options: argparse.Namespace) -> int:
 def _kill(options: argparse.Namespace) -> int:
     from lab import cloud
 
+    name = [options.name] if options.name else []
     with cloud.lock():
-        return namespace.run_module(_up_or_fail(), 'lab', ['_kill'])
+        return namespace.run_module(_up_or_fail(), 'lab', ['_kill', *name])
 
 
 def _kill_inside(options: argparse.Namespace) -> int:
     from lab import cloud
 
-    cloud.kill_inside()
+    cloud.kill_inside(options.name)
     return 0
+
+
+def _node_image(options: argparse.Namespace) -> int:
+    from lab.node import image
+
+    image.make()
+    return 0
+
+
+def _ssh(options: argparse.Namespace) -> int:
+    own = {each.name: each for each in node.nodes()}
+    if options.name not in own:
+        listed = ', '.join(own) or 'none'
+        raise LabError(f'no node {options.name!r}; there are: {listed}')
+    return _enter(own[options.name].command(*options.command))
 
 
 def _status(options: argparse.Namespace) -> int:

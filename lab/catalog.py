@@ -16,7 +16,7 @@ from openstack.compute.v2 import flavor as _flavor
 from openstack.connection import Connection
 from openstack.identity.v3 import role as _role
 
-from lab import config
+from lab import config, node
 from lab.console import say
 from nova_rt.reservation import extra_specs, resources
 from nova_rt.reservation.request import Request
@@ -45,6 +45,13 @@ RT_FLAVORS = (
     ('rt.small', 1, 20_000, 100_000),
     ('rt.medium', 1, 40_000, 100_000),
     ('rt.large', 2, 20_000, 100_000),
+)
+#: For a kernel that guarantees, whose periods may be as short as that.
+NODE_FLAVORS = (
+    ('rt.ms.small', 1, 1_000, 10_000),
+    ('rt.ms.medium', 1, 3_000, 10_000),
+    ('rt.ms.large', 1, 9_000, 10_000),
+    ('rt.ms.two', 2, 3_000, 10_000),
 )
 # What a project may have unless it has a limit of its own.
 BANDWIDTH_LIMIT = f'class:{extra_specs.RESOURCE_CLASS}'
@@ -258,13 +265,19 @@ def _seed_flavors(cloud: Connection) -> None:
         _flavor_with(
             cloud, known, name, vcpus, rt_specs(runtime_us, period_us, vcpus)
         )
+    for name, vcpus, runtime_us, period_us in NODE_FLAVORS:
+        if node.nodes():
+            specs = rt_specs(runtime_us, period_us, vcpus, 'guarantee')
+            _flavor_with(cloud, known, name, vcpus, specs)
 
 
-def rt_specs(runtime_us: int, period_us: int, vcpus: int) -> dict[str, str]:
-    """All extra specs of a real-time flavor for this kernel."""
+def rt_specs(
+    runtime_us: int, period_us: int, vcpus: int, enforcement: str = 'limit'
+) -> dict[str, str]:
+    """All extra specs of a real-time flavor, for any kernel unless said."""
     specs = {
         'rt:reservation': f'{runtime_us}/{period_us}',
-        'rt:enforcement': 'limit',
+        'rt:enforcement': enforcement,
     }
     request = Request.from_flavor(specs, vcpus)
     assert request is not None

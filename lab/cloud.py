@@ -12,6 +12,7 @@ import sys
 
 from keystoneauth1.exceptions import ClientException
 from openstack import exceptions as sdk_exceptions
+import pymysql
 
 from lab import (
     accounts,
@@ -19,6 +20,7 @@ from lab import (
     config,
     leftovers,
     namespace,
+    node,
     paths,
     preflight,
     process,
@@ -29,8 +31,12 @@ from lab import (
     service,
     services,
     setup_steps,
+    world,
 )
 from lab.console import LabError, say, warn
+from lab.node import image as node_image
+from lab.node import services as node_services
+from lab.node import steps as node_steps
 
 IMAGE_FILE = paths.IMAGES / f'{catalog.IMAGE}.img'
 # Nothing they hold is kept, so they need not end in order.
@@ -51,10 +57,16 @@ def lock() -> Iterator[None]:
         yield
 
 
-def up(arguments: list[str], computes: int | None = None) -> int:
+def up(
+    arguments: list[str],
+    computes: int | None = None,
+    nodes: str | None = None,
+) -> int:
     """Bring the namespaces up and the rest of ``up`` to work in them.
 
-    :param computes: how many compute hosts; None for as many as there are.
+    :param computes: how many compute hosts on the machine's own kernel; None
+        for as many as there are.
+    :param nodes: a choice of nodes; None for those that there are.
     """
     with lock():
         if not preflight.is_this_installed():
@@ -65,25 +77,46 @@ def up(arguments: list[str], computes: int | None = None) -> int:
         kept = namespace.holder()
         if kept:
             second.choose(computes)
+            node.choose(nodes)
         else:
-            preflight.check()
-            kept = _new_namespaces(computes)
-        return namespace.run_module(kept, 'lab', ['_up', *arguments])
+            kept = _new_namespaces(computes, nodes)
+        maker = node_image.start()
+        try:
+            return namespace.run_module(kept, 'lab', ['_up', *arguments])
+        finally:
+            if maker:
+                node_image.stop()
 
 
-def up_and_run(module: str, arguments: Sequence[str]) -> int:
+def up_and_run(
+    module: str,
+    arguments: Sequence[str],
+    computes: int | None = None,
+    nodes: str | None = None,
+) -> int:
     """Bring everything up, then run a module of the checkout in it.
 
+    :param computes: and nodes: as for :func:`up`
     :return: the exit code of the failed command, or of the module.
     """
-    code = up([])
+    code = up([], computes, nodes)
     kept = namespace.holder()
     if code or not kept:
         return code or 1
     return namespace.run_module(kept, module, arguments)
 
 
-def _new_namespaces(computes: int | None) -> process.Process:
+def _new_namespaces(
+    computes: int | None, nodes: str | None
+) -> process.Process:
+    nodes = nodes or node.choice()
+    if computes is None:
+        computes = second.computes()
+    if computes is None:
+        computes = 1 if not nodes or preflight.has_interface() else 0
+    if not computes and not nodes:
+        raise LabError('a lab without a compute: use --node as well')
+    preflight.check(computes, node.count(nodes))
     # Processes of a lab whose holder was killed are of no use to a new one.
     if namespace.members():
         warn('ending what is left of a lab without namespaces')
@@ -92,9 +125,8 @@ def _new_namespaces(computes: int | None) -> process.Process:
         shutil.rmtree(paths.LOG, ignore_errors=True)
     for directory in (paths.RUN, paths.ETC, paths.LOG):
         directory.mkdir(parents=True, exist_ok=True)
-    if computes == 2 or (computes is None and second.wanted()):
-        preflight.check_second()
     second.choose(computes)
+    node.choose(nodes)
     leftovers.remember_host()
     accounts.write()
     kept = namespace.create()
@@ -119,6 +151,7 @@ def up_inside(stock_compute: bool, revive: bool = True) -> None:
             *steps['hosts'],
             second_services.name('nova-compute'),
         )
+    steps['hosts'] += tuple(each.name for each in node.nodes())
     work['seed'] = seed
     steps['seed'] = ('hosts', 'glance', 'neutron', 'image')
     work['image'] = build_image
@@ -152,9 +185,17 @@ def _plan(
     setup = dict(setup_steps.STEPS)
     if second.holder():
         setup |= second_steps.STEPS
+    if node.nodes():
+        setup |= node_steps.STEPS
     for name, (function, needs) in setup.items():
         steps[name] = needs
         work[name] = function
+    if not second.first():
+        steps['hosts'] = tuple(
+            need
+            for need in steps['hosts']
+            if need not in services.OF_A_COMPUTE
+        )
     return steps, work
 
 
@@ -236,11 +277,20 @@ def restart_inside(names: list[str], stock_compute: bool) -> None:
     up_inside(stock_compute, revive=False)
 
 
-def kill_inside() -> None:
-    """Kill the second compute's machine; nothing on it ends in order.
+def kill_inside(name: str | None) -> None:
+    """Kill a machine; nothing on it ends in order.
 
+    :param name: of a node; None for that of the second compute
     :raises LabError: when the lab has none, or something lives on.
     """
+    if name:
+        own = {each.name: each for each in node.nodes()}
+        if name not in own:
+            listed = ', '.join(own) or 'none'
+            raise LabError(f'no node {name!r}; there are: {listed}')
+        node_services.kill(own[name])
+        say(f'{own[name].host} is dead; "up" starts it again')
+        return
     if not second.wanted():
         raise LabError('this lab has one compute; "up --computes 2" has two')
     second_machine.kill()
@@ -261,7 +311,25 @@ def status_inside() -> int:
         pid = str(running.pid) if running else '-'
         rss = str(running.rss_kb() // 1024) if running else '-'
         print(f'{found.name:<20} {pid:>8} {rss:>8}  {state:<14} {found.log}')
+    for own in node.nodes():
+        print(f'\n{own.host}, {own.address}: {node_services.describe(own)}')
+        code = code if _describe_host(own.host) else 3
     return code
+
+
+def _describe_host(host: str) -> bool:
+    """Print the reservations of a host; return whether Nova has it."""
+    try:
+        stats = world.stats(host)
+    except (ValueError, pymysql.Error):
+        print('  Nova does not know it yet')
+        return False
+    free = ', '.join(f'{cpu}: {ppm}' for cpu, ppm in stats.free.items())
+    print(
+        f'  interface {stats.interface}, enforcement {stats.enforcement}, '
+        f'free ppm {free}'
+    )
+    return True
 
 
 def down() -> int:
@@ -275,6 +343,7 @@ def down() -> int:
         kept = namespace.holder()
         if kept:
             namespace.run_module(kept, 'lab', ['_stop'])
+        node_image.stop()
         _sweep()
         for directory in (paths.VAR, paths.ETC, paths.BIN):
             shutil.rmtree(directory, ignore_errors=True)
@@ -302,9 +371,10 @@ def stop_inside() -> None:
     if second.wanted():
         second_machine.kill()
     table = services.table()
-    table['nova-compute'].stop(_DOWN_S)
-    if table['libvirtd'].running():
-        _destroy_domains()
+    if second.first():
+        table['nova-compute'].stop(_DOWN_S)
+        if table['libvirtd'].running():
+            _destroy_domains()
     say('containers are gone')
     rest = [found for found in table.values() if found.running()]
     with concurrent.futures.ThreadPoolExecutor(len(table)) as pool:

@@ -5,7 +5,7 @@ import os
 import pathlib
 import string
 
-from lab import namespace, paths, second
+from lab import namespace, node, paths, second
 from lab.console import LabError
 
 PASSWORD = 'nova-rt-lab'
@@ -134,12 +134,12 @@ def write() -> None:
     """Write every configuration file; one that is right is not touched."""
     for directory in _DIRECTORIES:
         directory.mkdir(parents=True, exist_ok=True)
-    values = _values()
+    filled = values()
     for template, target in _FILES.items():
         text = (paths.TEMPLATES / template).read_text()
         put(
             paths.ETC / target,
-            string.Template(text).substitute(values),
+            string.Template(text).substitute(filled),
             _MODES.get(template, 0o600),
         )
     installed = paths.VENV / 'etc'
@@ -163,10 +163,11 @@ def write() -> None:
     put(paths.ETC / 'rabbitmq' / 'enabled_plugins', '[].\n')
     for name in ('prometheus.yml', 'rules.yaml'):
         text = (paths.CHECKOUT / 'etc/nova_rt/prometheus' / name).read_text()
-        if second.wanted():
-            text = text.replace(
-                '[localhost:9839]', f'[localhost:9839, {second.HOST}:9839]'
-            )
+        exporters = ['localhost'] if second.first() else []
+        exporters += [second.HOST] if second.wanted() else []
+        exporters += [each.address for each in node.nodes()]
+        targets = ', '.join(f'{each}:9839' for each in exporters)
+        text = text.replace('[localhost:9839]', f'[{targets}]')
         put(paths.ETC / 'prometheus' / name, text)
     put(
         paths.OPENRC,
@@ -257,7 +258,8 @@ def with_hint_filter(paste: str) -> str:
     return '\n'.join(lines)
 
 
-def _values() -> dict[str, str]:
+def values() -> dict[str, str]:
+    """Return the values that the templates have variables for."""
     values = {
         'etc': str(paths.ETC),
         'var': str(paths.VAR),

@@ -13,6 +13,9 @@ from lab.console import LabError
 
 MEMORY_KB = 3 * 1024 * 1024
 DISK_KB = 4 * 1024 * 1024
+#: What a node takes, and what is kept of any: the disk and its layers.
+NODE_MEMORY_KB = 2 * 1024 * 1024 + 512 * 1024
+NODE_DISK_KB = 4 * 1024 * 1024
 
 # Program and the Debian package that has it.
 _PROGRAMS = {
@@ -43,6 +46,18 @@ _SECOND_PROGRAMS = {
     'scp': 'openssh-client',
     '/usr/lib/sftp-server': 'openssh-sftp-server',
 }
+# The same for nodes: QEMU, and what their kernel and disk are made with.
+_NODE_PROGRAMS = {
+    'qemu-system-x86_64': 'qemu-system-x86',
+    'mmdebstrap': 'mmdebstrap',
+    'ssh': 'openssh-client',
+    'dropbearkey': 'dropbear-bin',
+    'gcc': 'gcc',
+    'make': 'make',
+    'flex': 'flex',
+    'bison': 'bison',
+    'bc': 'bc',
+}
 _LXC_DRIVER = '/usr/lib/*/libvirt/connection-driver/libvirt_driver_lxc.so'
 
 
@@ -52,9 +67,11 @@ def require_root() -> None:
         raise LabError('only root can do this; run it as root or with sudo')
 
 
-def check() -> None:
+def check(computes: int, nodes: int) -> None:
     """Refuse a machine that cannot run the lab, with the reason.
 
+    :param computes: on the machine's own kernel
+    :param nodes: in virtual machines
     :raises LabError: with all that is missing, and remedies.
     """
     if not re.fullmatch(r'/[\w./+-]+', str(paths.WORK)):
@@ -67,8 +84,22 @@ def check() -> None:
     _check_ways()
     _check_alone()
     _check_software()
-    _check_resources()
-    _check_kernel()
+    _check_resources(nodes)
+    if nodes:
+        _check_node_software()
+    if computes:
+        _check_kernel()
+    if computes == 2:
+        _check_second()
+
+
+def has_interface() -> bool:
+    """Return whether this machine's kernel has files of reservations."""
+    bootstrap = paths.CHECKOUT / 'tools' / 'bootstrap.sh'
+    found = subprocess.run(
+        [bootstrap, 'kernel'], capture_output=True, check=False
+    )
+    return found.returncode == 0
 
 
 def is_this_installed() -> bool:
@@ -80,7 +111,17 @@ def is_this_installed() -> bool:
     return found.returncode == 0
 
 
-def check_second() -> None:
+def _check_node_software() -> None:
+    missing = _missing(_NODE_PROGRAMS)
+    if missing:
+        raise LabError(
+            'a node is built and run with Debian packages that are missing: '
+            f'{" ".join(sorted(missing))}; "make -C kernel packages" installs '
+            'them'
+        )
+
+
+def _check_second() -> None:
     """Refuse a machine that cannot be two compute hosts.
 
     :raises LabError: with the missing parts.
@@ -149,21 +190,23 @@ def _without(packages: set[str]) -> LabError:
     )
 
 
-def _check_resources() -> None:
+def _check_resources(nodes: int) -> None:
+    memory_kb = MEMORY_KB + nodes * NODE_MEMORY_KB
+    disk_kb = DISK_KB + (NODE_DISK_KB if nodes else 0)
     text = pathlib.Path('/proc/meminfo').read_text()
     match = re.search(r'^MemAvailable:\s+(\d+)', text, re.M)
     assert match is not None  # every kernel since 3.14 says it
-    if int(match[1]) < MEMORY_KB:
+    if int(match[1]) < memory_kb:
         raise LabError(
             f'{int(match[1])} KiB of memory are available, the lab needs '
-            f'{MEMORY_KB}'
+            f'{memory_kb}'
         )
     paths.WORK.mkdir(parents=True, exist_ok=True)
     free_kb = shutil.disk_usage(paths.WORK).free // 1024
-    if free_kb < DISK_KB:
+    if free_kb < disk_kb:
         raise LabError(
             f'{free_kb} KiB are free under {paths.WORK}, the lab needs '
-            f'{DISK_KB}'
+            f'{disk_kb}'
         )
     for device in ('/dev/net/tun', '/dev/loop-control'):
         if not os.path.exists(device):
@@ -183,6 +226,7 @@ def _check_kernel() -> None:
     )
     if probe.returncode:
         raise LabError(
-            'this machine cannot hold reservations; "nova-rt-status host '
-            f'check" says:\n{(probe.stdout or probe.stderr).rstrip()}'
+            'this machine cannot hold reservations, "up --node hcbs" makes '
+            'one that can; "nova-rt-status host check" says:\n'
+            f'{(probe.stdout or probe.stderr).rstrip()}'
         )

@@ -47,29 +47,44 @@ exec "$@"
 """
 
 
+def computes() -> int | None:
+    """Return how many computes this lab has on the machine's own kernel.
+
+    :returns: dead ones, too; None before that is settled
+    """
+    try:
+        return int(_COMPUTES.read_text())
+    except FileNotFoundError:
+        return None
+
+
+def first() -> bool:
+    """Return whether this lab has a compute on the machine's own kernel."""
+    return computes() != 0
+
+
 def wanted() -> bool:
     """Return whether this lab has a second compute, alive or not."""
-    try:
-        return _COMPUTES.read_text() == '2'
-    except FileNotFoundError:
-        return False
+    return computes() == 2
 
 
-def choose(computes: int | None) -> None:
+def choose(wanted: int | None) -> None:
     """Settle how many computes the lab has, for as long as it has files.
 
-    :param computes: how many; None for as many as there are, one at first
+    :param wanted: how many; None for as many as there are, one at first
     :raises LabError: when it has another number.
     """
-    settled = 2 if wanted() else 1
+    settled = computes()
+    if settled is None:
+        settled = 1
     if (paths.VAR / 'done').exists():
-        if computes not in (None, settled):
+        if wanted not in (None, settled):
             raise LabError(
                 f'this lab has {settled} compute(s); take it down before you '
-                f'start one with {computes}'
+                f'start one with {wanted}'
             )
         return
-    _COMPUTES.write_text(str(computes or settled))
+    _COMPUTES.write_text(str(settled if wanted is None else wanted))
 
 
 def online() -> str:
@@ -100,8 +115,9 @@ def holder() -> process.Process | None:
 
 
 def alive() -> list[str]:
-    """Return the compute hosts that are not dead."""
-    return [namespace.HOST_NAME, *([HOST] if holder() else [])]
+    """Return the compute hosts on this machine's kernel, but dead ones."""
+    own = [namespace.HOST_NAME] if first() else []
+    return own + ([HOST] if holder() else [])
 
 
 def path(name: str) -> pathlib.Path:

@@ -20,7 +20,7 @@ SSH = paths.ETC / 'ssh'
 SWITCH = second.VAR / 'ovs' / 'conf.db'
 _FIRST_SWITCH = paths.VAR / 'ovs' / 'conf.db'
 #: Ports of the services that a compute asks: RabbitMQ and the APIs.
-_PORTS = ('5672', '5000', '8778', '9292', '9696', '8774')
+PORTS = ('5672', '5000', '8778', '9292', '9696', '8774')
 _EXPORTER_PORT = 9839
 # Names of the first machine's services that the second has as well.
 _SAME = (
@@ -138,7 +138,7 @@ def _relay() -> Service:
     pid = parent.pid if parent else 0
     return Service(
         name('relay'),
-        program('relay.py', f'/proc/{pid}/ns/net', *_PORTS),
+        program('relay.py', f'/proc/{pid}/ns/net', '127.0.0.1', *PORTS),
         on_second=True,
         ready=_inside('bash', '-c', 'exec 3<>/dev/tcp/127.0.0.1/5672'),
     )

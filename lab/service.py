@@ -33,6 +33,7 @@ class Service:
     :param directory: where it runs.
     :param stop_s: seconds it gets to end in order.
     :param on_second: whether it runs on the second compute's machine.
+    :param settle: called before it is ended in order.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Service:
     stop_s: float = 15
     ready_s: float = 300
     on_second: bool = False
+    settle: Callable[[], None] | None = None
 
     @property
     def log(self) -> pathlib.Path:
@@ -96,6 +98,8 @@ class Service:
         """End it and its children, in order if that is quick enough."""
         running = self.running()
         if running:
+            if self.settle and seconds is None:
+                self.settle()
             process.stop([running], seconds or self.stop_s)
             running.kill_session()
         self._record.unlink(missing_ok=True)

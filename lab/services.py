@@ -7,6 +7,7 @@
 import pathlib
 
 from lab import accounts, answers, config, paths, second, second_services, unit
+from lab.node import services as node_services
 from lab.paths import ETC, RUN, VAR
 from lab.service import Service, Words, config_files, program, wsgi
 
@@ -254,6 +255,8 @@ _EXPORTER = Service(
     ready=answers.by_http(9839),
     files=(*_EXPORTER_FILES, *_WHEEL),
 )
+#: Services that a lab has only for a compute on this machine's own kernel.
+OF_A_COMPUTE = {'libvirtd', 'taps', 'nova-compute', 'nova-rt-exporter'}
 _PROMETHEUS = Service(
     'prometheus',
     (
@@ -311,5 +314,11 @@ def table(stock_compute: bool = False) -> dict[str, Service]:
     """
     compute = _STOCK_COMPUTE if stock_compute else _COMPUTE
     services = (*_SERVICES, compute, _EXPORTER, _PROMETHEUS)
-    found = {service.name: service for service in services}
-    return found | second_services.beside(found) if second.wanted() else found
+    found = {
+        service.name: service
+        for service in services
+        if second.first() or service.name not in OF_A_COMPUTE
+    }
+    if second.wanted():
+        found |= second_services.beside(found)
+    return found | node_services.beside()

@@ -15,6 +15,7 @@ from lab import (
     catalog,
     config,
     namespace,
+    node,
     paths,
     second,
     service,
@@ -24,6 +25,7 @@ from lab.console import LabError, say
 
 _DONE = paths.VAR / 'done'
 _REGISTER_S = 300
+_NODE_REGISTER_S = 1200
 SWITCH_SCHEMA = '/usr/share/openvswitch/vswitch.ovsschema'
 VSCTL = ('ovs-vsctl', '--timeout=20')
 
@@ -284,22 +286,41 @@ def endpoints() -> None:
     _once('catalog', '2', lambda: catalog.create(catalog.connect()))
 
 
+def _reporters() -> list[tuple[str, str, str]]:
+    """Return Nova's services: name in the lab, binary and host."""
+    own = namespace.HOST_NAME
+    wanted = [('nova-conductor', 'nova-conductor', own)]
+    wanted.append(('nova-scheduler', 'nova-scheduler', own))
+    if second.first():
+        wanted.append(('nova-compute', 'nova-compute', own))
+    if second.holder():
+        wanted.append(('nova-compute-2', 'nova-compute', second.HOST))
+    for each in node.nodes():
+        wanted.append((each.name, 'nova-compute', each.host))
+    return wanted
+
+
+def _log_of(host: str) -> pathlib.Path | None:
+    """Fetch the end of the log of a node's nova-compute."""
+    own = node.find(host)
+    if not own:
+        return None
+    log = paths.LOG / f'{own.name}-nova-compute.log'
+    log.write_text(own.run('tail -n 100 /var/log/nova/nova-compute.log'))
+    return log
+
+
 def hosts() -> None:
-    """Wait until Nova's services take requests, and map the host to the cell.
+    """Wait until Nova's services take requests, and map hosts to the cell.
 
     :raises LabError: when they do not in time.
     """
     cloud = catalog.connect()
     table = services.table()
-    deadline = time.monotonic() + _REGISTER_S
-    own = namespace.HOST_NAME
-    wanted = [('nova-conductor', 'nova-conductor', own)]
-    wanted.append(('nova-scheduler', 'nova-scheduler', own))
-    wanted.append(('nova-compute', 'nova-compute', own))
-    if second.holder():
-        wanted.append(('nova-compute-2', 'nova-compute', second.HOST))
-    for name, binary, host in wanted:
+    began = time.monotonic()
+    for name, binary, host in _reporters():
         found = table[name]
+        seconds = _NODE_REGISTER_S if node.find(host) else _REGISTER_S
         while True:
             running = found.running()
             if not running:
@@ -308,16 +329,20 @@ def hosts() -> None:
                 catalog.let_up(cloud, binary, host)
             if catalog.reporting(cloud, binary, host, running.since()):
                 break
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + seconds:
                 raise LabError(
-                    f'{name} has not reported itself after {_REGISTER_S} s',
-                    found.log,
+                    f'{binary} of {host} has not reported itself after '
+                    f'{seconds} s',
+                    _log_of(host) or found.log,
                 )
             if service.abandoned.wait(0.3):
                 raise LabError(f'{name}: not waited for', found.log)
+    for each in node.nodes():
+        # A power cut after this leaves the identity that Nova has written.
+        each.sync()
     _once(
         'host-mapping',
-        '2' if second.wanted() else '1',
+        f'{second.computes()} {node.choice()}',
         lambda: _nova_manage('host-mapping', ['cell_v2', 'discover_hosts']),
     )
 

@@ -12,7 +12,7 @@ from openstack import exceptions as sdk_exceptions
 from openstack.connection import Connection
 import pymysql
 
-from lab import namespace, paths, second
+from lab import namespace, node, paths, second
 from lab.measure import container
 from nova_rt.reservation import admission, node_stats
 
@@ -123,7 +123,9 @@ def instances(host: str) -> pathlib.Path:
 
 def hosts() -> list[str]:
     """Return the compute hosts of the lab, dead or alive."""
-    return [namespace.HOST_NAME, *([second.HOST] if second.wanted() else [])]
+    own = [namespace.HOST_NAME] if second.first() else []
+    own += [second.HOST] if second.wanted() else []
+    return own + [each.host for each in node.nodes()]
 
 
 def stats(host: str) -> Stats:

@@ -8,6 +8,7 @@
 #   tools/bootstrap.sh [packages|venv|wheel|all]
 #   tools/bootstrap.sh installed    fails if the environment's wheels are others
 #   tools/bootstrap.sh kernel       fails if the kernel cannot hold reservations
+#   tools/bootstrap.sh demo [hcbs]  all, for the demo on this kernel or on a node
 #
 # Everything except the system packages is kept under $NOVA_RT_LAB (default
 # /var/lib/nova-rt-lab). What is there already is taken; a second run is quick.
@@ -82,11 +83,13 @@ function check_kernel {
     cat >&2 <<EOF
 
 ERROR: Linux $(uname -r) cannot hold reservations: $root has neither
-cpu.rt.max nor cpu.rt_runtime_us. Two ways on:
+cpu.rt.max nor cpu.rt_runtime_us. Three ways on:
 
+* A virtual machine on the kernel of this project: "make demo" makes one by
+  itself, "make lab NODE=hcbs" leaves it to you.
 * The kernel of this project guarantees them. "make -C kernel packages" and
   "make -C kernel deb" build a Debian package of it; the rest is in
-  doc/source/kernel/install.rst. "make kernel" tries it in QEMU.
+  doc/source/kernel/install.rst.
 * A kernel with CONFIG_RT_GROUP_SCHED and the cpu controller on cgroup v1
   limits them, which is enough for the demo: doc/source/admin/host.rst.
 
@@ -245,6 +248,27 @@ function install_wheels {
     wheel_key >"$VENV/.nova-rt-wheel"
 }
 
+# The demo's choice, and all that a node takes. Its kernel is the longest part:
+# it is built beside the rest, and "lab up" waits for what is not done by then.
+function begin_demo {
+    local node=${1:-}
+    if [ -n "$node" ]; then
+        say "the demo runs on a node, as told: a virtual machine"
+    elif check_kernel 2>/dev/null; then
+        say "the demo runs on this machine's kernel; the first time it takes" \
+            "about 7 minutes, later 3"
+        return
+    else
+        say "Linux $(uname -r) cannot hold reservations: the demo runs on a" \
+            "node, a virtual machine with a kernel that guarantees them"
+    fi
+    say "the first time it takes about 15 minutes, later 5"
+    logged "installing what builds and runs the node's kernel" \
+        node-packages.log make -s -C "$ROOT/kernel" packages
+    nice "$ROOT/kernel/scripts/build.sh" hcbs node \
+        >"$LOG_DIR/node-kernel.log" 2>&1 9>&- &
+}
+
 case ${1:-all} in
     installed) are_wheels_installed; exit ;;
     kernel) check_kernel; exit ;;
@@ -263,5 +287,11 @@ case ${1:-all} in
         build_venv
         install_wheels
         ;;
-    *) die "usage: $0 [packages|venv|wheel|all|installed|kernel]" ;;
+    demo)
+        begin_demo "${2:-}"
+        install_packages
+        build_venv
+        install_wheels
+        ;;
+    *) die "usage: $0 [packages|venv|wheel|all|installed|kernel|demo]" ;;
 esac

@@ -5,6 +5,7 @@ It runs in the lab's namespaces, reuses servers of an earlier run, and leaves
 its real-time server to the user.
 """
 
+from collections.abc import Sequence
 import dataclasses
 import os
 import time
@@ -66,7 +67,7 @@ def tell() -> None:
             'CPU do not ask for more than there is. A kernel with HCBS turns '
             'the same flavors into a guarantee.'
         )
-    _image(connection)
+    image(connection)
     _flavor(connection)
     _rt_server(connection)
     container = _kernel(connection)
@@ -76,10 +77,11 @@ def tell() -> None:
         _response_times(connection, cast, limits)
     finally:
         _noise_off(connection)
-    _next(time.monotonic() - began)
+    next_steps(time.monotonic() - began, 7, (RT_SERVER, PLAIN_SERVER), FLAVOR)
 
 
-def _image(connection: Connection) -> None:
+def image(connection: Connection) -> None:
+    """Upload the image, unless it is there."""
     stage.heading(1, 'An image')
     if any(connection.image.images(name=IMAGE)):
         stage.say(f'The image {IMAGE} is there already.')
@@ -118,10 +120,10 @@ def _flavor(connection: Connection) -> None:
 
 def _rt_server(connection: Connection) -> None:
     stage.heading(3, 'A real-time server')
-    if _taken(connection, RT_SERVER):
+    if taken(connection, RT_SERVER):
         stage.say(f'The server {RT_SERVER} is there already.')
     else:
-        _create(RT_SERVER, 'rt.small')
+        create(RT_SERVER, 'rt.small')
     stage.openstack(
         *('server', 'list', '--long', '-c', 'Name', '-c', 'Status'),
         *('-c', 'Networks', '-c', 'Flavor', '-c', 'Host'),
@@ -138,7 +140,8 @@ def _rt_server(connection: Connection) -> None:
     )
 
 
-def _create(name: str, flavor: str, count: int = 1) -> None:
+def create(name: str, flavor: str, count: int = 1) -> None:
+    """Create servers, and wait for the first."""
     several = ('--min', str(count), '--max', str(count)) if count > 1 else ()
     stage.openstack(
         *('server', 'create', name, '--flavor', flavor, '--image', IMAGE),
@@ -147,8 +150,11 @@ def _create(name: str, flavor: str, count: int = 1) -> None:
     )
 
 
-def _taken(connection: Connection, name: str) -> bool:
-    # A server of an earlier run is taken if it works, else it is removed.
+def taken(connection: Connection, name: str) -> bool:
+    """Take a server of an earlier run if it works, else remove it.
+
+    :return: whether there is one to take.
+    """
     found = _find(connection, name)
     if not found:
         return False
@@ -161,7 +167,7 @@ def _taken(connection: Connection, name: str) -> bool:
 def _kernel(connection: Connection) -> Container:
     stage.heading(4, 'What the kernel holds')
     container = _container(connection, RT_SERVER)
-    probe = _probe(connection, RT_SERVER)
+    probe = probe_of(connection, RT_SERVER)
     files = container.rt_files()
     cpuset = container.cpus()
     for path, text in files.items():
@@ -180,13 +186,13 @@ def _kernel(connection: Connection) -> Container:
 
 def _neighbour(connection: Connection, rt: Container) -> Cast:
     stage.heading(5, 'The bandwidth that a CPU-hungry program gets')
-    if _taken(connection, PLAIN_SERVER):
+    if taken(connection, PLAIN_SERVER):
         stage.say(f'The plain server {PLAIN_SERVER} is there already.')
     else:
-        _create(PLAIN_SERVER, 'plain.small')
+        create(PLAIN_SERVER, 'plain.small')
     cast = Cast(
-        rt=_probe(connection, RT_SERVER),
-        plain=_probe(connection, PLAIN_SERVER),
+        rt=probe_of(connection, RT_SERVER),
+        plain=probe_of(connection, PLAIN_SERVER),
         rt_container=rt,
         plain_container=_container(connection, PLAIN_SERVER),
         cpu=rt.cpus()[0],
@@ -213,9 +219,9 @@ def _bandwidth(cast: Cast) -> None:
     held = cast.rt_container.held()
     reserved = held.runtime_us / held.period_us
     stage.show(
-        f'\n{RT_SERVER:<9}{_bar(got_rt)} {got_rt:6.2%} of CPU {cast.cpu}, '
+        f'\n{RT_SERVER:<9}{bar(got_rt)} {got_rt:6.2%} of CPU {cast.cpu}, '
         f'reserved {reserved:.2%} ({held} us)\n'
-        f'{PLAIN_SERVER:<9}{_bar(got_plain)} {got_plain:6.2%}'
+        f'{PLAIN_SERVER:<9}{bar(got_plain)} {got_plain:6.2%}'
     )
     off = abs(got_rt / reserved - 1)
     if off > TOLERANCE:
@@ -233,7 +239,8 @@ def _bandwidth(cast: Cast) -> None:
     )
 
 
-def _bar(share: float) -> str:
+def bar(share: float) -> str:
+    """Draw a share of a CPU."""
     return '#' * round(share * 30) + '.' * (30 - round(share * 30))
 
 
@@ -341,11 +348,11 @@ def _other_cpu(cpu: int) -> int | None:
 
 def _noise_on(connection: Connection, cpu: int) -> None:
     print()
-    if not all(_taken(connection, name) for name in NOISE):
+    if not all(taken(connection, name) for name in NOISE):
         _noise_off(connection)
-        _create('noise', 'plain.small', len(NOISE))
+        create('noise', 'plain.small', len(NOISE))
     for name in NOISE:
-        probe = _probe(connection, name)
+        probe = probe_of(connection, name)
         probe.quiet()
         probe.pin(cpu)
         probe.hog('other', seconds=600, count=HOGS_PER_NOISE)
@@ -412,8 +419,9 @@ def _ms(series: distribution.Series) -> str:
     return f'{series.percentile(99) / 1000:.1f} ms'
 
 
-def _probe(connection: Connection, name: str) -> Probe:
-    server = _found(connection, name)
+def probe_of(connection: Connection, name: str) -> Probe:
+    """Return the service in a server, once it answers."""
+    server = found_server(connection, name)
     for addresses in (server.addresses or {}).values():
         for address in addresses:
             if address['version'] == 4:
@@ -424,7 +432,7 @@ def _probe(connection: Connection, name: str) -> Probe:
 
 
 def _container(connection: Connection, name: str) -> Container:
-    container = Container.of(_found(connection, name).id)
+    container = Container.of(found_server(connection, name).id)
     if not container:
         raise LabError(f'no container of the server {name} runs')
     return container
@@ -435,7 +443,8 @@ def _find(connection: Connection, name: str) -> _server.Server | None:
     return next(iter(listed), None)
 
 
-def _found(connection: Connection, name: str) -> _server.Server:
+def found_server(connection: Connection, name: str) -> _server.Server:
+    """Return a server, once it is ACTIVE."""
     found = _find(connection, name)
     if not found:
         raise LabError(f'there is no server {name}')
@@ -443,18 +452,25 @@ def _found(connection: Connection, name: str) -> _server.Server:
     return connection.compute.wait_for_server(found, interval=0.5, wait=120)
 
 
-def _next(seconds: float) -> None:
-    stage.heading(7, 'What to try next')
+def next_steps(
+    seconds: float, number: int, servers: Sequence[str], flavor: str
+) -> None:
+    """Say how to go on.
+
+    :param number: of the part.
+    :param servers: those that run still.
+    """
+    stage.heading(number, 'What to try next')
     openstack = f'{console.SUDO}{paths.BIN}/openstack'
     lab = f'{console.SUDO}{paths.VENV}/bin/python -m lab'
     stage.say(
-        f'The demonstration took {seconds:.0f} s. {RT_SERVER} and '
-        f'{PLAIN_SERVER} still run:'
+        f'The demonstration took {seconds:.0f} s. {" and ".join(servers)} '
+        'still run:'
     )
     stage.show(
         f'{openstack} server list\n'
         f'{openstack} server reboot --hard --wait {RT_SERVER}\n'
-        f'{openstack} server create rt-2 --flavor {FLAVOR} --image {IMAGE} '
+        f'{openstack} server create more --flavor {flavor} --image {IMAGE} '
         f'--network {catalog.NETWORK} --wait\n'
         f'{openstack} console log show {RT_SERVER}\n'
         f'{lab} shell   # inside the lab\n'

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relay a network namespace's loopback ports to services of the lab.
+"""Relay ports of an address to services at the lab's loopback.
 
-``relay.py NAMESPACE PORT...``
+``relay.py NAMESPACE ADDRESS PORT[=SOCKET]...``
 
-It listens on 127.0.0.1 where it is started and connects to 127.0.0.1 in
-NAMESPACE: a socket stays in the namespace in which it was made. So a compute
-in a network of its own has the same configuration as one beside the services.
+It listens at ADDRESS where it is started and connects to 127.0.0.1 in
+NAMESPACE, or to a Unix socket: a socket stays in the namespace in which it was
+made. So a compute in a network of its own has the same configuration as one
+beside the services.
 """
 
 import asyncio
@@ -21,11 +22,12 @@ _CHUNK = 1 << 18
 
 def main() -> None:
     """Relay, for ever."""
-    namespace, *ports = sys.argv[1:]
+    namespace, address, *words = sys.argv[1:]
     listening = []
-    for port in map(int, ports):
-        own = socket.create_server(('127.0.0.1', port), backlog=128)
-        listening.append((own, port))
+    for word in words:
+        port, _, path = word.partition('=')
+        own = socket.create_server((address, int(port)), backlog=128)
+        listening.append((own, path or int(port)))
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(namespace, os.O_RDONLY)
     if libc.setns(descriptor, _CLONE_NEWNET):
@@ -34,17 +36,22 @@ def main() -> None:
     asyncio.run(_serve(listening))
 
 
-async def _serve(listening: list[tuple[socket.socket, int]]) -> None:
-    servers = [await _listen(own, port) for own, port in listening]
+async def _serve(listening: list[tuple[socket.socket, str | int]]) -> None:
+    servers = [await _listen(own, target) for own, target in listening]
     await asyncio.gather(*(server.serve_forever() for server in servers))
 
 
-async def _listen(own: socket.socket, port: int) -> asyncio.Server:
+async def _listen(own: socket.socket, target: str | int) -> asyncio.Server:
     async def relay(
         here: asyncio.StreamReader, back: asyncio.StreamWriter
     ) -> None:
         try:
-            there, forth = await asyncio.open_connection('127.0.0.1', port)
+            if isinstance(target, str):
+                there, forth = await asyncio.open_unix_connection(target)
+            else:
+                there, forth = await asyncio.open_connection(
+                    '127.0.0.1', target
+                )
         except OSError:
             # As if nothing listened.
             back.transport.abort()

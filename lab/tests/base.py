@@ -39,10 +39,12 @@ class LabTestCase(unittest.TestCase):
 
     :cvar on_first: whether all servers are to be on the first host, of which
         the test breaks or reads something
+    :cvar active_s: seconds that a server gets to become ACTIVE, or to go
     """
 
     maxDiff = None
     on_first = False
+    active_s = ACTIVE_S
 
     @classmethod
     def setUpClass(cls):
@@ -108,7 +110,7 @@ class LabTestCase(unittest.TestCase):
 
     def reach(self, server, status):
         """Wait for a status; an ERROR on the way fails the test."""
-        deadline = time.monotonic() + ACTIVE_S
+        deadline = time.monotonic() + self.active_s
         while True:
             server = self.cloud.compute.get_server(server.id)
             if server.status == status and not server.task_state:
@@ -124,7 +126,9 @@ class LabTestCase(unittest.TestCase):
     def delete(self, server):
         """Delete a server, if it is there still, and wait."""
         self.cloud.compute.delete_server(server.id, ignore_missing=True)
-        self.cloud.compute.wait_for_delete(server, interval=0.2, wait=ACTIVE_S)
+        self.cloud.compute.wait_for_delete(
+            server, interval=0.2, wait=self.active_s
+        )
 
     def flavor(self, specs, vcpus=1):
         """Make a flavor through the API that validates its extra specs."""

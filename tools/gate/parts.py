@@ -360,6 +360,20 @@ FULL = {
         _CLOUD,
     ),
     'lab-down-two': _LAB_DOWN,
+    # Also where this machine's own kernel holds no reservations.
+    'e2e-node': Part(
+        'a node on the HCBS kernel',
+        3600,
+        [
+            _SOURCE,
+            _GUESTS,
+            lab('up --node hcbs --computes 0'),
+            lab(f'{_E2E} test_node', True),
+        ],
+        _CLOUD,
+        at_least=4,
+    ),
+    'lab-down-node': _LAB_DOWN,
     **{
         name: Part(
             f'the HCBS kernel: {", ".join(groups)}',
@@ -396,4 +410,6 @@ ON_THE_LAB = {
     name for name, part in FULL.items() if part.steps[0] in (_ONE, _TWO)
 }
 #: The logs of the lab's services are kept if one of them fails.
-USES_THE_LAB = ON_THE_LAB | {'chapter-cloud', 'runbooks', 'faults'}
+USES_THE_LAB = ON_THE_LAB | {
+    'chapter-cloud', 'runbooks', 'faults', 'e2e-node',
+}  # fmt: skip

@@ -2,13 +2,16 @@
 """experiments/: judgements of measured points."""
 
 import dataclasses
+import pathlib
+import shutil
+import tempfile
 import unittest
 
 import numpy
 
-from experiments import description, evaluate, judge, samples
+from experiments import description, evaluate, judge, points, samples
 from experiments import simulated as requests
-from experiments.description import Point
+from experiments.description import Point, Refused
 from nova_rt.model import cbs, judged, simulation
 from nova_rt.model.schedule import Position
 from nova_rt.reservation.reservation import Reservation
@@ -270,3 +273,41 @@ class JudgeTest(unittest.TestCase):
             (found,) = judge.verdicts({'figure': [one]})
             self.assertIn('unpatched', found.what)
             self.assertEqual(holds, found.holds)
+
+
+class PointsTest(unittest.TestCase):
+    """The numbers of a report as a file."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = pathlib.Path(tempfile.mkdtemp()) / 'points.csv'
+        self.addCleanup(shutil.rmtree, self.path.parent)
+        self.results = {
+            'one': [simulated(Point(**KEYS)), simulated(Point(load=0.5))],
+            'two': [simulated(Point(**KEYS, noise='hogs'), late_ns=10**7)],
+        }
+        points.write(self.path, self.results)
+
+    def test_judged_alike(self):
+        found = points.read(self.path)
+        self.assertEqual(['one', 'two'], list(found))
+        self.assertEqual(self.results['one'][1].point, found['one'][1].point)
+        self.assertIsNone(found['one'][1].alone_s)
+        verdicts = judge.verdicts(self.results)
+        self.assertFalse(all(each.holds for each in verdicts))
+        self.assertEqual(verdicts, judge.verdicts(found))
+
+    def test_refused(self):
+        text = self.path.read_text()
+        for wrong in (
+            '',
+            text.partition('\n')[0],
+            text.replace('count', 'counts'),
+            text.replace('exponential', 'normal'),
+            text.replace(',', ';'),
+        ):
+            with self.subTest(wrong[:40]), self.assertRaises(Refused):
+                self.path.write_text(wrong)
+                points.read(self.path)
+        with self.assertRaises(Refused):
+            points.read(self.path / 'no')

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute hosts in virtual machines, on the kernel that guarantees.
+
+A node is a machine of its own: the HCBS kernel, Debian with systemd and
+cgroup v2, libvirt, Open vSwitch and nova-rt-compute by its unit. QEMU runs it
+in the lab's network namespace, with two links: one for control, where it
+reaches the services of the cloud by :mod:`lab.programs.relay`, and a port of
+the lab's br-ex for the servers' network.
+"""
+
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import pathlib
+import subprocess
+
+from lab import paths
+from lab.console import LabError
+
+KINDS = ('hcbs',)
+MOST = 4
+#: Where nodes find the services of the cloud, at the lab's loopback.
+SERVICES_ADDRESS = '10.68.0.1'
+MEMORY_MB = 2048
+CPUS = 2
+DIRECTORY = paths.VAR / 'nodes'
+SSH_CONFIG = paths.ETC / 'node-ssh.conf'
+_CHOICE = paths.VAR / 'nodes.choice'
+# A busy node without KVM takes its time.
+_CONNECT_S = 60
+_SYNC_S = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """One node.
+
+    :param number: from 1.
+    """
+
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Its name among the lab's services."""
+        return 'node' if self.number == 1 else f'node-{self.number}'
+
+    @property
+    def host(self) -> str:
+        """Its name for Nova."""
+        return f'nova-rt-{self.name}'
+
+    @property
+    def address(self) -> str:
+        """Its address on the link for control."""
+        return f'10.68.{self.number}.2'
+
+    @property
+    def gateway(self) -> str:
+        """The lab's address on the link for control."""
+        return f'10.68.{self.number}.1'
+
+    @property
+    def links(self) -> tuple[str, str]:
+        """The lab's ends: for control, and of the servers' network."""
+        return f'ctl-{self.name}', f'ex-{self.name}'
+
+    def file(self, name: str) -> pathlib.Path:
+        """Return a file of it in the lab's directories."""
+        return DIRECTORY / self.name / name
+
+    def command(self, *words: str) -> list[str]:
+        """Return the command that runs another on it, from inside the lab.
+
+        :param words: put together by a shell on the node
+        """
+        return ['ssh', '-F', str(SSH_CONFIG), self.host, *words]
+
+    def run(self, script: str, seconds: float = 300, text: str = '') -> str:
+        """Run a script of sh on it; return its output.
+
+        :param text: the standard input
+        :raises LabError: when it fails or does not end in time.
+        """
+        try:
+            done = subprocess.run(
+                self.command(script),
+                input=text,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=seconds,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LabError(
+                f'{self.host}: "{script}" has not ended after {seconds:.0f} s'
+            ) from error
+        if done.returncode:
+            raise LabError(
+                f'{self.host}: "{script}" ended with {done.returncode}: '
+                f'{(done.stdout + done.stderr).strip()}'
+            )
+        return done.stdout
+
+    def sync(self) -> None:
+        """Have it write what it has in memory to its disk, if it can."""
+        with contextlib.suppress(LabError):
+            self.run('sync', _SYNC_S)
+
+
+def parse(text: str) -> str:
+    """Return a choice of nodes, ``KIND`` or ``KIND=NUMBER``, in the long form.
+
+    :raises ValueError: when it is none.
+    """
+    kind, _, number = text.partition('=')
+    if kind not in KINDS or not 1 <= int(number or 1) <= MOST:
+        raise ValueError(text)
+    return f'{kind}={int(number or 1)}'
+
+
+def choice() -> str | None:
+    """Return the choice of this lab, None when it has no nodes."""
+    try:
+        return _CHOICE.read_text()
+    except FileNotFoundError:
+        return None
+
+
+def choose(wanted: str | None) -> None:
+    """Settle the nodes of the lab, for as long as it has files.
+
+    :param wanted: None for those that there are, at first none
+    :raises LabError: when it has others.
+    """
+    if wanted is None or wanted == choice():
+        return
+    if (paths.VAR / 'done').exists():
+        raise LabError(
+            f'this lab has {choice() or "no"} node(s); take it down before '
+            f'you start one with {wanted}'
+        )
+    _CHOICE.write_text(wanted)
+
+
+def count(text: str | None) -> int:
+    """Return the number of nodes in a choice."""
+    return int(text.partition('=')[2]) if text else 0
+
+
+def nodes() -> list[Node]:
+    """Return the nodes of this lab, alive or not."""
+    return [Node(number + 1) for number in range(count(choice()))]
+
+
+def find(host: str) -> Node | None:
+    """Return the node of this name among hosts, None for another host."""
+    return next((node for node in nodes() if node.host == host), None)
+
+
+def ssh_config(own: Sequence[Node]) -> str:
+    """Return the text of SSH_CONFIG."""
+    # One connection is made for many commands: a new one takes a second or
+    # two where no KVM is. The nodes' keys are those of this lab.
+    text = f"""Host *
+User root
+IdentityFile {DIRECTORY}/key
+StrictHostKeyChecking no
+UserKnownHostsFile /dev/null
+LogLevel ERROR
+ConnectTimeout {_CONNECT_S}
+ServerAliveInterval 30
+ServerAliveCountMax 4
+ControlMaster auto
+ControlPath /run/%n.ssh
+ControlPersist 300
+"""
+    for node in own:
+        text += f'Host {node.host}\nHostName {node.address}\n'
+    return text

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reservation of a server on a node, from the kernel's files there."""
+
+from collections.abc import Sequence
+import dataclasses
+import json
+import pathlib
+import shlex
+
+from lab.measure.container import Held, cpu_list
+from lab.node import Node
+
+_WATCH = pathlib.Path(__file__).parent / 'files' / 'watch.py'
+_LISTED = 'for name in cpu.rt.*; do echo "$name:"; cat $name; done'
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """Counts since the beginning, at one moment.
+
+    :ivar seconds: since the beginning, by the node's clock
+    :ivar periods: and
+    :ivar used_us: of each group
+    """
+
+    seconds: float
+    periods: list[int]
+    used_us: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """The control group of a running container.
+
+    :ivar path: below the root of the hierarchy of cgroup v2.
+    """
+
+    node: Node
+    path: str
+
+    @classmethod
+    def of(cls, own: Node, server_id: str) -> 'Group':
+        """Return the group of a server that runs on a node."""
+        found = own.run(
+            f'cat /proc/$(virsh -q -c lxc:/// domid {server_id})/cgroup'
+        )
+        return cls(own, found.strip().partition('::')[2])
+
+    @property
+    def directory(self) -> str:
+        """Its directory on the node."""
+        return f'/sys/fs/cgroup{self.path}'
+
+    def read(self, name: str) -> str:
+        """Return the content of one of its files."""
+        return self.node.run(
+            f'cat {shlex.quote(f"{self.directory}/{name}")}'
+        ).strip()
+
+    def listing(self) -> str:
+        """Return all files of the reservation with their contents."""
+        return self.node.run(
+            f'cd {shlex.quote(self.directory)}; {_LISTED}'
+        ).strip()
+
+    def held(self) -> Held:
+        """Return the reservation that the kernel holds."""
+        return Held(*map(int, self.read('cpu.rt.max').split()))
+
+    def cpus(self) -> list[int]:
+        """Return the CPUs that the container may use."""
+        return cpu_list(self.read('cpuset.cpus.effective'))
+
+
+def watch(
+    own: Node,
+    cpu: int,
+    groups: Sequence[Group],
+    seconds: float,
+    hogs_at: float = 0,
+) -> list[Moment]:
+    """Watch groups of a node; see watch.py.
+
+    :param hogs_at: seconds after which hogs begin on the CPU; 0: never
+    """
+    words = [str(seconds), str(hogs_at), str(cpu)]
+    words += [shlex.quote(group.directory) for group in groups]
+    command = f'python3 - {" ".join(words)}'
+    text = own.run(command, 300 + seconds, _WATCH.read_text())
+    return [
+        Moment(
+            when, [each[0] for each in counts], [each[1] for each in counts]
+        )
+        for when, counts in json.loads(text)
+    ]

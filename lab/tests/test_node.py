@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node on the kernel that guarantees, of ``lab up --node hcbs``."""
+
+import unittest
+
+from lab import node
+from lab.node import group
+from lab.tests import base
+
+LARGE, MEDIUM = 'rt.ms.large', 'rt.ms.medium'
+#: A node without KVM is slow.
+ACTIVE_S = 600
+#: A boot with the servers that ran before.
+BOOT_S = 1200
+#: nova-rt-compute compares once a minute.
+PATIENCE_S = 300
+WINDOW_S = 20
+#: Of a mean, relative: a period or two is cut off by the ends of the window.
+TOLERANCE = 0.001
+#: Windows in which something else may take the node's CPU away.
+WINDOWS = 10
+
+
+@unittest.skipUnless(node.nodes(), 'a lab with a node only')
+class NodeTest(base.LabTestCase):
+    """Servers with a guarantee, in milliseconds."""
+
+    active_s = ACTIVE_S
+
+    def setUp(self):
+        self.node = node.nodes()[0]
+        super().setUp()
+
+    def create_on_node(self, flavor, network=False):
+        server = self.create(flavor, network=network)
+        self.assertEqual(self.node.host, self.host_of(server))
+        return server
+
+    def group(self, server):
+        return group.Group.of(self.node, server.id)
+
+    def assert_held(self, server, reservation):
+        """Record, Placement, tracker and kernel hold the same."""
+        rec = self.record(server)
+        self.assertEqual(reservation, str(rec.request.reservation))
+        found = self.group(server)
+        self.assertEqual(reservation, str(found.held()))
+        self.assertEqual(list(rec.cpus), found.cpus())
+        # Where systemd has the machines of libvirt.
+        self.assertTrue(found.path.startswith('/machine.slice/'), found.path)
+        self.assertEqual(
+            rec.total_ppm, self.allocations(server)[base.RESOURCE_CLASS]
+        )
+        (cpu,) = rec.cpus
+        runtime_us, period_us = map(int, reservation.split('/'))
+        self.assertEqual(
+            f'{cpu} runtime_ns={runtime_us}000 period_ns={period_us}000',
+            found.read('cpu.rt.effective'),
+        )
+        return rec
+
+    def assert_supplied(self, found, cpu, hogs_at=0.0):
+        """The mean of a window is the reservation, by the kernel's counts."""
+        held = found.held()
+        means = []
+        for _ in range(WINDOWS):
+            moments = group.watch(self.node, cpu, [found], WINDOW_S, hogs_at)
+            # Not the moments in which the hogs come.
+            first, last = moments[len(moments) // 4], moments[-1]
+            means.append(
+                (last.used_us[0] - first.used_us[0])
+                / (last.periods[0] - first.periods[0])
+            )
+            share = means[-1] / held.runtime_us
+            if abs(share - 1) < TOLERANCE:
+                return
+        self.fail(f'of {held}, us a period in each window: {means}')
+
+    def test_guarantee(self):
+        """Two servers fill the node, a third is refused, hogs take nothing."""
+        servers = [self.create_on_node(LARGE, network=True) for _ in range(2)]
+        recs = [self.assert_held(each, '9000/10000') for each in servers]
+        self.assertEqual({0, 1}, {rec.cpus[0] for rec in recs})
+        capacity = self.stats()[self.node.host]
+        self.assertEqual('guarantee', capacity.enforcement)
+        self.assertIsNone(capacity.host_free)
+        self.assertEqual({0: 50_000, 1: 50_000}, capacity.free)
+
+        third = self.request_server(MEDIUM)
+        self.wait_for(
+            lambda: self.cloud.compute.get_server(third).status == 'ERROR',
+            'the third server is not refused',
+        )
+        fault = self.cloud.compute.get_server(third).fault['message']
+        self.assertIn('asked 300000 ppm', fault)
+        self.assertIn('free 50000 ppm', fault)
+
+        probe = self.probe(servers[0])
+        probe.hog('rr', 1, seconds=3600)
+        self.addCleanup(probe.quiet)
+        found, (cpu,) = self.group(servers[0]), recs[0].cpus
+        self.assert_supplied(found, cpu)
+        self.assert_supplied(found, cpu, hogs_at=1)
+
+    def test_repair(self):
+        server = self.create_on_node(MEDIUM)
+        found = self.group(server)
+        self.node.run(f"echo 1000 10000 >'{found.directory}/cpu.rt.max'")
+        self.wait_for(
+            lambda: str(found.held()) == '3000/10000',
+            'the reservation is not repaired',
+            PATIENCE_S,
+        )
+        self.assert_held(server, '3000/10000')
+
+    def test_power_cut(self):
+        """Servers come back by themselves, each with its reservation."""
+        servers = {
+            self.create_on_node(flavor): reservation
+            for flavor, reservation in (
+                (LARGE, '9000/10000'),
+                (MEDIUM, '3000/10000'),
+            )
+        }
+        before = [self.assert_held(*each) for each in servers.items()]
+        # Nova does not wait until the disk has a new server's files.
+        self.node.sync()
+        base.lab('kill', self.node.name)
+        base.lab('up')
+        for server in servers:
+            self.wait_for(
+                lambda server=server: self._runs(server),
+                'a server does not come back',
+                BOOT_S,
+            )
+        after = [self.assert_held(*each) for each in servers.items()]
+        self.assertEqual(
+            [rec.cpus for rec in before], [rec.cpus for rec in after]
+        )
+
+    def _runs(self, server):
+        found = self.cloud.compute.get_server(server)
+        if found.status != 'ACTIVE' or found.task_state:
+            return False
+        listed = self.node.run('virsh -q -c lxc:/// list --uuid')
+        return server.id in listed
