@@ -277,7 +277,7 @@ def restart_inside(names: list[str], stock_compute: bool) -> None:
     up_inside(stock_compute, revive=False)
 
 
-def kill_inside(name: str | None) -> None:
+def kill_inside(name: str | None = None) -> None:
     """Kill a machine; nothing on it ends in order.
 
     :param name: of a node; None for that of the second compute

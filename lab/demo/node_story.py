@@ -20,6 +20,7 @@ from lab.node import group
 from lab.node.group import Group, Moment
 
 FLAVOR, REFUSED_FLAVOR = 'rt.ms.large', 'rt.ms.medium'
+PERIOD_US = 10_000
 SERVERS = ('rt-1', 'rt-2')
 REFUSED = 'rt-3'
 PICTURE = story.RESULTS / 'guarantee.png'
@@ -73,14 +74,17 @@ def _servers(connection: Connection) -> None:
         *('-c', 'Networks', '-c', 'Flavor', '-c', 'Host'),
     )
     stage.say('They fill the two CPUs of the node. Another one is refused:')
-    if not connection.compute.find_server(REFUSED):
+    refused = connection.compute.find_server(REFUSED)
+    if not refused:
         stage.openstack(
             *('server', 'create', REFUSED, '--flavor', REFUSED_FLAVOR),
             *('--image', story.IMAGE, '--network', catalog.NETWORK, '--wait'),
             *('-c', 'id', '-c', 'name', '-c', 'status'),
             fails=True,
         )
-    stage.openstack('server', 'show', REFUSED, '-c', 'status', '-c', 'fault')
+        refused = connection.compute.find_server(REFUSED, ignore_missing=False)
+    fault = connection.compute.get_server(refused).fault
+    stage.say(f'Its fault: {fault["message"]}')
     stage.openstack('server', 'delete', '--wait', REFUSED)
 
 
@@ -159,9 +163,14 @@ def _share(
     inside = [each for each in moments if begin <= each.seconds <= end]
     if len(inside) < 2:
         raise LabError(f'no counts between {begin} and {end} s')
-    first, last = inside[0], inside[-1]
-    used_us = last.used_us[index] - first.used_us[index]
-    return used_us / 1e6 / (last.seconds - first.seconds)
+    return _between(inside[0], inside[-1], index)
+
+
+def _between(first: Moment, last: Moment, index: int) -> float:
+    """Return the share of the CPU; by the kernel's periods, if it has some."""
+    periods = last.periods[index] - first.periods[index]
+    passed_us = periods * PERIOD_US or (last.seconds - first.seconds) * 1e6
+    return (last.used_us[index] - first.used_us[index]) / passed_us
 
 
 def _draw(
@@ -209,11 +218,9 @@ def _curve(
     times, shares = [], []
     last = moments[0]
     for each in moments:
-        passed = each.seconds - last.seconds
-        if passed >= _SLICE_S:
-            used_us = each.used_us[index] - last.used_us[index]
+        if each.seconds - last.seconds >= _SLICE_S:
             times.append(last.seconds)
-            shares.append(used_us / 1e6 / passed)
+            shares.append(_between(last, each, index))
             last = each
     axes.step(
         times, shares, where='post', color=colour, linewidth=2, label=label

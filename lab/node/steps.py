@@ -18,7 +18,7 @@ _SAY_S = 30
 
 _RUN = """#!/bin/sh
 # Written by the lab: the machine {host}.
-exec nice -n 5 qemu-system-x86_64 -name {host} {accelerator} \\
+exec qemu-system-x86_64 -name {host} {accelerator} \\
     -smp {cpus} -m {memory} -nodefaults -no-user-config -display none \\
     -rtc base=utc -serial stdio \\
     -kernel {kernel} -append "console=ttyS0 root=/dev/vda rw \\
@@ -106,7 +106,7 @@ def _wait_for_image() -> None:
             raise LabError('the nodes: not waited for', image.LOG)
         if time.monotonic() > said + _SAY_S:
             said = time.monotonic()
-            say(f'node: {tail(image.LOG, 1).partition("] ")[2]}')
+            say(f'node: {tail(image.LOG, 1).rpartition("] ")[2]}')
     if not image.RESULT.exists():
         raise LabError('kernel and disk of the nodes are missing', image.LOG)
 

@@ -3,7 +3,10 @@
 
 from unittest import mock
 
+import fixtures
+import libvirt
 from nova.compute import task_states
+from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.virt import event as virtevent
 
 from nova_rt.compute import manager
@@ -51,6 +54,28 @@ class LifecycleTest(base.RTServersTestBase):
         self.assertEqual(0, self.used())
         self.assertEqual(self.capacity(), self.published())
         self.assertEqual(set(), self.domains())
+        self.assertEqual([], self.groups())
+
+    def test_delete_while_systemd_removes_the_group(self):
+        server = self.create(self.rt_flavor())
+        destroy, calls = fakelibvirt.Domain.destroy, []
+
+        def fail_twice(domain):
+            calls.append(domain)
+            if len(calls) < 3:
+                raise fakelibvirt.make_libvirtError(
+                    fakelibvirt.libvirtError,
+                    "Unable to read from 'cgroup.controllers': No such file",
+                    error_code=libvirt.VIR_ERR_SYSTEM_ERROR,
+                )
+            return destroy(domain)
+
+        self.useFixture(
+            fixtures.MockPatchObject(fakelibvirt.Domain, 'destroy', fail_twice)
+        )
+        self._delete_server(server)
+        self.assertEqual(3, len(calls))
+        self.assertEqual({}, self.claims())
         self.assertEqual([], self.groups())
 
     def test_stop_start(self):
