@@ -165,3 +165,4 @@ experiments: venv ## Measure the papers' figures at a few points, 10 minutes
 
 experiments-full: venv ## Measure all points of the papers' figures; hours
 	@$(PY) -m experiments run full
+	@cp $(NOVA_RT_LAB)/results/experiments/report/points.csv experiments/

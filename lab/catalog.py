@@ -34,6 +34,7 @@ _ENDPOINTS = (
     ('placement', 'placement', 'http://127.0.0.1:8778'),
     ('glance', 'image', 'http://127.0.0.1:9292'),
     ('neutron', 'network', 'http://127.0.0.1:9696'),
+    ('nova_rt', 'rt', 'http://127.0.0.1:8798'),
 )
 
 # Name, vCPUs, and the reservation of each vCPU in microseconds. A period of

@@ -236,6 +236,21 @@ _SERVICES = (
             ),
         ),
     ),
+    wsgi(
+        'nova-rt-api',
+        'nova_rt.rest.wsgi',
+        port=8798,
+        threads=4,
+        needs=('nova-rt-db', 'nova-db', 'rabbitmq', 'catalog'),
+        files=(*_NOVA_FILES, _RT_FILES[-1], *_WHEEL),
+        environment=(
+            ('OS_NOVA_CONFIG_DIR', str(_NOVA)),
+            (
+                'OS_NOVA_CONFIG_FILES',
+                'nova.conf;nova-database.conf;nova-rt-conductor.conf',
+            ),
+        ),
+    ),
 )
 # As systemd's DynamicUser: nobody, in no group of Nova's.
 _EXPORTER = Service(

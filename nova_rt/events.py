@@ -25,6 +25,7 @@ class Action(enum.StrEnum):
 
     REQUEST = 'request'
     CLAIM = 'claim'
+    CHANGE = 'change'
     MOVE = 'move'
     RESCUE = 'rescue'
     SUSPEND = 'suspend'
@@ -105,6 +106,22 @@ class Dropped(_WithRecord):
 
     :ivar record: the one given up
     """
+
+
+@dataclasses.dataclass(frozen=True)
+class Changed(_WithRecord):
+    """A server has another reservation than before, while it runs.
+
+    :ivar record: the new one
+    :ivar before: runtime and period of the old one
+    """
+
+    before: str = ''
+
+    @property
+    def details(self) -> str:
+        """The old reservation."""
+        return f'it was {self.before}'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,7 +279,7 @@ class Refused(Event):
 #: Every type of event.
 TYPES = (
     Claimed, Applied, Drifted, Repaired, Stopped, Released, Refused, Added,
-    Dropped, Unverified, Promoted,
+    Dropped, Unverified, Promoted, Changed,
 )  # fmt: skip
 
 Listener = Callable[[Event], None]

@@ -66,6 +66,10 @@ class HintRefused(InvalidRequest):
     """A hint is well formed but the operator's rule does not allow it."""
 
 
+class ChangeRefused(InvalidRequest):
+    """The flavor does not let the owner of a server make a change."""
+
+
 class InvalidRecord(NovaRTError):
     """A stored record of a server cannot be read."""
 
@@ -99,6 +103,20 @@ class InsufficientBandwidth(NovaRTError):
         self.user_message = f'{asked}, which is not free'
 
 
+class TooLarge(InsufficientBandwidth):
+    """The bandwidth asked for is more than an empty host has."""
+
+
+class GenerationConflict(NovaRTError):
+    """A reservation was changed by somebody else meanwhile."""
+
+    def __init__(self, known: int, present: int) -> None:
+        super().__init__(
+            f'the reservation was changed meanwhile: expected generation '
+            f'{known}, found {present}'
+        )
+
+
 class NoHost(NovaRTError):
     """No host can take a server, seen from the scheduler.
 
@@ -118,7 +136,11 @@ class ClaimsUnknown(NovaRTError):
     """The claims of a host's servers are not known yet."""
 
 
-class ServerNotFound(NovaRTError):
+class NotFound(NovaRTError):
+    """A server or a host is unknown, or has no reservations."""
+
+
+class ServerNotFound(NotFound):
     """The history has nothing of this server, or all of it was purged."""
 
 

@@ -196,7 +196,7 @@ function wheel_key {
     (
         cd "$ROOT"
         cat "$VENV/.nova-rt-key"
-        find nova_rt tempest_plugin pyproject.toml setup.cfg \
+        find nova_rt client tempest_plugin pyproject.toml setup.cfg \
             requirements.txt README.rst LICENSE -type f \
             ! -name '*.py[co]' -print0 | sort -z | xargs -0 sha256sum
     ) | sha256sum | cut -d' ' -f1
@@ -211,11 +211,11 @@ function build_wheels {
     (
         cd "$ROOT"
         tar -c --exclude='*.pyc' --exclude='*.egg-info' nova_rt \
-            tempest_plugin pyproject.toml setup.cfg requirements.txt \
+            client tempest_plugin pyproject.toml setup.cfg requirements.txt \
             README.rst LICENSE
     ) | tar -x -C "$work"
     cd "$work"
-    for project in . tempest_plugin; do
+    for project in . client tempest_plugin; do
         PBR_VERSION=$(version) "$VENV/bin/python" -m build --wheel \
             --no-isolation --outdir "$work/dist" "$project"
     done

@@ -15,6 +15,7 @@ extensions = [
     'oslo_config.sphinxext',
     'oslo_policy.sphinxext',
     'extra_specs_table',
+    'rest_calls',
 ]
 
 root_doc = 'index'
@@ -41,6 +42,7 @@ autoprogram_cliff_ignored = [
 man_pages = [
     (f'cli/{name}', name, text, ['nova_rt contributors'], 1)
     for name, text in (
+        ('nova-rt-api', 'reservations over HTTP'),
         ('nova-rt-compute', 'nova-compute with CPU reservations'),
         ('nova-rt-conductor', 'collects what computes report'),
         ('nova-rt-exporter', 'metrics of a host for Prometheus'),

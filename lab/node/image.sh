@@ -59,12 +59,13 @@ if [ ! -e "$disk" ]; then
     echo 'nova:*:64060:64060::/var/lib/nova:/bin/sh' >>etc/passwd
     echo 'nova:x:64060:' >>etc/group
     sed -i 's/^\(libvirt:[^:]*:[^:]*:\).*/\1nova/' etc/group
-    install -d -o 64060 -g 64060 var/lib/nova var/lib/nova/instances var/log/nova
+    install -d -o 64060 -g 64060 var/lib/nova var/lib/nova/instances \
+        var/log/nova
     # Nothing of these is needed, and each takes seconds where no KVM is.
     for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
         e2scrub_all.timer e2scrub_reap.service fstrim.timer \
-        systemd-pstore.service libvirt-guests.service openvswitch-ipsec.service \
-        systemd-networkd.service; do
+        systemd-pstore.service systemd-networkd.service \
+        libvirt-guests.service openvswitch-ipsec.service; do
         ln -sf /dev/null "etc/systemd/system/$unit"
     done
     rm -f etc/libvirt/qemu/networks/autostart/default.xml

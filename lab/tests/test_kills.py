@@ -13,6 +13,7 @@ import unittest
 
 from lab import namespace, second
 from lab.tests import base, test_moves, watched
+from lab.tests.test_reports import manage
 
 ALL = os.environ.get('NOVA_RT_TEST_KILLS') == 'all'
 ONLY = os.environ.get('NOVA_RT_TEST_KILL_AT', '')
@@ -25,6 +26,7 @@ _DRIVER = 'nova_rt.virt.libvirt.driver:RTLibvirtDriver.'
 _HELD = 'nova_rt.tracking.reservations:Reservations.'
 _RUNNING = 'nova_rt.virt.libvirt.running:RunningContainers.'
 _TASKS = 'nova_rt.host.tasks:'
+_CHANGES = 'nova_rt.compute.changes:Changes.'
 
 # What has just been done -> the method, before or after which that is so.
 CREATE = {
@@ -100,10 +102,19 @@ ARRIVE = {
     'saved with what it has here': (_DRIVER + 'finish_migration', 'before'),
     'started at its new host': (_DRIVER + 'finish_migration', 'after'),
 }
-SHORT = {'record saved', 'root mounted', 'container started'}
+CHANGE = {
+    'change claimed': (_TRACKER + 'rt_begin_change', 'after'),
+    'change allocated': (_CHANGES + '_allocate', 'after'),
+    'change written': (_RUNNING + 'change', 'after'),
+    'change not recorded': (_TRACKER + 'rt_end_change', 'before'),
+    'change recorded': (_TRACKER + 'rt_end_change', 'after'),
+}
+SHORT = {
+    'record saved', 'root mounted', 'container started', 'change written',
+}  # fmt: skip
 STEPS = (
     CREATE, DELETE, REBOOT, RESIZE, CONFIRM, REVERT, GO_BACK, EVACUATE,
-    ARRIVE,
+    ARRIVE, CHANGE,
 )  # fmt: skip
 METHODS = sorted({method for steps in STEPS for method, _ in steps.values()})
 
@@ -197,6 +208,29 @@ class KillTest(EndingTestBase):
             self.delete(server)
 
         self.each(REBOOT, live)
+
+    def test_change(self):
+        """It grows, and it shrinks; the conductor asks again."""
+
+        def live(arm):
+            server = self.create(self.flavor_name)
+            for reservation in '8000/100000', '3000/100000':
+                arm()
+                manage('reservation', 'set', server.id, reservation)
+                self.die()
+                self.wait_for(
+                    lambda: self.is_applied(server),
+                    'the change is not applied',
+                )
+                rec = self.assert_held(server)
+                self.assertEqual(reservation, str(rec.request.reservation))
+            self.delete(server)
+
+        self.each(CHANGE, live)
+
+    def is_applied(self, server):
+        _, found = manage('reservation', 'show', server.id)
+        return found['Condition'] == 'Applied'
 
     # Moves
 

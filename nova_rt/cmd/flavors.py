@@ -11,7 +11,7 @@ import shlex
 from typing import Any
 
 from nova_rt import exception
-from nova_rt.cmd import nova_db
+from nova_rt.cloud import nova_db
 from nova_rt.reservation import extra_specs, resources
 from nova_rt.reservation.bounds import Bounds
 

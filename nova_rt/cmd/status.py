@@ -17,7 +17,8 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt import exception
-from nova_rt.cmd import flavors, nova_compat, nova_db, options
+from nova_rt.cloud import nova_db
+from nova_rt.cmd import flavors, nova_compat, options
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host import cpus
 from nova_rt.host.capability import Capability

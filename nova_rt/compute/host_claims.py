@@ -91,6 +91,16 @@ class HostClaims:
         if self._reservations is not None:
             self._reservations.hold(uuid, *slots)
 
+    def begin_change(
+        self, uuid: str, rec: record.Record, wanted: record.Record
+    ) -> record.Record:
+        """See :meth:`.Reservations.begin_change`."""
+        return self._require().begin_change(uuid, rec, wanted)
+
+    def hold_record(self, instance: Any) -> None:
+        """See :meth:`.Reservations.hold_record`."""
+        self._require().hold_record(instance)
+
     def release(self, uuid: str) -> None:
         """Release all claims of a server, if any."""
         if self._reservations is not None:

@@ -21,6 +21,7 @@ from oslo_service import periodic_task, systemd
 
 from nova_rt import conf, events, faults, revert
 from nova_rt.compute import (
+    changes,
     counters,
     history,
     notifications,
@@ -80,6 +81,8 @@ class RTComputeManager(manager.ComputeManager):
         self._rt_requests = requests.Requests(
             self.driver, bounds.Bounds.from_options(CONF.nova_rt)
         )
+        self.rt_changes = changes.Changes(self)
+        self.additional_endpoints.append(self.rt_changes)
         self._rt_counters = counters.Counters(
             exporter.find_counters(CONF),
             Options.from_group(CONF.nova_rt, nova_conf.read_cpus(CONF)),
@@ -133,6 +136,12 @@ class RTComputeManager(manager.ComputeManager):
         """
         ended = False
         try:
+            if self.rt.rt_is_changing(instance.uuid):
+                with _going_on(
+                    'Could not end change of reservation', instance
+                ):
+                    self.rt_changes.settle(context, instance.uuid)
+                instance.refresh()
             with _going_on('Could not undo interrupted resize', instance):
                 ended = interrupted.end_resize(self, context, instance)
             super()._init_instance(context, instance)
@@ -481,6 +490,11 @@ class RTComputeManager(manager.ComputeManager):
     def _remove_remnants(self, context: Any) -> None:
         """Remove disks and domains left by moves of deleted servers."""
         orphaned_instances.remove(self, context)
+
+    @periodic_task.periodic_task(spacing=60)
+    def _settle_changes(self, context: Any) -> None:
+        """End the changes of reservations that could not be ended before."""
+        self.rt_changes.settle_all(context)
 
     # Refused actions
 

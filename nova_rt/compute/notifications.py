@@ -62,7 +62,8 @@ class RTReservationPayload(notification_base.NotificationPayloadBase):
     # Version 1.0: Initial version
     # Version 1.1: Added numa
     # Version 1.2: Added at_us, request_id, user_id, project_id
-    VERSION = '1.2'
+    # Version 1.3: Added runtime_min, runtime_max
+    VERSION = '1.3'
     OBJ_PROJECT_NAMESPACE = 'nova_rt'
 
     fields = {

@@ -93,6 +93,11 @@ class Requests:
                 'the last move of this server was not finished: start it by a '
                 'hard reboot first',
             )
+        if servers.is_changing(instance):
+            self.check_leaving(
+                instance,
+                'a change of its reservation has not ended: its host ends it',
+            )
 
     def check_leaving(self, instance: Any, reason: str | None) -> None:
         """Refuse a move while server and disk are still in place.

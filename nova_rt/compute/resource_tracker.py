@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nova import utils
-from nova.compute import resource_tracker, vm_states
+from nova.compute import resource_tracker, task_states, vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
@@ -19,6 +19,7 @@ from nova_rt import revert
 from nova_rt.compute import host_claims
 from nova_rt.lxc import user_namespaces
 from nova_rt.moves import slots
+from nova_rt.reservation import record
 from nova_rt.tracking import servers
 from nova_rt.tracking.claims import Slots
 
@@ -95,9 +96,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         if self._rt.get(uuid) != Slots():
             self._rt.release(uuid)
             # Without Placement, which may be the cause of the failure.
-            compute_node = self.compute_nodes[nodename]
-            self._rt_publish(compute_node)
-            compute_node.save()
+            self._rt_publish_again(nodename)
 
     def delete_allocation_for_shelve_offloaded_instance(
         self, context, instance
@@ -244,6 +243,58 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         if self._rt:
             current = host_claims.read(instance, servers.read_claimed)
             self._rt.hold(instance.uuid, current)
+
+    # Changes of a reservation
+
+    def rt_is_changing(self, uuid: str) -> bool:
+        """Tell whether the reservation of a server is being changed."""
+        return self._rt.get(uuid).changing is not None
+
+    @locked
+    def rt_begin_change(
+        self,
+        instance: Any,
+        rec: record.Record,
+        wanted: record.Record,
+        generation: int,
+    ) -> record.Record:
+        """Claim a change, and save its journal with the task of the server.
+
+        :param instance: nova.objects.Instance, without a task
+        :param rec: its record
+        :param wanted: the same with another reservation
+        :returns: the new record, with its CPUs
+        :raises NovaRTError: as :meth:`.Reservations.begin_change`
+        """
+        target = self._rt.begin_change(instance.uuid, rec, wanted)
+        servers.begin_change(instance, target, generation)
+        instance.task_state = task_states.RESIZE_PREP
+        instance.save(expected_task_state=[None])
+        self._rt_publish_again(instance.node)
+        return target
+
+    @locked
+    def rt_end_change(self, instance: Any) -> None:
+        """Save a server whose change has ended, and release the rest."""
+        expected = instance.task_state
+        if expected == task_states.RESIZE_PREP:
+            instance.task_state = None
+        instance.save(expected_task_state=[expected])
+        self._rt.hold_record(instance)
+        self._rt_publish_again(instance.node)
+
+    @locked
+    def rt_hold_record(self, instance: Any) -> None:
+        """Set the claims of a server to its records, as they were saved."""
+        self._rt.hold_record(instance)
+        self._rt_publish_again(instance.node)
+
+    def _rt_publish_again(self, nodename: str) -> None:
+        compute_node = self.compute_nodes.get(nodename)
+        # An audit follows when the service has started.
+        if compute_node is not None:
+            self._rt_publish(compute_node)
+            compute_node.save()
 
     def finish_evacuation(self, instance, node, migration):
         """Make the claim on this host the only record of the server."""

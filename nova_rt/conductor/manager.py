@@ -8,6 +8,7 @@ counted; the error of the database is logged once until it takes events again.
 
 from collections.abc import Callable
 import datetime
+import itertools
 import json
 import logging as stdlib_logging
 import threading
@@ -20,8 +21,10 @@ from oslo_messaging.notify import listener as notify_listener
 
 from nova_rt import exception
 from nova_rt.conductor import metrics, queue
-from nova_rt.db import api
+from nova_rt.conductor.changes import Changes
+from nova_rt.db import api, changes
 from nova_rt.formats import history
+from nova_rt.formats.changes import WAKE
 
 LOG = logging.getLogger(__name__)
 
@@ -47,15 +50,18 @@ class Events:
     """The endpoint of the queue. Its method may run in several threads.
 
     :param stopping: ends the pause before an event goes back
+    :param changes: is told of events that concern changes of reservations
     :param clock: says the time
     """
 
     def __init__(
         self,
         stopping: threading.Event,
+        changes: Changes,
         clock: Callable[[], datetime.datetime] = _now,
     ) -> None:
         self._stopping = stopping
+        self._changes = changes
         self._clock = clock
         self._lock = threading.Lock()
         self._database_up = True
@@ -75,9 +81,13 @@ class Events:
         if self._stopping.is_set():
             # Others have more time for a database that may not answer.
             return str(oslo_messaging.NotificationResult.REQUEUE)
+        if event_type == WAKE:
+            self._changes.wake()
+            return str(oslo_messaging.NotificationResult.HANDLED)
         try:
             event = history.read(metadata['message_id'], event_type, payload)
             api.add_event(event, self._clock())
+            self._changes.note(event.kind, event.server, event.host)
         except exception.InvalidReport as err:
             self._drop(str(err), publisher_id, payload)
         except api.ERRORS as err:
@@ -169,7 +179,7 @@ def make_listener(conf: Any, endpoint: Events, transport: Any = None) -> Any:
 
 
 class Upkeep:
-    """Deletes events that are too old.
+    """Deletes events, and changes that have ended, which are too old.
 
     :param keep: age of those that stay
     :param clock: says the time
@@ -190,7 +200,11 @@ class Upkeep:
         :param stopping: asked between two steps whether to leave the rest
         """
         try:
-            for rows in api.purge(self._clock(), self._keep):
+            now = self._clock()
+            for rows in itertools.chain(
+                api.purge(now, self._keep),
+                iter(lambda: changes.purge(now - self._keep), 0),
+            ):
                 metrics.PURGED.inc(rows)
                 if stopping():
                     return

@@ -29,6 +29,16 @@ UPKEEP_FAILED = prometheus_client.Counter(
     'nova_rt_conductor_failed_upkeeps',
     'Failed runs of the deletion of expired events.',
 )
+CHANGES = prometheus_client.Counter(
+    'nova_rt_conductor_changes',
+    'Changes of running reservations that have ended, by their result.',
+    ['result'],
+)
+CHANGE_SECONDS = prometheus_client.Histogram(
+    'nova_rt_conductor_change_seconds',
+    'Time from the request for a change of a reservation to its end.',
+    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600),
+)
 PURGED = prometheus_client.Counter(
     'nova_rt_conductor_purged_rows', 'Events that were too old.'
 )

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from oslo_service import service
 import prometheus_client
 
-from nova_rt.conductor import manager, metrics
+from nova_rt.conductor import changes, manager, metrics
 from nova_rt.db import api, retention
 from nova_rt.metrics import server
 from nova_rt.metrics.listening import Listening
@@ -22,7 +22,7 @@ _KEEP_S = 2.0
 
 
 class Worker(service.Service):
-    """Takes events.
+    """Takes events, and takes care of changes.
 
     :param conf: the configuration
     """
@@ -32,21 +32,28 @@ class Worker(service.Service):
         self._conf = conf
         self._stop = threading.Event()
         self._listener: Any = None
+        self._changes: changes.Changes | None = None
 
     def start(self) -> None:
         """Connect: each worker by itself, after the fork."""
         super().start()
         manager.quieten()
         api.configure(self._conf)
+        self._changes = changes.Changes(changes.Hosts(self._conf).ask)
         listener = manager.make_listener(
-            self._conf, manager.Events(self._stop)
+            self._conf, manager.Events(self._stop, self._changes)
         )
+        threading.Thread(
+            target=self._changes.run, name='changes', daemon=True
+        ).start()
         listener.start(override_pool_size=THREADS)
         self._listener = listener
 
     def stop(self, graceful: bool = False) -> None:
         """Take no more events; finish those that have come."""
         self._stop.set()
+        if self._changes is not None:
+            self._changes.stop()
         # None if it is stopped while it starts: the process ends then.
         if self._listener is not None:
             self._listener.stop()

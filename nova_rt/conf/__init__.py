@@ -10,7 +10,7 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_rt import exception, task_limit
-from nova_rt.conf import conductor, database, exporter, groups
+from nova_rt.conf import conductor, database, exporter, groups, rest
 from nova_rt.reservation import admission, reservation
 
 GROUP = cfg.OptGroup(
@@ -328,6 +328,7 @@ _GROUPS = (
     (conductor.GROUP, conductor.OPTS),
     (database.GROUP, database.OPTS),
     (exporter.GROUP, exporter.OPTS),
+    (rest.GROUP, rest.OPTS),
 )
 
 

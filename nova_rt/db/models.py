@@ -74,3 +74,36 @@ class EventRow(Base):
         sa.Index('ix_history_received_at', 'received_at'),
         {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'},
     )
+
+
+class ChangeRow(Base):
+    """The last change of a server's reservation while it runs."""
+
+    __tablename__ = 'changes'
+
+    server: orm.Mapped[str] = orm.mapped_column(
+        sa.String(36), primary_key=True
+    )
+    generation: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
+    runtime_us: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
+    period_us: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
+    #: Nova's number of it.
+    flavor: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
+    on_no_room: orm.Mapped[str] = orm.mapped_column(sa.String(16))
+    host: orm.Mapped[str] = orm.mapped_column(sa.String(255))
+    asked_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
+    since: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
+    #: The time to ask the host again; NULL if the change has ended.
+    due_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
+    state: orm.Mapped[str] = orm.mapped_column(sa.String(16))
+    reason: orm.Mapped[str] = orm.mapped_column(sa.Text)
+    asked_ppm: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
+    free_ppm: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
+    rule: orm.Mapped[str] = orm.mapped_column(sa.Text)
+    actual: orm.Mapped[str] = orm.mapped_column(sa.String(32))
+
+    __table_args__ = (
+        sa.Index('ix_changes_due_at', 'due_at'),
+        sa.Index('ix_changes_host', 'host', 'state'),
+        {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'},
+    )

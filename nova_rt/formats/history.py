@@ -197,7 +197,8 @@ def find_intervals(events: list[HistoryEvent]) -> list[Interval]:
             found[number] = dataclasses.replace(found[number], until=event.at)
         # An event of what nobody has claimed: the history began later.
         missing = not held and event.kind in ('applied', 'drifted', 'repaired')
-        if new is not None and (event.kind in ('claimed', 'added') or missing):
+        begins = event.kind in ('claimed', 'added', 'changed')
+        if new is not None and (begins or missing):
             found.append(new)
     return found
 
@@ -206,7 +207,7 @@ def _choose_ended(
     event: HistoryEvent, found: list[Interval], held: list[int]
 ) -> list[int]:
     """Choose those of the open intervals of a host that an event ends."""
-    if event.kind in ('claimed', 'released'):
+    if event.kind in ('claimed', 'released', 'changed'):
         return held
     if event.kind != 'dropped':
         return []

@@ -28,6 +28,8 @@ _BELOW = {
     'tracking': {'pure', 'host', 'tracking'},
     'lxc': {'pure', 'faults', 'host', 'tracking', 'lxc'},
     'moves': {'pure', 'tracking', 'moves'},
+    'cloud': {'pure', 'tracking', 'cloud'},
+    'rest': {'pure', 'conf', 'db', 'conductor', 'tracking', 'cloud', 'rest'},
     'virt': {'pure', 'conf', 'faults', 'host', 'lxc', 'tracking', 'virt'},
     'compute': {
         'pure', 'conf', 'faults', 'conductor', 'host', 'lxc', 'moves',
@@ -46,8 +48,8 @@ _PURE_MODULES = {
     'task_limit',
 }  # fmt: skip
 _WITH_NOVA = {
-    'api', 'scheduler', 'faults', 'lxc', 'moves', 'virt', 'compute', 'cmd',
-    'manage', 'tests',
+    'api', 'scheduler', 'faults', 'lxc', 'moves', 'virt', 'compute', 'cloud',
+    'rest', 'cmd', 'manage', 'tests',
 }  # fmt: skip
 # What is the same for every kernel; the rest of the host are its back ends.
 _EVERY_KERNEL = {

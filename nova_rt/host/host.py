@@ -209,7 +209,10 @@ class Host:
         return self.offer.free(self._expected, claims)
 
     def place(
-        self, claims: Collection[record.Record], request: Request
+        self,
+        claims: Collection[record.Record],
+        request: Request,
+        held: record.Record | None = None,
     ) -> tuple[int, ...]:
         """Choose CPUs for a server, given the claims of all others.
 
@@ -218,9 +221,12 @@ class Host:
         for at most ``_CLAIM_PATIENCE_S``, under Nova's claim lock. No other
         method holds up that lock.
 
+        :param held: the server's present claim, one of these, for a change of
+            its reservation
         :returns: the CPUs
         :raises HostNotPrepared: if the kernel's bandwidth cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
+        :raises TooLarge: if a change would not fit on an empty host
         """
         deadline = None
         while True:
@@ -228,15 +234,25 @@ class Host:
             found = self.capability
             try:
                 free = self.offer.free(found, claims)
-                return admission.place(free, request)
+                return admission.place(free, request, held)
             except exception.InsufficientBandwidth:
-                if not self.offer.may_fit(found, claims, request):
+                if not self.offer.may_fit(found, claims, request, held):
+                    if held is not None:
+                        self._check_size(request)
                     raise
                 if deadline is None:
                     deadline = monotonic() + _CLAIM_PATIENCE_S
                 if monotonic() >= deadline:
                     raise
             sleep(cgroup.PAUSE_S)
+
+    def _check_size(self, request: Request) -> None:
+        try:
+            admission.place(self.capacity(), request)
+        except exception.InsufficientBandwidth as err:
+            raise exception.TooLarge(
+                err.asked_ppm, err.cpus, err.free_ppm, err.rule
+            ) from err
 
     # Containers
 
@@ -260,6 +276,7 @@ class Host:
         pid: int,
         rec: record.Record,
         patience: cgroup.Patience | None = None,
+        policy: bool = True,
     ) -> None:
         """Make the kernel hold a container's reservation.
 
@@ -269,6 +286,8 @@ class Host:
 
         :param patience: time to wait for returning bandwidth, shared by
             several containers; None for the time of one
+        :param policy: False to leave the policies, which programs of a
+            running container may have changed
         :raises ReservationNotApplied: if the kernel does not hold it
         """
 
@@ -280,10 +299,12 @@ class Host:
 
         try:
             found = (patience or cgroup.Patience()).repeat(hold)
-            self._backend.set_policy(found, rec)
+            if policy:
+                self._backend.set_policy(found, rec)
             unheld = self._find_unheld(found, rec)
             differs = unheld or self._backend.find_exposed(found)
-            differs = differs or self._backend.check_policy(found, rec)
+            if policy:
+                differs = differs or self._backend.check_policy(found, rec)
         except OSError as err:
             raise self._not_applied(err, rec) from err
         if differs is not None:

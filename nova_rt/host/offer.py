@@ -97,6 +97,7 @@ class Offer:
         found: Capability,
         claims: Iterable[Record],
         request: Request,
+        held: Record | None = None,
     ) -> bool:
         """Tell whether a wait for bandwidth without a group can help.
 
@@ -106,7 +107,7 @@ class Offer:
             return False
         try:
             then = self.free(found.with_unowned(), claims)
-            admission.place(then, request)
+            admission.place(then, request, held)
         except exception.InsufficientBandwidth:
             return False
         return True

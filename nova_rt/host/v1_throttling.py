@@ -271,7 +271,9 @@ class V1Throttling(GroupBackend):
 
         Shares are lowered from the innermost group outwards and raised from
         the outermost inwards, as the sums in the kernel need it. If all
-        groups hold the share already, nothing is written.
+        groups hold the share already, nothing is written. Where the period
+        stays, one write changes a group; another period takes the smallest
+        share in between.
 
         :param groups: each in the one before it
         :raises OSError: with the errno of the write that was refused
@@ -281,9 +283,9 @@ class V1Throttling(GroupBackend):
         same = list(itertools.takewhile(lambda each: each == wish, held))
         change = list(zip(groups, held, strict=True))[len(same) :]
         for group, old in reversed(change):
-            self._lower(group, old)
-        for group, _ in change:
-            self._raise_to(group, wish)
+            self._lower(group, old, wish)
+        for group, old in change:
+            self._raise_to(group, wish, old)
 
     def find_difference(
         self,
@@ -330,30 +332,50 @@ class V1Throttling(GroupBackend):
         inside = self.hierarchy.read_inside(group, self.read_share)
         return {path.name: held for path, held in inside.items()}
 
-    def _lower(self, group: pathlib.Path, held: Share) -> None:
-        """Give a group the least share that may have real-time tasks.
+    def _lower(self, group: pathlib.Path, held: Share, wish: Share) -> None:
+        """Give a group no more than its new share.
 
-        That is not 0, which the kernel refuses then (kernel/sched/rt.c,
-        tg_rt_schedulable(): EBUSY). With the longest period it is less than
+        With the same period, the kernel takes the new runtime at once. Else it
+        is the least share that may have real-time tasks: not 0, which the
+        kernel refuses then (kernel/sched/rt.c, tg_rt_schedulable(): EBUSY).
+        With the longest period it is less than
         any share of a group around, so that the period of that one can be
         changed by itself. A group without a share stays as it is.
         """
-        if held.runtime_us:
+        if _same_period(held, wish):
+            assert held.runtime_us and wish.runtime_us
+            if held.runtime_us > wish.runtime_us:
+                self.hierarchy.write(group, [(_RUNTIME, str(wish.runtime_us))])
+        elif held.runtime_us:
             self.hierarchy.write(
                 group,
                 [(_RUNTIME, str(SMALLEST_US)), (_PERIOD, str(MAX_PERIOD_US))],
             )
 
-    def _raise_to(self, group: pathlib.Path, wish: Share) -> None:
+    def _raise_to(
+        self, group: pathlib.Path, wish: Share, held: Share | None = None
+    ) -> None:
         """Give a group its share, the period first.
 
         While the runtime is small, the kernel takes any period; and then any
         runtime that is not above the period.
+
+        :param held: its share before :meth:`_lower`, if it was called
         """
+        if held is not None and _same_period(held, wish):
+            assert held.runtime_us and wish.runtime_us
+            if held.runtime_us < wish.runtime_us:
+                self.hierarchy.write(group, [(_RUNTIME, str(wish.runtime_us))])
+            return
         self.hierarchy.write(
             group,
             [(_PERIOD, str(wish.period_us)), (_RUNTIME, str(wish.runtime_us))],
         )
+
+
+def _same_period(held: Share, wish: Share) -> bool:
+    """Tell whether one write of the runtime leads from one to the other."""
+    return bool(held.runtime_us) and held.period_us == wish.period_us
 
 
 def _capacity(online: Iterable[int], ppm: int) -> Capacity:

@@ -14,7 +14,7 @@ from nova.compute import task_states, vm_states
 from nova.objects import fields
 
 from nova_rt.tracking import servers
-from nova_rt.tracking.claims import Slots, read_slot
+from nova_rt.tracking.claims import Slots, read_slot, read_slots
 
 _MOVING = (
     *task_states.resizing_states,
@@ -52,7 +52,7 @@ def find(
         elif uuid in returning:
             found[uuid] = Slots(read_slot(servers.read_source, instance))
         elif not _has_left(instance):
-            found[uuid] = Slots(read_slot(servers.read_claimed, instance))
+            found[uuid] = read_slots(instance)
     for uuid, (migration, instance) in moves.items():
         found[uuid] = _keep_lost(instance, held) or _of_absent(
             host, instance, migration

@@ -115,6 +115,18 @@ class Capacity:
             self.placement,
         )
 
+    def without(self, claim: Record) -> 'Capacity':
+        """Add what a claim would return, on the CPUs that are offered."""
+        host = self.host_ppm
+        return dataclasses.replace(
+            self,
+            cpus={
+                cpu: ppm + (claim.ppm if cpu in claim.cpus else 0)
+                for cpu, ppm in self.cpus.items()
+            },
+            host_ppm=None if host is None else host + claim.total_ppm,
+        )
+
 
 def sum_by_cpu(claims: Iterable[Record]) -> collections.Counter[int]:
     """Add up the bandwidth of claims on each CPU.
@@ -157,18 +169,31 @@ HEURISTICS: Mapping[Placement, Callable[[int], int]] = {
 }
 
 
-def place(free: Capacity, request: Request) -> tuple[int, ...]:
+def place(
+    free: Capacity, request: Request, held: Record | None = None
+) -> tuple[int, ...]:
     """Choose distinct CPUs for a request, by the host's heuristic.
 
     The heuristic does not decide whether the request fits.
 
     :param free: the free capacity
+    :param held: a claim that the request replaces: its CPUs are kept if they
+        have room
     :returns: CPU numbers in ascending order
     :raises InsufficientBandwidth: if it does not fit
     """
     vcpus, ppm = request.vcpus, request.reservation.ppm
     chosen = None
-    if vcpus > 1 and free.nodes and request.numa is not Numa.ANY:
+    if held is not None:
+        free = free.without(held)
+        if all(free.cpus.get(cpu, 0) >= ppm for cpu in held.cpus):
+            chosen = held.cpus
+    if (
+        chosen is None
+        and vcpus > 1
+        and free.nodes
+        and request.numa is not Numa.ANY
+    ):
         chosen = _choose_on_a_node(free, vcpus, ppm)
         if chosen is None and request.numa is Numa.SAME:
             raise _no_node(free, vcpus, ppm)

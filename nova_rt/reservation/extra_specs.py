@@ -22,6 +22,8 @@ ENFORCEMENT = 'rt:enforcement'
 POLICY = 'rt:policy'
 PRIORITY = 'rt:priority'
 NUMA = 'rt:numa'
+RUNTIME_MIN = 'rt:runtime_min'
+RUNTIME_MAX = 'rt:runtime_max'
 
 HINT = 'rt_reservation'
 
@@ -153,6 +155,10 @@ def _plain(value: Any) -> Plain:
     return str(value)
 
 
+_RUNTIMES = spec_values.Number(
+    reservation.MIN_RUNTIME_US, reservation.MAX_PERIOD_US
+)
+
 # The table
 
 
@@ -231,6 +237,27 @@ class ExtraSpecs:
             'nodes where no node has enough, ``same`` refuses such a host, '
             'and ``any`` does not look at nodes. The memory of the server '
             'is not bound to a node.',
+        },
+    )
+    runtime_min: int | None = dataclasses.field(
+        default=None,
+        metadata={
+            'key': RUNTIME_MIN,
+            'values': _RUNTIMES,
+            'letter': 'l',
+            'text': 'Shortest runtime, in microseconds, that the owner of a '
+            'server may give it while it runs. Without it, that is the '
+            'runtime of the flavor.',
+        },
+    )
+    runtime_max: int | None = dataclasses.field(
+        default=None,
+        metadata={
+            'key': RUNTIME_MAX,
+            'values': _RUNTIMES,
+            'letter': 'h',
+            'text': 'Longest runtime, likewise. Without both, only operators '
+            'may change the reservation of a running server.',
         },
     )
 

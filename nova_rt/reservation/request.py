@@ -13,6 +13,7 @@ from typing import Any
 from nova_rt import exception
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.extra_specs import ExtraSpecs, Hint, Spec
+from nova_rt.reservation.reservation import Reservation
 
 #: An internal hint: the ID of the flavor that the other hints belong to.
 #: nova-api adds it (:mod:`nova_rt.api.hints`); no user can give it there.
@@ -113,7 +114,61 @@ class Request(ExtraSpecs):
                 _check_hint(spec.hint, wish, field, value, rule)
                 value = wish
             values[field] = value
-        return cls(vcpus=vcpus, **values)
+        return cls(vcpus=vcpus, **values | _read_runtimes(specs, values))
+
+    def check_change(self, wish: Reservation) -> None:
+        """Require that the owner of the server may make a change.
+
+        :param wish: the reservation that the server is to have
+        :raises ChangeRefused: if its flavor does not allow it
+        """
+        low, high = self.runtime_min, self.runtime_max
+        if low is None or high is None:
+            raise exception.ChangeRefused(
+                'the flavor lets owners change nothing: it has neither '
+                f'{extra_specs.RUNTIME_MIN} nor {extra_specs.RUNTIME_MAX}'
+            )
+        if wish.period_us != self.reservation.period_us:
+            raise exception.ChangeRefused(
+                f'asked for a period of {wish.period_us} us: the owner of a '
+                f'server cannot change it, it is {self.reservation.period_us} '
+                'us'
+            )
+        if not low <= wish.runtime_us <= high:
+            raise exception.ChangeRefused(
+                f'asked for a runtime of {wish.runtime_us} us: the flavor '
+                f'allows {low} to {high} us'
+            )
+
+
+def _read_runtimes(
+    specs: Mapping[str, str], values: Mapping[str, Any]
+) -> dict[str, int]:
+    """Read the bounds on changes; the flavor's runtime is the default of one.
+
+    :param values: of all extra specs
+    :returns: both bounds, or nothing if the flavor has neither
+    :raises InvalidRequest: if the runtime of the flavor is not within
+    """
+    given = {
+        field: values[field]
+        for field in ('runtime_min', 'runtime_max')
+        if values[field] is not None
+    }
+    if not given:
+        return {}
+    # Of the flavor, whatever a hint asks for.
+    own = Reservation.parse(specs[extra_specs.RESERVATION])
+    found = dict.fromkeys(('runtime_min', 'runtime_max'), own.runtime_us)
+    found |= given
+    low, high = found.values()
+    if not low <= own.runtime_us <= high <= own.period_us:
+        raise exception.InvalidRequest(
+            f'{extra_specs.RUNTIME_MIN} and {extra_specs.RUNTIME_MAX} must '
+            f'enclose the runtime of {own}, and stay within its period; they '
+            f'are {low} and {high}'
+        )
+    return found
 
 
 def _parse_hint(spec: Spec, hint: Hint, given: object) -> Any:

@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from nova_rt import events, exception
 from nova_rt.reservation import record
 from nova_rt.reservation.domain_record import DomainRecord
-from nova_rt.tracking import once
+from nova_rt.tracking import once, servers
 
 LOG = logging.getLogger(__name__)
 
@@ -35,10 +35,13 @@ class Slots:
 
     :ivar current: the reservation it needs while it runs here
     :ivar beside: an additional reservation, for a move
+    :ivar changing: the larger of two while its reservation is being changed;
+        the current one is the lesser
     """
 
     current: Known | None = None
     beside: record.Record | None = None
+    changing: record.Record | None = None
 
     @property
     def records(self) -> tuple[record.Record, ...]:
@@ -51,6 +54,23 @@ class Slots:
             for each in (self.current, self.beside)
             if isinstance(each, record.Record)
         )
+
+    @property
+    def claims(self) -> tuple[record.Record, ...]:
+        """The bandwidth that the server holds, as records.
+
+        During a change it is the larger one on each CPU.
+        """
+        if self.changing is None:
+            return self.records
+        rest = [
+            dataclasses.replace(
+                each,
+                cpus=tuple(sorted({*each.cpus} - {*self.changing.cpus})),
+            )
+            for each in self.records
+        ]
+        return (self.changing, *(each for each in rest if each.cpus))
 
 
 _NOTHING = Slots()
@@ -76,7 +96,11 @@ class ClaimStore:
 
         :returns: UUID -> its current record, or that of a move to this host
         """
-        return {uuid: held[0] for uuid, held in self.claims().items()}
+        return {
+            uuid: held.records[0]
+            for uuid, held in self._slots.items()
+            if held.records
+        }
 
     def list_claims(self, without: str | None = None) -> list[record.Record]:
         """List the claims of all servers, both slots of each.
@@ -89,15 +113,15 @@ class ClaimStore:
             for uuid, slots in self._slots.items()
             for claim in (
                 Slots(slots.current) if uuid == without else slots
-            ).records
+            ).claims
         ]
 
     def claims(self) -> dict[str, tuple[record.Record, ...]]:
         """List the claims of each server.
 
-        :returns: UUID of each server with a claim -> the records of its slots
+        :returns: UUID of each server with a claim -> its claims
         """
-        found = {uuid: each.records for uuid, each in self._slots.items()}
+        found = {uuid: each.claims for uuid, each in self._slots.items()}
         return {uuid: records for uuid, records in found.items() if records}
 
     def get_record(self, uuid: str) -> record.Record | None:
@@ -156,6 +180,13 @@ class Claims(ClaimStore):
             kind = events.Claimed if first else events.Added
             self._dispatcher.emit(kind(uuid, rec))
 
+    def change(self, uuid: str, slots: Slots) -> None:
+        """Replace the slots of a server whose reservation is changed.
+
+        The end of the change has an event of its own.
+        """
+        self._slots = {**self._slots, uuid: slots}
+
     def replace(self, slots: Mapping[str, Slots]) -> None:
         """Replace the slots of all servers by the findings of an audit.
 
@@ -198,6 +229,24 @@ def read_slot(
         return err.with_traceback(None)
     _UNREADABLE.forget(key)
     return found
+
+
+def read_slots(instance: Any) -> Slots:
+    """Read the slots of a server that does not move.
+
+    :param instance: nova.objects.Instance on this host
+    :returns: both records if its reservation is being changed
+    """
+    current = read_slot(servers.read_claimed, instance)
+    changing = read_slot(servers.read_change, instance)
+    if not (
+        isinstance(current, record.Record)
+        and isinstance(changing, record.Record)
+    ):
+        return Slots(current)
+    if servers.is_lesser(changing, current):
+        current, changing = changing, current
+    return Slots(current, changing=changing)
 
 
 def _subtract(some: Slots, others: Slots) -> list[record.Record]:

@@ -47,6 +47,14 @@ class EventLog:
         )  # fmt: skip
 
     @_log.register
+    def _(self, event: events.Changed) -> None:
+        LOG.info(
+            'Changed reservation from %s to %s on CPU %s', event.before,
+            event.record.request.reservation,
+            cpulist.render(event.record.cpus), instance_uuid=event.uuid,
+        )  # fmt: skip
+
+    @_log.register
     def _(self, event: events.Applied) -> None:
         LOG.info(
             'Applied reservation %s on CPU %s',

@@ -27,7 +27,7 @@ from nova_rt.tracking.claims import (
     ClaimStore,
     Known,
     Slots,
-    read_slot,
+    read_slots,
 )
 
 LOG = logging.getLogger(__name__)
@@ -146,6 +146,43 @@ class Reservations:
             self._claims.put(uuid, rec)
         return rec
 
+    def begin_change(
+        self, uuid: str, rec: record.Record, wanted: record.Record
+    ) -> record.Record:
+        """Claim CPUs for a change of a server's reservation.
+
+        It keeps its CPUs if they have room. Until the change has ended, the
+        larger reservation counts on each CPU.
+
+        :param rec: its present record
+        :param wanted: the same with another reservation
+        :returns: the new record with its CPUs, for the caller to save
+        :raises ClaimsUnknown: before the first audit
+        :raises HostNotPrepared: if the kernel's bandwidth cannot be read
+        :raises InsufficientBandwidth: if it does not fit, with the numbers
+        :raises TooLarge: if it would not fit on an empty host
+        :raises InvalidRecord: if the CPUs do not fit into a record
+        """
+        if not self._audited:
+            raise exception.ClaimsUnknown('this host has not counted its '
+                                          'servers yet')  # fmt: skip
+        if not servers.is_lesser(wanted, rec):
+            claims = self._claims.list_claims()
+            cpus = self._host.place(claims, wanted.request, rec)
+            wanted = wanted.claimed_on(cpus)
+        wanted.encode()
+        lesser = servers.is_lesser(wanted, rec)
+        slots = (wanted, rec) if lesser else (rec, wanted)
+        self._claims.change(uuid, Slots(slots[0], changing=slots[1]))
+        return wanted
+
+    def hold_record(self, instance: Any) -> None:
+        """Set the claims of a server to its records, without an event.
+
+        :param instance: nova.objects.Instance, as it was saved
+        """
+        self._claims.change(instance.uuid, read_slots(instance))
+
     def hold(
         self,
         uuid: str,
@@ -170,10 +207,7 @@ class Reservations:
         :param audited: see :meth:`count`
         """
         self.count({
-            instance.uuid: Slots(
-                read_slot(servers.read_claimed, instance)
-            )
-            for instance in instances
+            instance.uuid: read_slots(instance) for instance in instances
         }, audited)  # fmt: skip
 
     def count(self, slots: Mapping[str, Slots], audited: bool = True) -> None:

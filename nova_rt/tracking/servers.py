@@ -18,6 +18,14 @@ destination, which may be one host. Each slot has a key of its own:
 ``nova_rt_from`` the name of the source, present with ``nova_rt_new``
 ===============  ==========================================================
 
+Two more keys are those of a change of the reservation of a running server:
+
+==================  =======================================================
+``nova_rt_change``  the record that the change leads to, until it has ended
+``nova_rt_changed`` number of the last change, and of the flavor that it
+                    changes: the record differs from that flavor
+==================  =======================================================
+
 Exactly one of ``nova_rt_new`` and ``nova_rt_old`` is present during a move. A
 plain flavor, which claims nothing, is represented by the text ``plain``. So a
 host finds its slot by its role in Nova's migration, at any time: the source
@@ -43,6 +51,8 @@ from nova_rt.reservation import extra_specs, record
 NEW = f'{record.KEY}_new'
 OLD = f'{record.KEY}_old'
 FROM = f'{record.KEY}_from'
+CHANGE = f'{record.KEY}_change'
+CHANGED = f'{record.KEY}_changed'
 
 #: The text of a plain flavor's slot.
 _PLAIN = 'plain'
@@ -129,12 +139,90 @@ def forget_cpus(instance: Any) -> None:
     The request stays, for a new claim on the server's next host. An
     unreadable record stays as it is.
     """
+    # Nor does a change go on there that its host has not ended.
+    instance.system_metadata.pop(CHANGE, None)
     try:
         rec = read_record(instance)
     except exception.InvalidRecord:
         return
     if rec is not None:
         write_record(instance, dataclasses.replace(rec, cpus=()))
+
+
+# Changes of a reservation. The caller saves the instance.
+
+
+def is_lesser(one: record.Record, other: record.Record) -> bool:
+    """Tell whether a record takes no more of any CPU than another."""
+    return one.ppm <= other.ppm and {*one.cpus} <= {*other.cpus}
+
+
+def find_unchangeable(instance: Any) -> str | None:
+    """Find a reason not to change the reservation of a server now.
+
+    :returns: None if there is none, else a sentence
+    """
+    # As nova.compute.vm_states; a moved server waits for its confirmation.
+    if instance.task_state is None and (
+        instance.vm_state in ('active', 'stopped')
+    ):
+        return None
+    return (
+        f'the server is {instance.vm_state}, with the task '
+        f'{instance.task_state}: it has to be active or stopped, without a '
+        'task'
+    )
+
+
+def is_changing(instance: Any) -> bool:
+    """Tell whether the reservation of a server is being changed."""
+    return CHANGE in instance.system_metadata
+
+
+def is_changed(instance: Any) -> bool:
+    """Tell whether a server has another reservation than its flavor."""
+    _, flavor = _read_changed(instance)
+    return bool(flavor == instance.flavor.id)
+
+
+def read_generation(instance: Any) -> int:
+    """Read the number of the last change of a server; 0 without one."""
+    return _read_changed(instance)[0]
+
+
+def _read_changed(instance: Any) -> tuple[int, int]:
+    words = instance.system_metadata.get(CHANGED, '').split()
+    if len(words) != 2 or not all(word.isdecimal() for word in words):
+        return 0, 0
+    return int(words[0]), int(words[1])
+
+
+def begin_change(
+    instance: Any, target: record.Record, generation: int
+) -> None:
+    """Write the journal of a change.
+
+    :param target: the record that it leads to
+    :param generation: number of the change
+    """
+    instance.system_metadata[CHANGE] = target.encode()
+    instance.system_metadata[CHANGED] = f'{generation} {instance.flavor.id}'
+
+
+def read_change(instance: Any) -> record.Record | None:
+    """Read the journal of a change.
+
+    :returns: the record that it leads to; None without one
+    :raises InvalidRecord: if it cannot be read
+    """
+    text = instance.system_metadata.get(CHANGE)
+    return None if text is None else record.Record.decode(text)
+
+
+def end_change(instance: Any, rec: record.Record) -> None:
+    """Make a record the present one, and remove the journal."""
+    write_record(instance, rec)
+    instance.system_metadata.pop(CHANGE, None)
 
 
 # Moves. The caller saves the instance.
@@ -255,6 +343,8 @@ def arrive(instance: Any) -> bool:
     """
     switched = switch(instance)
     forget_move(instance)
+    # The dead host has not ended it: nothing of it was recorded.
+    instance.system_metadata.pop(CHANGE, None)
     return switched
 
 

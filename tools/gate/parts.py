@@ -149,9 +149,9 @@ _UNIT = Part(
     'unit tests', 240, tox('testenv', WORKERS), _PACKAGE, True, at_least=1800
 )
 _TOOLS = Part(
-    'files for operators, pages',
-    60,
-    tox('testenv:tools', '--serial'),
+    'files for operators, pages, client',
+    75,
+    [*tox('testenv:tools', '--serial'), *tox('testenv:client', '--serial')],
     _EVERYTHING,
     True,
     at_least=120,

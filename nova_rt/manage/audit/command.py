@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 import logging
 from typing import Any
 
-from nova_rt.cmd import nova_db
+from nova_rt.cloud import nova_db
+from nova_rt.cloud.snapshot import Finding
 from nova_rt.cmd.cli import base
 from nova_rt.manage import progress
-from nova_rt.manage.audit.snapshot import Finding
 
 LOG = logging.getLogger(__name__)
 

@@ -8,8 +8,7 @@ record.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from nova_rt.manage.audit import published
-from nova_rt.manage.audit.snapshot import (
+from nova_rt.cloud.snapshot import (
     Finding,
     Holder,
     HostSnapshot,
@@ -19,6 +18,7 @@ from nova_rt.manage.audit.snapshot import (
     SetAllocation,
     Source,
 )
+from nova_rt.manage.audit import published
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.extra_specs import Plain
 from nova_rt.reservation.record import Record

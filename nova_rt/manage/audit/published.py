@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from nova_rt.manage.audit.snapshot import (
+from nova_rt.cloud.snapshot import (
     Finding,
     Holder,
     HostSnapshot,

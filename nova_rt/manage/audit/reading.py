@@ -4,9 +4,9 @@
 from collections.abc import Callable
 import time
 
-from nova_rt.manage.audit.cloud import Cloud, Node
+from nova_rt.cloud.reading import Cloud, Node
+from nova_rt.cloud.snapshot import Extent, Finding, HostSnapshot
 from nova_rt.manage.audit.compare import compare
-from nova_rt.manage.audit.snapshot import Extent, Finding, HostSnapshot
 from nova_rt.reservation.extra_specs import RESOURCE_CLASS
 
 #: Seconds between two readings: what only changed meanwhile differs in one.

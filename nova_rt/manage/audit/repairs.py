@@ -11,15 +11,16 @@ from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
 
 from nova_rt import exception
-from nova_rt.cmd.nova_db import Unreadable
-from nova_rt.manage.audit import cloud, instances
-from nova_rt.manage.audit.compare import CPU_CLASSES, REMOVABLE
-from nova_rt.manage.audit.reading import Auditor
-from nova_rt.manage.audit.snapshot import (
+from nova_rt.cloud import instances
+from nova_rt.cloud.nova_db import Unreadable
+from nova_rt.cloud.reading import PENDING, Cloud
+from nova_rt.cloud.snapshot import (
     RemoveAllocation,
     Repair,
     SetAllocation,
 )
+from nova_rt.manage.audit.compare import CPU_CLASSES, REMOVABLE
+from nova_rt.manage.audit.reading import Auditor
 from nova_rt.reservation import extra_specs
 
 _RC = extra_specs.RESOURCE_CLASS
@@ -61,7 +62,7 @@ def mend(auditor: Auditor, repair: Repair) -> None:
         ) from err
 
 
-def _read(source: cloud.Cloud, uuid: str, provider: str, held: int) -> Any:
+def _read(source: Cloud, uuid: str, provider: str, held: int) -> Any:
     """All that a consumer holds, if it still holds that on the provider."""
     payload = source.client.get_allocs_for_consumer(source.context, uuid)
     there = payload['allocations'].get(provider, {}).get('resources', {})
@@ -73,7 +74,7 @@ def _read(source: cloud.Cloud, uuid: str, provider: str, held: int) -> Any:
     return payload
 
 
-def _put(source: cloud.Cloud, uuid: str, payload: Any) -> None:
+def _put(source: Cloud, uuid: str, payload: Any) -> None:
     if not source.client.put_allocations(source.context, uuid, payload):
         raise NotMended('Placement refuses: the host has less left than that')
 
@@ -82,7 +83,7 @@ def _set(auditor: Auditor, repair: SetAllocation) -> None:
     source = auditor.cloud
     payload = _read(source, repair.uuid, repair.provider, repair.held_ppm)
     instance = source.find(repair.uuid)
-    if instance in (None, cloud.PENDING) or instances.is_busy(instance):
+    if instance in (None, PENDING) or instances.is_busy(instance):
         raise NotMended(_CHANGED)
     try:
         wanted = instances.ask(instance, source.is_volume_backed(instance))

@@ -35,7 +35,8 @@ class KillsTestBase(moves.MovesTestBase):
     def kill(self, host, action, owner, name, after=False):
         """Ask for an action, and kill a host before or after a method.
 
-        :param action: what is posted for ``self.server``
+        :param action: what is posted for ``self.server``, or a function that
+            asks in another way
         """
         reached, over = threading.Event(), threading.Event()
         original = getattr(owner, name)
@@ -53,7 +54,10 @@ class KillsTestBase(moves.MovesTestBase):
 
         self.addCleanup(over.set)
         with fixtures.MockPatchObject(owner, name, step):
-            self.api.post_server_action(self.server['id'], action)
+            if callable(action):
+                threading.Thread(target=action, daemon=True).start()
+            else:
+                self.api.post_server_action(self.server['id'], action)
             self.assertTrue(reached.wait(60))
             self._release_locks()
             self.restart_compute_service(host)

@@ -12,6 +12,7 @@ programs; it is corrected like the kernel's reservation.
 import collections
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
+import functools
 import threading
 
 from nova import thread_pool_factory
@@ -280,7 +281,43 @@ class RunningContainers:
             ):
                 self._correct_copy(guest, rec)
 
+    def change(self, uuid: str, *path: record.Record) -> bool:
+        """Change the reservation of a container, if it runs.
+
+        :param path: the records that the kernel is to hold one after another
+        :returns: whether anything was written
+        :raises ReservationNotApplied: if the kernel does not hold one
+        """
+        with lockutils.lock(f'nova_rt-container-{uuid}'):
+            guest = self.domains.find_running(uuid)
+            if guest is None or self._host.check(guest.id, path[-1]) is None:
+                return False
+            pid = guest.id
+            try:
+                for rec in path:
+                    self.orphans.make_room(
+                        functools.partial(
+                            self._host.apply, pid, rec, policy=False
+                        )
+                    )
+            except exception.ReservationNotApplied:
+                if self.domains.runs(uuid, pid):
+                    raise
+                return False
+            return True
+
+    def correct_copy(self, uuid: str) -> None:
+        """Correct the record in a domain, running or not."""
+        with lockutils.lock(f'nova_rt-container-{uuid}'):
+            guest = self.domains.find(uuid)
+            rec = self._reservations.held.get_record(uuid)
+            if guest is not None and rec is not None:
+                self._correct_copy(guest, rec)
+
     def _verify(self, uuid: str, patience: cgroup.Patience) -> None:
+        if self._reservations.held.get(uuid).changing is not None:
+            # Its change writes to the kernel, and reads it back.
+            return
         guest = self.domains.find_running(uuid)
         if guest is None:
             self._verdicts.forget(uuid)

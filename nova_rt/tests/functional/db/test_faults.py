@@ -7,6 +7,7 @@ import logging
 import signal
 import threading
 import time
+from unittest import mock
 
 import fixtures
 from oslo_messaging import NotificationResult
@@ -125,7 +126,9 @@ class FaultTests:
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.conductor.manager.PAUSE_S', 0.1)
         )
-        self.events = manager.Events(threading.Event(), lambda: NOW)
+        self.events = manager.Events(
+            threading.Event(), mock.Mock(), lambda: NOW
+        )
         for each in EVENTS[:2]:
             self.assertEqual(
                 NotificationResult.HANDLED, take(self.events, each)

@@ -13,7 +13,7 @@ from oslo_messaging import server
 
 from nova_rt.reservation import extra_specs, record
 from nova_rt.tests.fixtures import kernel
-from nova_rt.tests.functional import base
+from nova_rt.tests.functional import base, changes
 
 #: Host -> how many CPUs it has.
 HOSTS = {'ant': 3, 'bee': 2, 'cat': 2}
@@ -31,7 +31,7 @@ _NONE = (None, 'plain')
 IMAGE = '70a599e0-31e7-49b7-b260-868f441e862b'
 
 
-class Cloud(base.RTServersTestBase):
+class Cloud(changes.ChangesMixin, base.RTServersTestBase):
     """Not a test by itself: one cloud serves many sequences.
 
     Nothing is asked for before the last thing is over, in all threads, so
@@ -152,6 +152,13 @@ class Cloud(base.RTServersTestBase):
         finally:
             self.wait()
         return True
+
+    def change(self, name, reservation):
+        """Change a reservation, as a conductor asks for it.
+
+        :returns: the answer of the host
+        """
+        return self.ask_change({'id': self.uuids[name]}, reservation)
 
     def delete(self, name):
         uuid = self.uuids.pop(name)

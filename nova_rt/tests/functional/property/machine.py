@@ -14,6 +14,8 @@ from nova_rt.tests.functional.property import cloud, model
 #: At once: enough to fill every host.
 MOST_SERVERS = 12
 _HINTS = {None: None, '100/1000': 100_000, '500/1000': 500_000}
+#: Reservations that one is changed to -> ppm.
+_CHANGES = {'150/1000': 150_000, '450/1000': 450_000, '80/100': 800_000}
 _PLACES = st.integers(0, 2**16 - 1)
 
 
@@ -305,6 +307,32 @@ class Machine(stateful.RuleBasedStateMachine):
         host = self.model.servers[server].host
         self.cloud.lose_reservation({'id': self.cloud.uuids[server]}, host)
         self.cloud.verify(host)
+
+    @step(
+        server=servers('active', 'stopped', ppm=1),
+        reservation=list(_CHANGES),
+        killed=[False, False, True],
+    )
+    def change(self, server, reservation, killed):
+        """Change a reservation; it keeps its CPUs if they have room.
+
+        :param killed: whether its service restarts after that
+        """
+        old = self.model.servers[server]
+        ppm, before = _CHANGES[reservation], old.hold
+        free = self.model.free_for(old)
+        fits = old.vcpus <= sum(left >= ppm for left in free.values())
+        stays = all(free[cpu] >= ppm for cpu in before.cpus)
+        answer = self.cloud.change(server, reservation)
+        assert (answer.condition == 'Applied') == fits, (answer, free)
+        if killed:
+            self.cloud.restart(old.host)
+        if not fits:
+            return 'no room'
+        old.ppm, old.hold = ppm, None
+        self.model.put(old, old.host, self.cloud.cpus_of(server))
+        assert not stays or old.hold.cpus == before.cpus, (before, old.hold)
+        return 'stays' if stays else 'other CPUs'
 
     @step(server=servers('active', 'stopped'), flavor=list(cloud.FLAVORS))
     def resize(self, server, flavor):

@@ -100,6 +100,13 @@ class Model:
             or not server.ppm
         }
 
+    def free_for(self, server):
+        """CPU -> room on a server's host, without what it has itself."""
+        free = self.free(server.host)
+        for cpu in server.hold.cpus:
+            free[cpu] += server.hold.ppm
+        return free
+
     def put(self, server, host, cpus):
         """A server has got CPUs on a host; it must have been possible."""
         server.host = host

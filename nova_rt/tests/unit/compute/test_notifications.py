@@ -23,10 +23,17 @@ _FIRST = {
 VERSIONS = {
     '1.0': _FIRST,
     '1.1': _FIRST | {'numa': 'String'},
-    '1.2': _FIRST | {
-        'numa': 'String', 'at_us': 'Integer', 'request_id': 'String',
-        'user_id': 'String', 'project_id': 'String',
+    '1.2': _FIRST
+    | {
+        'numa': 'String',
+        'at_us': 'Integer',
+        'request_id': 'String',
+        'user_id': 'String',
+        'project_id': 'String',
     },
+}
+VERSIONS['1.3'] = VERSIONS['1.2'] | {
+    'runtime_min': 'Integer', 'runtime_max': 'Integer',
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 
 import threading
 import time
+from unittest import mock
 
 import fixtures
 from oslo_db import exception as db_exception
@@ -46,7 +47,9 @@ class EventsTest(base.DatabaseTest):
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.conductor.manager.PAUSE_S', 0.01)
         )
-        self.events = manager.Events(threading.Event(), lambda: NOW)
+        self.events = manager.Events(
+            threading.Event(), mock.Mock(), lambda: NOW
+        )
 
     def kinds(self):
         return [each.kind for each in reversed(api.get_history(UUID))]
@@ -105,7 +108,7 @@ class EventsTest(base.DatabaseTest):
         stopping.set()
         self.assertEqual(
             NotificationResult.REQUEUE,
-            take(manager.Events(stopping), event(1, 'claimed')),
+            take(manager.Events(stopping, mock.Mock()), event(1, 'claimed')),
         )
         self.assertRaises(exception.ServerNotFound, self.kinds)
 

@@ -18,9 +18,9 @@ class CountsTest(base.BaseTestCase):
     def test_every_event_has_a_name(self):
         self.assertEqual(
             {
-                'added', 'applied', 'claimed', 'drifted', 'dropped',
-                'promoted', 'refused', 'released', 'repaired', 'stopped',
-                'unverified',
+                'added', 'applied', 'changed', 'claimed', 'drifted',
+                'dropped', 'promoted', 'refused', 'released', 'repaired',
+                'stopped', 'unverified',
             },
             set(counts.KINDS),
         )  # fmt: skip

@@ -154,6 +154,13 @@ class IntervalsTest(base.BaseTestCase):
             spans(event(1, 'claimed', SMALL), event(2, 'claimed', LARGE)),
         )
 
+    def test_changed_while_it_runs(self):
+        self.assertEqual(
+            [('one', '100', 1, 2), ('one', '500', 2, 3)],
+            spans(event(1, 'claimed', SMALL), event(2, 'changed', LARGE),
+                  event(3, 'released', LARGE)),
+        )  # fmt: skip
+
     def test_no_order_breaks_it(self):
         """Whatever is missing or odd, an interval does not end early."""
         rand = random.Random(55)

@@ -42,6 +42,7 @@ class TestImportDirection(base.BaseTestCase):
         ('model/sizing.py', 'from nova_rt.reservation import reservation'),
         ('cmd/model.py', 'from nova_rt.model import sizing'),
         ('cmd/compute.py', 'import nova_rt.compute.manager'),
+        ('rest/sources.py', 'from nova_rt.cloud import records'),
         ('_nova_virt/nova_rt.py', 'from nova_rt.virt.libvirt import driver'),
         ('tests/unit/test_x.py', 'from nova_rt.scheduler import manager'),
     )
@@ -66,6 +67,7 @@ class TestImportDirection(base.BaseTestCase):
         ('scheduler/weights/rt.py', 'from nova_rt.host import host'),
         ('api/middleware.py', 'from nova_rt.scheduler import manager'),
         ('compute/manager.py', 'from nova_rt.cmd import compute'),
+        ('rest/sources.py', 'from nova_rt.manage import records'),
         ('exporter/reading.py', 'import nova.conf'),
         ('exporter/reading.py', 'from nova_rt.virt.libvirt import metadata'),
         ('exporter/reading.py', 'from nova_rt.compute import counters'),

@@ -300,9 +300,26 @@ class HoldTest(V1ThrottlingTestCase):
             [(path.parent.name, text) for path, text in self.kernel.writes],
         )  # fmt: skip
 
+    def test_one_write_with_the_same_period(self):
+        """A container never has less than the smaller of both shares."""
+        container = self._container(7, 'libvirt')
+        self._hold(container, 400, 1000)
+        outer, inner = 'lxc-7-web.libvirt-lxc', 'libvirt'
+        for runtime_us, order in (600, (outer, inner)), (300, (inner, outer)):
+            self.kernel.writes.clear()
+            self._hold(container, runtime_us, 1000)
+            self.assertEqual(
+                [(name, 'cpu.rt_runtime_us', f'{runtime_us}')
+                 for name in order],
+                [(path.parent.name, path.name, text)
+                 for path, text in self.kernel.writes],
+            )  # fmt: skip
+
     def test_from_any_share_to_any(self):
         """No order of writes that the kernel refuses, with RT tasks in it."""
-        shares = (600, 1000), (300, 2000), (900, 1000), (9000, 10_000)
+        shares = (
+            (600, 1000), (300, 2000), (900, 1000), (9000, 10_000), (500, 2000)
+        )  # fmt: skip
         container = self._container(7, 'libvirt')
         first = True
         for old in shares:

@@ -55,6 +55,34 @@ class CapacityTest(base.BaseTestCase):
         capacity.free([claim((0,), 1)])
         self.assertEqual({0: 950_000}, capacity.cpus)
 
+    def test_without(self):
+        held = claim((0, 7), 300_000)
+        free = equal_cpus(2, 100_000, host=200_000).without(held)
+        self.assertEqual({0: 400_000, 1: 100_000}, free.cpus)
+        self.assertEqual(800_000, free.host_ppm)
+
+    def test_place_again(self):
+        """A claim that grows keeps its CPUs while they have room."""
+        held = claim((1, 2), 300_000)
+        free = Capacity({0: 900_000, 1: 100_000, 2: 200_000, 3: 900_000})
+        for ppm, cpus in (400_000, (1, 2)), (500_000, (0, 3)):
+            self.assertEqual(cpus, admission.place(free, ask(2, ppm), held))
+        err = self.assertRaises(
+            exception.InsufficientBandwidth,
+            admission.place, free, ask(2, 950_000), held,
+        )  # fmt: skip
+        self.assertEqual((900_000, 900_000), err.free_ppm)
+        # One of them is shared with what it has.
+        free = Capacity({0: 900_000, 1: 100_000, 2: 200_000})
+        self.assertEqual((0, 2), admission.place(free, ask(2, 500_000), held))
+        whole = Capacity({0: 900_000, 1: 900_000}, 100_000)
+        held = claim((0,), 300_000)
+        self.assertEqual((0,), admission.place(whole, ask(1, 400_000), held))
+        self.assertRaises(
+            exception.InsufficientBandwidth,
+            admission.place, whole, ask(1, 400_001), held,
+        )  # fmt: skip
+
     def test_emptiest_first(self):
         free = Capacity({4: 100, 3: 900, 0: 500, 9: 900, 1: 500})
         self.assertEqual((3, 9, 0, 1, 4), free.emptiest_first)

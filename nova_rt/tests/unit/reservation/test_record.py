@@ -29,6 +29,8 @@ WIDEST = Request(
     policy=extra_specs.TaskPolicy.OTHER,
     priority=99,
     numa=extra_specs.Numa.SAME,
+    runtime_min=4_194_304,
+    runtime_max=4_194_304,
 )
 
 
@@ -226,7 +228,7 @@ class LengthTest(base.BaseTestCase):
         cpus = tuple(range(0, 128, 2))
         self.assertEqual(
             'v=2;q=4194304;p=4194304;n=64;e=guarantee;s=other;r=99;m=same;'
-            'c=64~Bfl4gxva--0MQhs7_75ZVA',
+            'l=4194304;h=4194304;c=64~Bfl4gxva--0MQhs7_75ZVA',
             self.assert_fits(record.Record(WIDEST, cpus)),
         )
 
@@ -244,7 +246,7 @@ class LengthTest(base.BaseTestCase):
 
     def test_room_for_fields_of_a_newer_version(self):
         cpus = tuple(range(897, 1024, 2))
-        unknown = tuple((f'x{number}', '12') for number in range(15))
+        unknown = tuple((f'x{number}', '12') for number in range(12))
         self.assert_fits(record.Record(WIDEST, cpus, unknown))
 
     def test_too_long(self):

@@ -105,6 +105,74 @@ class FlavorTest(base.BaseTestCase):
 
 
 @ddt.ddt
+class ChangeTest(base.BaseTestCase):
+    """The bounds on changes by the owner of a server."""
+
+    def read(self, hints=None, **bounds):
+        specs = {f'rt:runtime_{name}': text for name, text in bounds.items()}
+        return Request.from_flavor(FLAVOR | specs, 2, hints)
+
+    @ddt.data(
+        ({'min': '200'}, 200, 1400),
+        ({'max': '1800'}, 1400, 1800),
+        ({'min': '200', 'max': '2000'}, 200, 2000),
+    )
+    @ddt.unpack
+    def test_bounds(self, given, low, high):
+        request = self.read(**given)
+        self.assertEqual(
+            (low, high), (request.runtime_min, request.runtime_max)
+        )
+        for runtime_us in (low, high):
+            request.check_change(Reservation(runtime_us, 2000))
+        refused = {max(2, low - 1), min(2000, high + 1)} - {low, high}
+        for runtime_us in refused:
+            err = self.assertRaises(
+                exception.ChangeRefused,
+                request.check_change,
+                Reservation(runtime_us, 2000),
+            )
+            for number in (runtime_us, low, high):
+                self.assertIn(str(number), str(err))
+
+    def test_period(self):
+        request = self.read(min='200', max='1900')
+        err = self.assertRaises(
+            exception.ChangeRefused,
+            request.check_change,
+            Reservation(1000, 1000),
+        )
+        self.assertIn('2000', str(err))
+
+    def test_none(self):
+        request = self.read()
+        self.assertIsNone(request.runtime_min)
+        err = self.assertRaises(
+            exception.ChangeRefused,
+            request.check_change,
+            request.reservation,
+        )
+        self.assertIn('rt:runtime_max', str(err))
+
+    def test_hint(self):
+        """The bounds are those of the flavor."""
+        request = self.read({'rt_reservation': '100/2000'}, max='1500')
+        self.assertEqual(
+            (100, 1400, 1500),
+            (
+                request.reservation.runtime_us,
+                request.runtime_min,
+                request.runtime_max,
+            ),
+        )
+
+    @ddt.data({'min': '1401'}, {'max': '1399'}, {'max': '2001'})
+    def test_wrong(self, given):
+        err = self.assertRaises(exception.InvalidRequest, self.read, **given)
+        self.assertIn('1400/2000', str(err))
+
+
+@ddt.ddt
 class HintTest(base.BaseTestCase):
     def test_lower(self):
         for hint in ('1000/2000', ['1000/2000']):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.tracking.reservations, on a fake host."""
 
+import dataclasses
+
 import fixtures
 
 from nova_rt import events, exception
@@ -248,6 +250,60 @@ class ClaimsTest(base.TestBase):
         self.server('a', 'v=9')
         rec = self.reservations.claim('a', self.asked)
         self.assertEqual(rec, self.reservations.held.get_record('a'))
+
+    def change(self, rec, runtime_us):
+        wanted = dataclasses.replace(
+            rec,
+            request=dataclasses.replace(
+                rec.request, reservation=Reservation(runtime_us, 1_000_000)
+            ),
+        )
+        return self.reservations.begin_change('a', rec, wanted)
+
+    def fill(self):
+        """Claim 300,000 ppm on each CPU."""
+        request = Request(Reservation(300_000, 1_000_000), 1)
+        for cpu in range(4):
+            rec = record.Record(request, (cpu,))
+            self.reservations.hold(f'other{cpu}', rec)
+
+    def test_change(self):
+        """The larger one counts on each CPU, until it has ended."""
+        for runtime_us in 700_000, 500_000, 600_000:
+            rec = self.reservations.claim('a', self.asked)
+            self.events.clear()
+            new = self.change(rec, runtime_us)
+            self.assertEqual(rec.cpus, new.cpus)
+            slots = self.reservations.held.get('a')
+            self.assertEqual({rec, new}, {slots.current, slots.changing})
+            self.assertEqual(min(rec.ppm, new.ppm), slots.current.ppm)
+            (claim,) = self.reservations.held.list_claims()
+            self.assertEqual(max(rec.ppm, new.ppm), claim.ppm)
+            self.assertEqual(
+                {'a': slots.current}, self.reservations.held.list_records()
+            )
+            self.assertEqual([], self.events)
+            self.reservations.release('a')
+
+    def test_change_to_other_cpus(self):
+        self.reservations.hold('a', RECORD)
+        self.fill()
+        self.reservations.release('other1')
+        new = self.change(RECORD, 700_000)
+        self.assertEqual((1,), new.cpus)
+        held = self.reservations.held.claims()['a']
+        self.assertEqual({RECORD, new}, set(held))
+
+    def test_change_that_does_not_fit(self):
+        self.reservations.hold('a', RECORD)
+        self.fill()
+        before = self.reservations.held.list_all()
+        err = self.refusal_of(self.change, RECORD, 700_000)
+        self.assertNotIsInstance(err, exception.TooLarge)
+        self.assertEqual(700_000, err.asked_ppm)
+        err = self.refusal_of(self.change, RECORD, 1_000_000)
+        self.assertIsInstance(err, exception.TooLarge)
+        self.assertEqual(before, self.reservations.held.list_all())
 
     def test_refuse(self):
         text = self.reservations.refuse('a', events.Action.MOVE, 'never')

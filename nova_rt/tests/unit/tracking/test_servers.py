@@ -2,6 +2,7 @@
 """Tests of nova_rt.tracking.servers: where records are kept."""
 
 from nova import objects
+from nova.compute import task_states, vm_states
 from oslo_utils import uuidutils
 from oslotest import base
 
@@ -9,7 +10,7 @@ from nova_rt import exception
 from nova_rt.reservation import record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
-from nova_rt.tracking import servers
+from nova_rt.tracking import claims, servers
 
 objects.register_all()
 
@@ -147,3 +148,78 @@ class MoveTest(base.BaseTestCase):
         """Of a server that is gone, it cannot be loaded any more."""
         instance = objects.Instance(uuid=uuidutils.generate_uuid())
         self.assertFalse(servers.forget_move(instance))
+
+
+class ChangeTest(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.server = server(OLD)
+        self.server.uuid = uuidutils.generate_uuid()
+        self.server.flavor.id = 7
+        self.target = record.Record(Request(Reservation(600, 1000), 1), (1,))
+
+    def test_a_change(self):
+        self.assertEqual(0, servers.read_generation(self.server))
+        self.assertFalse(servers.is_changed(self.server))
+        servers.begin_change(self.server, self.target, 3)
+        self.assertTrue(servers.is_changing(self.server))
+        self.assertEqual(self.target, servers.read_change(self.server))
+        self.assertEqual(OLD, servers.read_claimed(self.server))
+        servers.end_change(self.server, self.target)
+        self.assertEqual(self.target, servers.read_claimed(self.server))
+        self.assertFalse(servers.is_changing(self.server))
+        self.assertEqual(3, servers.read_generation(self.server))
+        self.assertTrue(servers.is_changed(self.server))
+        # Another flavor.
+        self.server.flavor.id = 8
+        self.assertFalse(servers.is_changed(self.server))
+
+    def test_slots(self):
+        """The lesser one is in force, whichever way it goes."""
+        lesser = record.Record(Request(Reservation(300, 1000), 1), (1,))
+        for target, slots in (
+            (self.target, claims.Slots(OLD, changing=self.target)),
+            (lesser, claims.Slots(lesser, changing=OLD)),
+            (OLD, claims.Slots(OLD, changing=OLD)),
+        ):
+            servers.begin_change(self.server, target, 1)
+            self.assertEqual(slots, claims.read_slots(self.server))
+        self.server.system_metadata[servers.CHANGE] = 'nonsense'
+        self.assertEqual(claims.Slots(OLD), claims.read_slots(self.server))
+
+    def test_lesser(self):
+        elsewhere = self.target.claimed_on((2,))
+        for one, other, expected in (
+            (OLD, self.target, True), (self.target, OLD, False),
+            (OLD, OLD, True), (OLD, elsewhere, False),
+        ):  # fmt: skip
+            self.assertIs(expected, servers.is_lesser(one, other))
+
+    def test_evacuated(self):
+        servers.begin_change(self.server, self.target, 1)
+        servers.note_move(self.server, OLD.claimed_on((3,)))
+        servers.arrive(self.server)
+        self.assertEqual(
+            OLD.claimed_on((3,)), servers.read_claimed(self.server)
+        )
+        self.assertFalse(servers.is_changing(self.server))
+
+    def test_broken_number(self):
+        for text in '', '1', 'x 7', '1 7 2':
+            self.server.system_metadata[servers.CHANGED] = text
+            self.assertEqual(0, servers.read_generation(self.server))
+            self.assertFalse(servers.is_changed(self.server))
+
+    def test_when(self):
+        for vm_state, task_state, changeable in (
+            (vm_states.ACTIVE, None, True),
+            (vm_states.STOPPED, None, True),
+            (vm_states.PAUSED, None, False),
+            (vm_states.RESIZED, None, False),
+            (vm_states.ERROR, None, False),
+            (vm_states.ACTIVE, task_states.REBOOTING, False),
+        ):
+            self.server.vm_state = vm_state
+            self.server.task_state = task_state
+            found = servers.find_unchangeable(self.server)
+            self.assertIs(changeable, found is None)

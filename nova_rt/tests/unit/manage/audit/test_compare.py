@@ -5,12 +5,13 @@ import dataclasses
 
 from oslotest import base
 
-from nova_rt.manage.audit import compare, snapshot
-from nova_rt.manage.audit.snapshot import (
+from nova_rt.cloud import snapshot
+from nova_rt.cloud.snapshot import (
     Holder,
     Move,
     NovaServer,
 )
+from nova_rt.manage.audit import compare
 from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request

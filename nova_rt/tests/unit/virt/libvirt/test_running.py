@@ -19,7 +19,7 @@ from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.unit.virt.libvirt import base
-from nova_rt.tracking import stop_policy
+from nova_rt.tracking import servers, stop_policy
 from nova_rt.virt.libvirt import metadata, running
 
 RECORD = base.RECORD
@@ -375,6 +375,39 @@ class RunningContainersTest(RunningContainersTestCase):
             self.assertIn('its domain carries', self.events[0].difference)
             self.events.clear()
             guest.poweroff()
+
+    def test_change(self):
+        guest = self.start('a', 100)
+        self.apply(guest)
+        self.make_ordinary(100)
+        self.events.clear()
+        larger = dataclasses.replace(
+            RECORD,
+            request=dataclasses.replace(
+                RECORD.request, reservation=Reservation(700_000, 1_000_000)
+            ),
+        )
+        self.assertTrue(self.running.change('a', larger))
+        self.assert_held(guest, larger)
+        # Its programs may have chosen that.
+        self.assertEqual({(os.SCHED_OTHER, 0)}, self.policies(100))
+        self.assertFalse(self.running.change('a', larger))
+        # While it is being changed, it is left alone.
+        instance = self.servers['a']
+        instance.system_metadata[servers.CHANGE] = larger.encode()
+        self.reservations.hold_record(instance)
+        self.running.verify('a')
+        self.assert_held(guest, larger)
+        self.assertTrue(self.running.change('a', larger, RECORD))
+        self.assert_held(guest)
+        self.kernel.refuse(errno.EBUSY)
+        err = self.assertRaises(
+            exception.ReservationNotApplied, self.running.change, 'a', larger
+        )
+        self.assertTrue(err.verdict)
+        guest.poweroff()
+        self.assertFalse(self.running.change('a', larger))
+        self.assertEqual([], self.events)
 
     def test_copy_that_cannot_be_corrected(self):
         """The kernel holds what it should, so the container runs on."""

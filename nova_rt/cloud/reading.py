@@ -16,10 +16,9 @@ from nova import objects, rpc
 from nova.compute import utils as compute_utils
 from nova.scheduler.client import report
 
-from nova_rt.cmd import nova_db
-from nova_rt.cmd.nova_db import Unreadable
-from nova_rt.manage.audit import instances
-from nova_rt.manage.audit.snapshot import Holder, Move, NovaServer
+from nova_rt.cloud import instances, nova_db
+from nova_rt.cloud.nova_db import Unreadable
+from nova_rt.cloud.snapshot import Holder, Move, NovaServer
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.admission import Capacity
 from nova_rt.tracking import servers

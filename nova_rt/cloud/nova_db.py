@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's databases, read as ``nova-manage`` reads them."""
 
+import contextlib
 from typing import Any
 
 
@@ -18,13 +19,15 @@ def connect() -> Any:
     from nova import context, objects
     import nova.conf
     from nova.db.api import api as api_db
+    from oslo_db.sqlalchemy import enginefacade
 
     conf = nova.conf.CONF
     if not conf.api_database.connection:
         raise Unreadable('[api_database] connection is not set')
     # As api_db.configure(), which also wants options of osprofiler that are
     # known only after Nova's way of reading its configuration.
-    api_db.context_manager.configure(**dict(conf.api_database.items()))
+    with contextlib.suppress(enginefacade.AlreadyStartedError):
+        api_db.context_manager.configure(**dict(conf.api_database.items()))
     objects.register_all()
     return context.get_admin_context()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.manage.audit.snapshot."""
+"""Tests of nova_rt.cloud.snapshot."""
 
 from oslotest import base
 
-from nova_rt.manage.audit import snapshot
+from nova_rt.cloud import snapshot
 
 
 class ExtentTest(base.BaseTestCase):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of nova_rt.manage.audit.instances."""
+"""Tests of nova_rt.cloud.instances."""
 
 from unittest import mock
 
@@ -8,8 +8,8 @@ from nova.compute import task_states, vm_states
 from nova.objects import fields
 from oslotest import base
 
-from nova_rt.manage.audit import instances
-from nova_rt.manage.audit.snapshot import Holder
+from nova_rt.cloud import instances
+from nova_rt.cloud.snapshot import Holder
 
 
 def server(vm_state=vm_states.ACTIVE, task_state=None, last=1):

@@ -2,6 +2,7 @@
 """The reservations of servers and moves according to Nova's objects."""
 
 from collections.abc import Iterable, Mapping
+import dataclasses
 from typing import Any
 
 from nova import exception as nova_exception
@@ -11,7 +12,7 @@ from nova.scheduler import utils as scheduler_utils
 import os_resource_classes as orc
 
 from nova_rt import exception
-from nova_rt.manage.audit.snapshot import Holder, Move, NovaServer
+from nova_rt.cloud.snapshot import Holder, Move, NovaServer
 from nova_rt.reservation import extra_specs, node_stats, resources
 from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.record import Record
@@ -155,8 +156,14 @@ def make_server(
             )  # fmt: skip
         except exception.InvalidRequest as err:
             asked = str(err)
+    if isinstance(asked, Request) and isinstance(rec, Record) and (
+        servers.is_changed(instance)
+    ):  # fmt: skip
+        # The rest of the record is still what was asked for.
+        asked = dataclasses.replace(asked, reservation=rec.request.reservation)
+    busy = is_busy(instance) or servers.is_changing(instance)
     return NovaServer(
-        asked, rec, moving or is_busy(instance), servers.has_left(instance),
+        asked, rec, moving or busy, servers.has_left(instance),
         _ask_others(instance),
     )  # fmt: skip
 

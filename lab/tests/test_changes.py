@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reservations change while their servers run, and all places agree."""
+
+from lab.tests import base
+from lab.tests.test_reports import manage
+
+#: A look of a conductor at the database, and a try at a deferred change.
+PATIENCE_S = 90
+
+
+class ChangesTest(base.LabTestCase):
+    on_first = True
+
+    def set(self, server, reservation, *words):
+        return manage('reservation', 'set', server.id, reservation, *words)
+
+    def show(self, server):
+        code, found = manage('reservation', 'show', server.id)
+        self.assertEqual(0, code, found)
+        return found
+
+    def change(self, server, reservation):
+        code, found = self.set(server, reservation, '--wait')
+        self.assertEqual(
+            (0, 'Applied', reservation, reservation, reservation),
+            (code, found['Condition'], found['Desired'], found['Allocated'],
+             found['Actual']),
+        )  # fmt: skip
+        self.assert_agree(server, reservation)
+
+    def test_grow_and_shrink(self):
+        """The container goes on, and keeps what was changed."""
+        server = self.create('rt.tiny')
+        pid = self.container(server).pid
+        for reservation in (
+            '20000/100000', '30000/100000', '15000/50000', '5000/100000',
+        ):  # fmt: skip
+            self.change(server, reservation)
+            self.assertEqual(pid, self.container(server).pid)
+        self.assertEqual(4, self.show(server)['Generation'])
+        self.cloud.compute.reboot_server(server.id, 'HARD')
+        self.wait_for(
+            lambda: self.container(server).pid != pid, 'it was not rebooted'
+        )
+        self.reach(server, 'ACTIVE')
+        self.assert_agree(server, '5000/100000')
+        self.wait_for(
+            lambda: self.count_changes(server) == 4,
+            lambda: f'the history has {self.count_changes(server)} changes',
+            PATIENCE_S,
+        )
+        code, findings = manage('audit')
+        self.assertEqual((0, []), (code, findings))
+
+    def count_changes(self, server):
+        code, rows = manage('server', 'history', server.id)
+        self.assertEqual(0, code)
+        return sum(row['Event'] == 'changed' for row in rows)
+
+    def test_stopped(self):
+        server = self.create('rt.tiny')
+        self.cloud.compute.stop_server(server.id)
+        self.reach(server, 'SHUTOFF')
+        code, found = self.set(server, '20000/100000', '--wait')
+        self.assertEqual((0, 'Applied'), (code, found['Condition']))
+        self.cloud.compute.start_server(server.id)
+        self.reach(server, 'ACTIVE')
+        self.assert_agree(server, '20000/100000')
+
+    def test_no_room(self):
+        """It is refused with numbers; deferred, it comes when there is."""
+        server = self.create('rt.tiny')
+        stats = self.stats()[self.host_of(server)]
+        free_ppm = stats.host_free or max(stats.free.values())
+        other = self.create(self.rt_flavor(f'{free_ppm // 10 - 1000}/100000'))
+        code, found = self.set(server, '30000/100000', '--wait')
+        self.assertEqual((1, 'Infeasible'), (code, found['Condition']))
+        self.assertEqual(300_000, found['Asked ppm'])
+        self.assertLess(found['Free ppm'], 300_000)
+        self.set(server, '30000/100000', '--on-no-room', 'defer')
+        self.wait_for(
+            lambda: self.show(server)['Condition'] == 'Deferred',
+            lambda: f'it is not deferred: {self.show(server)}',
+        )
+        self.assertEqual('10000/100000', self.show(server)['Allocated'])
+        self.delete(other)
+        self.wait_for(
+            lambda: self.show(server)['Condition'] == 'Applied',
+            lambda: f'it is not applied: {self.show(server)}',
+            PATIENCE_S,
+        )
+        self.assert_agree(server, '30000/100000')

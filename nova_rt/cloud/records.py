@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reservations of hosts and servers by the records of Nova and Placement.
+
+Needs Nova: a command imports it in its action.
+"""
+
+from collections.abc import Iterator, Mapping
+import contextlib
+import dataclasses
+import datetime
+from typing import Any
+
+from nova import context as nova_context
+from nova import exception as nova_exception
+from nova import objects
+from nova.db.main import api as db
+from nova.db.main import models
+from oslo_utils import uuidutils
+
+from nova_rt import exception
+from nova_rt.cloud import instances, nova_db
+from nova_rt.cloud.reading import PENDING, Cloud, Node
+from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation.admission import Capacity, sum_by_cpu
+from nova_rt.reservation.record import Record
+from nova_rt.tracking import servers
+
+_RC = extra_specs.RESOURCE_CLASS
+
+
+@dataclasses.dataclass(frozen=True)
+class Holding:
+    """The bandwidth that a server holds on a host.
+
+    :ivar record: None if it cannot be read
+    :ivar state: ``held``; ``busy`` while something is being done to the
+        server; ``resized`` on the host that it left, until the resize is
+        confirmed or reverted; ``unreadable``
+    """
+
+    server: str
+    host: str
+    record: Record | None
+    state: str
+
+    @property
+    def total_ppm(self) -> int | None:
+        """Bandwidth on all of its CPUs."""
+        return None if self.record is None else self.record.total_ppm
+
+
+@dataclasses.dataclass(frozen=True)
+class HostRecord:
+    """A host that offers bandwidth.
+
+    :ivar stats: statistics that its compute service has published
+    :ivar free: on each CPU; None if that cannot be read
+    :ivar capacity_ppm: inventory in Placement; None without an
+        inventory
+    :ivar used_ppm: allocated in Placement
+    :ivar seen_at: when its compute service was last seen by Nova, UTC
+    """
+
+    name: str
+    stats: Mapping[str, Any]
+    free: Capacity | None
+    capacity_ppm: int | None
+    used_ppm: int
+    holdings: tuple[Holding, ...]
+    seen_at: datetime.datetime | None
+
+    @property
+    def reserved(self) -> Mapping[int, int]:
+        """CPU -> bandwidth that servers hold there, in ppm."""
+        return sum_by_cpu(
+            each.record for each in self.holdings if each.record is not None
+        )
+
+
+class Records(Cloud):
+    """Nova's databases and Placement."""
+
+    def find_nodes(self, host: str | None) -> list[Node]:
+        """List compute nodes.
+
+        :param host: of this host alone; None for all
+        :returns: by name of the host
+        :raises NotFound: if Nova has no such host
+        :raises Unreadable: if a cell does not answer
+        """
+        nodes = self.list_nodes()
+        if host is None:
+            return nodes
+        found = [node for node in nodes if node.host == host]
+        if not found:
+            raise exception.NotFound(f'Nova has no compute host {host!r}')
+        return found
+
+    def list_servers(
+        self,
+        limit: int,
+        marker: str = '',
+        host: str | None = None,
+        project: str | None = None,
+    ) -> list[Any]:
+        """List servers with a record of a reservation.
+
+        :param limit: at most so many
+        :param marker: UUID of the last server of the page before
+        :param host: those of this host alone; None for all
+        :param project: those of this project alone; None for all
+        :returns: nova.objects.Instance, by UUID
+        :raises Unreadable: if a cell does not answer
+        """
+        wanted = {'host': host, 'project_id': project}
+        filters = {key: value for key, value in wanted.items() if value}
+        found: list[Any] = []
+        for cell in self._cells:
+            with _errors(), nova_context.target_cell(self.context, cell) as c:
+                uuids = _list_uuids(c, limit, marker, filters)
+                if uuids:
+                    found += list(
+                        objects.InstanceList.get_by_filters(
+                            c,
+                            {'uuid': uuids, 'deleted': False},
+                            expected_attrs=['flavor', 'system_metadata'],
+                        )
+                    )
+        return sorted(found, key=lambda each: each.uuid)[:limit]
+
+    def list_holdings(self, node: Node) -> list[Holding]:
+        """List the bandwidth that servers hold on a host.
+
+        :returns: by UUID
+        :raises Unreadable: if its cell does not answer
+        """
+        found = self.read_node(node)
+        held = [
+            _make(uuid, node.host, server.record, server.busy)
+            for uuid, server in found.servers.items()
+        ]
+        held += [
+            dataclasses.replace(
+                _make(move.server, node.host, move.record, False),
+                state='resized',
+            )
+            for move in found.moves.values()
+        ]
+        return sorted(held, key=lambda each: each.server)
+
+    def read_host(self, node: Node) -> HostRecord | None:
+        """Read a host.
+
+        :returns: None if it offers no bandwidth
+        :raises Unreadable: if its cell or Placement does not answer
+        """
+        with _errors(), nova_context.target_cell(self.context, node.cell) as c:
+            stats = objects.ComputeNode.get_by_uuid(c, node.uuid).stats or {}
+            seen_at = _read_seen(c, node.host)
+        capacity_ppm = self.read_inventory_ppm(node.uuid)
+        free = instances.parse_free(stats)
+        if free is None and capacity_ppm is None:
+            return None
+        usages = self._get(f'/resource_providers/{node.uuid}/usages')
+        return HostRecord(
+            node.host,
+            stats,
+            free if isinstance(free, Capacity) else None,
+            capacity_ppm,
+            usages.get('usages', {}).get(_RC, 0),
+            tuple(self.list_holdings(node)),
+            seen_at,
+        )
+
+    def find_holding(self, uuid: str) -> Holding | None:
+        """Look up the bandwidth that a server holds on its host.
+
+        :returns: None if Nova has no such server, or if it is on no host
+        :raises NotFound: if it is no real-time server
+        :raises Unreadable: if a database does not answer
+        """
+        if not uuidutils.is_uuid_like(uuid):
+            raise exception.NotFound(f'{uuid!r} is no UUID of a server')
+        instance = self.find(uuid)
+        if instance in (None, PENDING) or instance.host is None:
+            return None
+        if not servers.is_rt(instance):
+            raise exception.NotFound(f'server {uuid} is not real-time')
+        found: Record | str | None
+        with _errors():
+            try:
+                found = servers.read_claimed(instance)
+            except exception.InvalidRecord as err:
+                found = str(err)
+        return _make(uuid, instance.host, found, instances.is_busy(instance))
+
+
+@db.pick_context_manager_reader
+def _list_uuids(
+    context: Any, limit: int, marker: str, filters: Mapping[str, str]
+) -> list[str]:
+    """List the servers of a cell with a record, in the order of their UUIDs.
+
+    No method of Nova's objects finds them without reading all servers.
+    """
+    server, kept = models.Instance, models.InstanceSystemMetadata
+    query = (
+        context.session.query(server.uuid)
+        .join(kept, kept.instance_uuid == server.uuid)
+        .filter(kept.key == record.KEY, kept.deleted == 0)
+        .filter(server.deleted == 0, server.uuid > marker)
+        .filter(*(getattr(server, key) == filters[key] for key in filters))
+        .order_by(server.uuid)
+        .limit(limit)
+    )
+    return [uuid for (uuid,) in query]
+
+
+def _make(
+    uuid: str, host: str, record: Record | str | None, busy: bool
+) -> Holding:
+    readable = record if isinstance(record, Record) else None
+    if busy:
+        return Holding(uuid, host, readable, 'busy')
+    state = 'held' if readable is not None else 'unreadable'
+    return Holding(uuid, host, readable, state)
+
+
+def _read_seen(context: Any, host: str) -> datetime.datetime | None:
+    try:
+        service = objects.Service.get_by_compute_host(context, host)
+    except nova_exception.NotFound:
+        return None
+    # As Nova's own judgement does, for one that has just come.
+    seen: datetime.datetime | None = service.last_seen_up or service.created_at
+    return seen
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    """Turn errors of Nova's databases into one of ours."""
+    try:
+        yield
+    except nova_db.Unreadable:
+        raise
+    except Exception as err:
+        raise nova_db.hide(err) from err

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of a reservation while its server runs.
+
+The journal is one key of the server's system metadata, ``nova_rt_change``,
+with the record that the change leads to. While it is there, the server has
+Nova's task ``resize_prep``, so that nova-api refuses all actions but its
+deletion, and the sums of this host count the larger of both records on each
+CPU.
+
+A change that grows is claimed, journalled, allocated, written to the kernel
+and recorded, in this order. Everything else is done by :meth:`Changes.settle`,
+which always leads to the *lesser* of both records: it ends a change that
+shrinks, undoes one that grows and has failed, and does the same for a change
+whose service was killed. The lesser one needs no room that could be missing.
+The states are in doc/source/contributor/live-change.rst.
+"""
+
+import dataclasses
+import time
+from typing import Any
+
+from nova import exception as nova_exception
+from nova import objects, utils
+from nova.compute import manager as nova_manager
+from nova.compute import task_states
+from oslo_log import log as logging
+import oslo_messaging
+
+from nova_rt import events, exception, revert
+from nova_rt.formats.changes import NAMESPACE, VERSION, Answer, Condition
+from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation.reservation import Reservation
+from nova_rt.tracking import once, servers
+
+LOG = logging.getLogger(__name__)
+
+_RC = extra_specs.RESOURCE_CLASS
+_ATTRIBUTES = ['flavor', 'system_metadata']
+#: Tasks of a server whose journal may be settled.
+_SETTLED_IN = (None, task_states.RESIZE_PREP)
+
+
+class _Obstacle(Exception):
+    """A change is not made; its text says why.
+
+    :ivar condition: of the change then
+    """
+
+    def __init__(self, condition: Condition, reason: str) -> None:
+        super().__init__(reason)
+        self.condition = condition
+
+
+class Changes:
+    """The changes of the servers of a host, and the RPC that asks for them.
+
+    :param manager: the host's :class:`.RTComputeManager`
+    """
+
+    target = oslo_messaging.Target(namespace=NAMESPACE, version=VERSION)
+
+    def __init__(self, manager: nova_manager.ComputeManager) -> None:
+        self._manager = manager
+        #: Refusals of deferred changes, which conductors ask for again.
+        self._refused = once.Once()
+
+    def change_reservation(
+        self,
+        context: Any,
+        server: str,
+        generation: int,
+        flavor: int,
+        reservation: str,
+    ) -> dict[str, Any]:
+        """Change the reservation of a server, or say why not.
+
+        The same request may come again.
+
+        :param server: UUID
+        :param generation: number of the change, which grows
+        :param flavor: Nova's number of the flavor that the server had when it
+            was asked for
+        :param reservation: runtime and period
+        :returns: the primitive form of an :class:`.Answer`
+        """
+
+        @utils.synchronized(server)
+        def change() -> Answer:
+            return self._answer(
+                context.elevated(), server, generation, flavor,
+                Reservation.parse(reservation),
+            )  # fmt: skip
+
+        return dataclasses.asdict(change())
+
+    def _answer(
+        self,
+        context: Any,
+        uuid: str,
+        generation: int,
+        flavor: int,
+        wish: Reservation,
+    ) -> Answer:
+        try:
+            instance = _read(context, uuid)
+            if instance.host != self._manager.host:
+                return Answer(
+                    Condition.IN_PROGRESS, 'the server has moved',
+                    host=instance.host or '',
+                )  # fmt: skip
+            if servers.is_changing(instance):
+                self._settle(context, instance)
+                instance = _read(context, uuid)
+            rec = _find_changeable(instance, generation, flavor)
+            if rec.request.reservation != wish or generation > (
+                servers.read_generation(instance)
+            ):
+                self._change(context, instance, rec, wish, generation)
+        except nova_exception.InstanceNotFound:
+            return Answer(
+                Condition.INFEASIBLE, 'there is no such server', gone=True
+            )
+        except _Obstacle as err:
+            return Answer(err.condition, str(err))
+        except exception.InsufficientBandwidth as err:
+            self._refuse(uuid, err)
+            return Answer(
+                Condition.INFEASIBLE
+                if isinstance(err, exception.TooLarge)
+                else Condition.DEFERRED,
+                str(err), err.asked_ppm, min(err.free_ppm, default=0),
+                err.rule,
+            )  # fmt: skip
+        except exception.InvalidRecord as err:
+            self._refuse(uuid, err)
+            return Answer(Condition.INFEASIBLE, str(err))
+        except exception.ReservationNotApplied as err:
+            self._refuse(uuid, err)
+            return Answer(
+                Condition.INFEASIBLE if err.verdict else Condition.IN_PROGRESS,
+                str(err),
+            )
+        except Exception as err:
+            # A fault of ours, of Placement or of a database: to be repeated.
+            LOG.warning(
+                'Cannot change reservation now: %r', err, instance_uuid=uuid
+            )
+            return Answer(Condition.IN_PROGRESS, str(err) or repr(err))
+        self._refused.forget(uuid)
+        return Answer(Condition.APPLIED, actual=str(wish))
+
+    def _refuse(self, uuid: str, err: Exception) -> None:
+        if self._refused.is_new(uuid, str(err)):
+            self._manager.driver.reservations.refuse(
+                uuid, events.Action.CHANGE, err
+            )
+
+    # The steps
+
+    def _change(
+        self,
+        context: Any,
+        instance: Any,
+        rec: record.Record,
+        wish: Reservation,
+        generation: int,
+    ) -> None:
+        """Change a reservation; on an error it is the old or the new one."""
+        request = dataclasses.replace(rec.request, reservation=wish)
+        wanted = dataclasses.replace(rec, request=request)
+        with revert.on_error() as steps:
+            steps.add(self._settle_again, context, instance.uuid)
+            target = self._manager.rt.rt_begin_change(
+                instance, rec, wanted, generation
+            )
+            if not servers.is_lesser(target, rec):
+                self._allocate(context, instance, target)
+                self._hold(instance.uuid, target)
+                servers.end_change(instance, target)
+                self._manager.rt.rt_end_change(instance)
+        if not servers.is_changing(instance):
+            self._announce(instance.uuid, rec, target)
+            return
+        refused = self._settle(context, instance)
+        if refused is not None:
+            raise refused
+
+    def _announce(
+        self, uuid: str, old: record.Record, new: record.Record
+    ) -> None:
+        driver = self._manager.driver
+        driver.running.correct_copy(uuid)
+        if old != new:
+            driver.reservations.dispatcher.emit(
+                events.Changed(uuid, new, str(old.request.reservation))
+            )
+
+    def _settle_again(self, context: Any, uuid: str) -> None:
+        instance = _read(context, uuid)
+        if servers.is_changing(instance):
+            self._settle(context, instance)
+        else:
+            self._manager.rt.rt_hold_record(instance)
+
+    def settle(self, context: Any, uuid: str) -> None:
+        """End the change that an earlier run of this service has left.
+
+        :raises Exception: if that fails; the server keeps both records, and
+            the next call goes on
+        """
+
+        @utils.synchronized(uuid)
+        def settle() -> None:
+            instance = _read(context, uuid)
+            if servers.is_changing(instance) and (
+                instance.host == self._manager.host
+            ):
+                self._settle(context, instance)
+
+        settle()
+
+    def settle_all(self, context: Any) -> None:
+        """Settle every change that waits on this host.
+
+        A request that is under way has the lock of its server.
+        """
+        held = self._manager.driver.reservations.held
+        for uuid, slots in held.list_all().items():
+            if slots.changing is None:
+                continue
+            try:
+                self.settle(context, uuid)
+            except Exception as err:
+                LOG.warning(
+                    'Cannot end change of reservation: %s; the next check '
+                    'tries again', err, instance_uuid=uuid,
+                )  # fmt: skip
+
+    def _settle(
+        self, context: Any, instance: Any
+    ) -> exception.ReservationNotApplied | None:
+        """Lead a change to the lesser of its records, from any step.
+
+        :param instance: nova.objects.Instance, as just read
+        :returns: the refusal of a kernel that keeps the larger one, else None
+        """
+        refused = None
+        if instance.task_state not in _SETTLED_IN:
+            raise _Obstacle(
+                Condition.IN_PROGRESS,
+                f'the server has the task {instance.task_state}',
+            )
+        uuid = instance.uuid
+        rec = servers.read_claimed(instance)
+        target = servers.read_change(instance)
+        assert rec is not None and target is not None
+        lesser, other = rec, target
+        if servers.is_lesser(target, rec):
+            lesser, other = target, rec
+        self._manager.rt.rt_hold_record(instance)
+        try:
+            written = self._hold_lesser(uuid, lesser, other)
+        except exception.ReservationNotApplied as err:
+            if not err.verdict or lesser is rec:
+                raise
+            # The kernel does not take it: all else is as it was.
+            LOG.warning(
+                'Undoing change of reservation: %s', err, instance=instance
+            )
+            self._hold(uuid, rec)
+            lesser, refused, written = rec, err, False
+        if written:
+            # The kernel holds used bandwidth until the end of its period.
+            time.sleep(other.request.reservation.period_us / 1_000_000)
+        self._allocate(context, instance, lesser)
+        servers.end_change(instance, lesser)
+        self._manager.rt.rt_end_change(instance)
+        self._announce(uuid, rec, lesser)
+        return refused
+
+    def _hold(self, uuid: str, *path: record.Record) -> bool:
+        written: bool = self._manager.driver.running.change(uuid, *path)
+        return written
+
+    def _hold_lesser(
+        self, uuid: str, lesser: record.Record, other: record.Record
+    ) -> bool:
+        """Write the lesser record to the kernel.
+
+        It moves to other CPUs after it has become small: the larger one does
+        not fit there.
+        """
+        path = [lesser]
+        if lesser.cpus != other.cpus:
+            path.insert(0, lesser.claimed_on(other.cpus))
+        return self._hold(uuid, *path)
+
+    def _allocate(
+        self, context: Any, instance: Any, rec: record.Record
+    ) -> None:
+        """Make Placement hold the bandwidth of a record.
+
+        The generation of the consumer excludes another change in between.
+
+        :raises InsufficientBandwidth: if the host has less left
+        :raises NotAdmitted: if Placement holds nothing there for the server
+        """
+        client = self._manager.reportclient
+        node = objects.ComputeNode.get_by_host_and_nodename(
+            context, instance.host, instance.node
+        )
+        payload = client.get_allocs_for_consumer(context, instance.uuid)
+        allocations = payload['allocations']
+        held = allocations.get(node.uuid, {}).get('resources', {})
+        wanted = rec.request.total_ppm
+        if _RC not in held:
+            raise exception.NotAdmitted(
+                f'Placement holds no {_RC} for this server on this host'
+            )
+        if held[_RC] == wanted:
+            return
+        before, held[_RC] = held[_RC], wanted
+        for each in allocations.values():
+            # Of the provider, not wanted in an answer.
+            each.pop('generation', None)
+        if not client.put_allocations(context, instance.uuid, payload):
+            free = self._read_free(context, node.uuid) + before
+            raise exception.InsufficientBandwidth(
+                wanted, 1, (free,),
+                'Placement has no more left for this host',
+            )  # fmt: skip
+
+    def _read_free(self, context: Any, provider: str) -> int:
+        """Read the bandwidth that Placement has left for a host."""
+        client, request = self._manager.reportclient, context.global_id
+        url = f'/resource_providers/{provider}'
+        total, used = (
+            client.get(f'{url}/{name}', global_request_id=request).json()
+            for name in ('inventories', 'usages')
+        )
+        inventory = total['inventories'].get(_RC, {})
+        left = inventory.get('total', 0) - inventory.get('reserved', 0)
+        free: int = left - used['usages'].get(_RC, 0)
+        return free
+
+
+def _read(context: Any, uuid: str) -> Any:
+    return objects.Instance.get_by_uuid(
+        context, uuid, expected_attrs=_ATTRIBUTES
+    )
+
+
+def _find_changeable(
+    instance: Any, generation: int, flavor: int
+) -> record.Record:
+    """Require that the reservation of a server may be changed now.
+
+    :returns: its record
+    :raises _Obstacle: if not
+    :raises InvalidRecord: if the record cannot be read
+    """
+    if not servers.is_rt(instance):
+        raise _Obstacle(Condition.INFEASIBLE, 'the server is not real-time')
+    if instance.flavor.id != flavor:
+        raise _Obstacle(
+            Condition.INFEASIBLE,
+            'the server was resized to another flavor after the request',
+        )
+    if generation < servers.read_generation(instance):
+        raise _Obstacle(Condition.INFEASIBLE, 'a newer change was made')
+    reason = servers.find_unchangeable(instance)
+    if reason is not None:
+        raise _Obstacle(Condition.IN_PROGRESS, reason)
+    rec = servers.read_claimed(instance)
+    assert rec is not None  # it is real-time
+    return rec

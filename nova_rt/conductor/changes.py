@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks compute services for the changes of reservations that are due.
+
+The database has the desired state, and the host does everything else: a
+conductor that dies loses nothing, and a request may be sent twice. The changes
+of one host are sent one after another, the oldest first.
+"""
+
+from collections.abc import Callable
+import datetime
+import itertools
+import threading
+
+from oslo_config import cfg
+from oslo_log import log as logging
+import oslo_messaging
+
+from nova_rt import exception
+from nova_rt.conductor import metrics
+from nova_rt.db import api
+from nova_rt.db import changes as db
+from nova_rt.formats.changes import (
+    NAMESPACE,
+    TOPIC,
+    VERSION,
+    Answer,
+    Change,
+    Condition,
+    OnNoRoom,
+)
+
+LOG = logging.getLogger(__name__)
+
+#: Seconds that a host has for an answer: a kernel returns bandwidth within
+#: 5 s, and so does the end of the longest period.
+TIMEOUT_S = 60
+#: Seconds after which another conductor takes over.
+LEASE_S = TIMEOUT_S + 30
+#: Seconds between two attempts at a change in progress, and at a deferred one
+#: unless bandwidth comes free before.
+AGAIN_S = 10
+DEFERRED_S = 60
+#: Seconds between two looks at the database.
+PAUSE_S = 5.0
+#: Hosts that a worker asks at once.
+THREADS = 8
+
+#: Kinds of events after which a host has more room, and after which a server
+#: is known to be on a host.
+FREEING = frozenset({'released', 'dropped', 'changed'})
+ARRIVING = frozenset({'claimed', 'applied'})
+
+
+class Hosts:
+    """The RPC of the compute services.
+
+    :param conf: the configuration
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        # Nova's own default of an option that it shares with others.
+        oslo_messaging.set_transport_defaults('nova')
+        self._client = oslo_messaging.get_rpc_client(
+            oslo_messaging.get_rpc_transport(conf),
+            oslo_messaging.Target(
+                topic=TOPIC, namespace=NAMESPACE, version=VERSION
+            ),
+            timeout=TIMEOUT_S,
+            # Not for ever while the message bus is away.
+            retry=1,
+        )
+
+    def ask(self, change: Change) -> Answer:
+        """Ask the host of a server for its change.
+
+        :returns: the answer; ``InProgress`` if there was none
+        """
+        client = self._client.prepare(server=change.host)
+        try:
+            found = client.call(
+                {}, 'change_reservation',
+                server=change.server, generation=change.generation,
+                flavor=change.flavor, reservation=str(change.desired),
+            )  # fmt: skip
+            return Answer.read(found)
+        except (
+            oslo_messaging.MessagingException,
+            exception.InvalidReport,
+        ) as err:
+            said = str(err).partition('\n')[0] or type(err).__name__
+            return Answer(
+                Condition.IN_PROGRESS,
+                f'no answer of nova-rt-compute on {change.host}: {said}',
+            )
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+class Changes:
+    """The changes that one worker takes care of.
+
+    :param ask: asks a host, as :meth:`Hosts.ask`
+    :param clock: says the time
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[Change], Answer],
+        clock: Callable[[], datetime.datetime] = _now,
+    ) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._awake = self._stopping = self._failing = False
+        self._freed: set[str] = set()
+        self._room = threading.BoundedSemaphore(THREADS)
+
+    def wake(self, host: str | None = None) -> None:
+        """Look at the database soon.
+
+        :param host: one on which bandwidth came free
+        """
+        with self._changed:
+            self._awake = True
+            if host is not None:
+                self._freed.add(host)
+            self._changed.notify()
+
+    def note(self, kind: str, server: str, host: str) -> None:
+        """Take the consequences of an event of the history.
+
+        :raises api.ERRORS: one of them, if the database does not take them
+        """
+        if kind in FREEING:
+            self.wake(host)
+        elif kind in ARRIVING:
+            db.note_host(server, host)
+
+    def stop(self) -> None:
+        """Begin no other change; others take over what has no answer."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+
+    def run(self) -> None:
+        """Take care of changes until stopped."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._awake or self._stopping, PAUSE_S
+                )
+                if self._stopping:
+                    return
+                self._awake = False
+                freed, self._freed = self._freed, set()
+            try:
+                self.take(freed)
+            except Exception:
+                LOG.exception('Could not take changes of reservations')
+
+    def take(self, freed: set[str]) -> list[threading.Thread]:
+        """Take the changes that are due, each host in a thread of its own.
+
+        :param freed: hosts on which bandwidth came free
+        :returns: the threads
+        """
+        try:
+            found = db.take_due(
+                self._clock(), datetime.timedelta(seconds=LEASE_S), freed
+            )
+        except api.ERRORS as err:
+            self._report(err)
+            with self._changed:
+                self._freed |= freed
+            return []
+        self._failing = False
+        threads = []
+        # Sorting is stable: the oldest of each host comes first.
+        found.sort(key=lambda each: each.host)
+        for _, changes in itertools.groupby(found, lambda each: each.host):
+            self._room.acquire()
+            thread = threading.Thread(
+                target=self._work, args=(list(changes),), daemon=True
+            )
+            thread.start()
+            threads.append(thread)
+        return threads
+
+    def _report(self, err: Exception) -> None:
+        if not self._failing:
+            LOG.error(
+                'Changes of reservations wait: the database %s',
+                api.describe(err),
+            )
+        self._failing = True
+
+    def _work(self, changes: list[Change]) -> None:
+        try:
+            for change in changes:
+                if self._stopping:
+                    return
+                self._finish(change, self._ask(change))
+        except api.ERRORS as err:
+            # The host does the same again, and answers the same.
+            self._report(err)
+        except Exception:
+            # The others are due again when their lease has ended.
+            LOG.exception('Could not finish changes of reservations')
+        finally:
+            self._room.release()
+
+    def _finish(self, change: Change, answer: Answer) -> None:
+        if (
+            answer.condition is Condition.DEFERRED
+            and change.on_no_room is OnNoRoom.FAIL
+        ):
+            answer = _give_up(answer)
+        now = self._clock()
+        again = _AGAIN.get(answer.condition)
+        if answer.host not in ('', change.host):
+            # It has moved: its new host knows nothing yet.
+            again = datetime.timedelta()
+            self.wake()
+        db.note(change, answer, now, again)
+        if again is None:
+            metrics.CHANGES.labels(answer.condition).inc()
+            metrics.CHANGE_SECONDS.observe(
+                (now - change.asked_at).total_seconds()
+            )
+        LOG.info(
+            'Change %d of reservation to %s is %s%s', change.generation,
+            change.desired, answer.condition,
+            f': {answer.reason}' if answer.reason else '',
+            instance_uuid=change.server,
+        )  # fmt: skip
+
+
+_AGAIN = {
+    Condition.IN_PROGRESS: datetime.timedelta(seconds=AGAIN_S),
+    Condition.DEFERRED: datetime.timedelta(seconds=DEFERRED_S),
+}
+
+
+def _give_up(answer: Answer) -> Answer:
+    return Answer(
+        Condition.INFEASIBLE, answer.reason, answer.asked_ppm,
+        answer.free_ppm, answer.rule, answer.host,
+    )  # fmt: skip

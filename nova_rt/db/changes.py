@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The desired state of servers whose reservation is being changed.
+
+A row holds the last change of a server. Each statement that writes one names
+the generation that it has read: of two writers, one changes nothing. A
+conductor that works on a change puts off the time at which it is due, so that
+another one takes over if the first one dies.
+"""
+
+from collections.abc import Collection
+import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from nova_rt import exception
+from nova_rt.db import models, session
+from nova_rt.db.session import retried
+from nova_rt.formats.changes import Answer, Change, Condition, OnNoRoom
+from nova_rt.formats.history import clean
+from nova_rt.reservation.reservation import Reservation
+
+_ROW = models.ChangeRow
+
+#: Rows that are read at once.
+_MOST = 1000
+#: Rows that one transaction of a purge deletes.
+_STEP = 2000
+
+
+@retried
+def ask(wanted: Change, known: int | None) -> Change:
+    """Store the wish for a change.
+
+    :param wanted: with a generation above those that the server has seen
+    :param known: the generation that the caller has read; None if it has read
+        none
+    :returns: the change as it was stored
+    :raises GenerationConflict: if somebody else has asked meanwhile
+    """
+    row = _render(wanted) | {'due_at': wanted.asked_at}
+    found = get(wanted.server)
+    present = 0 if found is None else found.generation
+    if known is not None and known != present:
+        raise exception.GenerationConflict(known, present)
+    row['generation'] = max(wanted.generation, present + 1)
+    with session.writer() as writer:
+        if found is None:
+            table = _ROW.__table__
+            assert isinstance(table, sa.Table)
+            session.insert_once(writer, table, row, 'server')
+            stored = writer.scalar(
+                sa.select(_ROW.asked_at).where(_ROW.server == wanted.server)
+            )
+            changed = stored == wanted.asked_at
+        else:
+            changed = _update(writer, wanted.server, present, row)
+    if not changed:
+        raise exception.GenerationConflict(present, present + 1)
+    return get(wanted.server) or wanted
+
+
+def _update(
+    writer: Any, server: str, generation: int, values: dict[str, Any]
+) -> bool:
+    return _execute(
+        writer,
+        sa.update(_ROW)
+        .where(_ROW.server == server, _ROW.generation == generation)
+        .values(**values),
+    )
+
+
+def _execute(writer: Any, statement: sa.Update) -> bool:
+    """Update at most one row, whatever the session has read before.
+
+    :returns: whether there was one
+    """
+    found = writer.execute(
+        statement, execution_options={'synchronize_session': False}
+    )
+    return bool(found.rowcount)
+
+
+def get(server: str) -> Change | None:
+    """Read the last change of a server.
+
+    :returns: None if there was none, or it was purged
+    """
+    with session.reader() as reader:
+        row = reader.get(_ROW, server)
+        return None if row is None else _read(row)
+
+
+def get_all(uuids: Collection[str]) -> dict[str, Change]:
+    """Read the last changes of servers.
+
+    :returns: by UUID, of those that have one
+    """
+    query = sa.select(_ROW).where(_ROW.server.in_(uuids))
+    with session.reader() as reader:
+        return {row.server: _read(row) for row in reader.scalars(query)}
+
+
+@retried
+def take_due(
+    now: datetime.datetime,
+    lease: datetime.timedelta,
+    freed: Collection[str] = (),
+) -> list[Change]:
+    """Take the changes that are due, for this caller alone.
+
+    :param lease: the time until another caller may take the same
+    :param freed: hosts on which bandwidth came free: their deferred changes
+        are due
+    :returns: the oldest first
+    """
+    due = _ROW.due_at <= now
+    if freed:
+        deferred = _ROW.state == Condition.DEFERRED
+        due |= deferred & _ROW.host.in_(freed)
+    query = sa.select(_ROW).where(due).order_by(_ROW.asked_at).limit(_MOST)
+    taken = []
+    with session.writer() as writer:
+        for row in list(writer.scalars(query)):
+            change = _read(row)
+            lease_it = (
+                sa.update(_ROW)
+                .where(_ROW.server == row.server, _ROW.due_at == row.due_at)
+                .values(due_at=now + lease)
+            )
+            if _execute(writer, lease_it):
+                taken.append(change)
+    return taken
+
+
+@retried
+def note(
+    change: Change,
+    answer: Answer,
+    now: datetime.datetime,
+    again: datetime.timedelta | None,
+) -> None:
+    """Store the answer of a host, unless there is a newer change.
+
+    :param again: the time after which to ask once more; None for never
+    """
+    same = answer.condition == change.answer.condition
+    values = _render_answer(answer) | {
+        'since': change.since if same else now,
+        'due_at': None if again is None else now + again,
+    }
+    if not answer.host:
+        del values['host']
+    with session.writer() as writer:
+        if answer.gone:
+            writer.execute(
+                sa.delete(_ROW).where(
+                    _ROW.server == change.server,
+                    _ROW.generation == change.generation,
+                )
+            )
+        else:
+            _update(writer, change.server, change.generation, values)
+
+
+@retried
+def note_host(server: str, host: str) -> None:
+    """Note the host on which a server was seen."""
+    with session.writer() as writer:
+        writer.execute(
+            sa.update(_ROW)
+            .where(_ROW.server == server, _ROW.host != host)
+            .values(host=host)
+        )
+
+
+@retried
+def purge(oldest: datetime.datetime) -> int:
+    """Delete changes that have ended before a time, a few at a time.
+
+    :returns: the number of deleted rows; 0 if none is left
+    """
+    query = (
+        sa.select(_ROW.server)
+        .where(_ROW.due_at.is_(None), _ROW.since < oldest)
+        .limit(_STEP)
+    )
+    with session.writer() as writer:
+        found = list(writer.scalars(query))
+        if found:
+            writer.execute(
+                sa.delete(_ROW).where(
+                    _ROW.server.in_(found), _ROW.due_at.is_(None)
+                )
+            )
+        return len(found)
+
+
+def _render(change: Change) -> dict[str, Any]:
+    return _render_answer(change.answer) | {
+        'server': change.server,
+        'generation': change.generation,
+        'runtime_us': change.desired.runtime_us,
+        'period_us': change.desired.period_us,
+        'flavor': change.flavor,
+        'on_no_room': str(change.on_no_room),
+        'host': change.host,
+        'asked_at': change.asked_at,
+        'since': change.since,
+    }
+
+
+def _render_answer(answer: Answer) -> dict[str, Any]:
+    return {
+        'host': answer.host,
+        'state': str(answer.condition),
+        'reason': clean(answer.reason),
+        'asked_ppm': answer.asked_ppm,
+        'free_ppm': answer.free_ppm,
+        'rule': clean(answer.rule),
+        'actual': answer.actual,
+    }
+
+
+def _read(row: models.ChangeRow) -> Change:
+    return Change(
+        row.server,
+        row.generation,
+        Reservation(row.runtime_us, row.period_us),
+        row.flavor,
+        OnNoRoom(row.on_no_room),
+        row.host,
+        row.asked_at,
+        row.since,
+        Answer(
+            Condition(row.state), row.reason, row.asked_ppm, row.free_ppm,
+            row.rule, row.host, row.actual,
+        ),
+    )  # fmt: skip

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``reservation set|show``: a change of a running server's reservation."""
+
+import argparse
+from collections.abc import Sequence
+import datetime
+import time
+from typing import TYPE_CHECKING, Any
+import uuid
+
+from nova_rt import exception
+from nova_rt.cmd.cli import base
+from nova_rt.formats.changes import (
+    WAKE,
+    Answer,
+    Change,
+    Condition,
+    OnNoRoom,
+)
+from nova_rt.manage import db_access
+from nova_rt.reservation import extra_specs
+from nova_rt.reservation.bounds import Bounds
+from nova_rt.reservation.reservation import Reservation
+
+if TYPE_CHECKING:
+    from nova_rt.reservation.record import Record
+
+_COLUMNS = (
+    'Server', 'Host', 'Condition', 'Desired', 'Allocated', 'Actual',
+    'Generation', 'On no room', 'Since', 'Reason', 'Asked ppm', 'Free ppm',
+    'Rule',
+)  # fmt: skip
+#: Conditions that nothing but another request changes.
+_ENDS = (Condition.APPLIED, Condition.INFEASIBLE)
+_POLL_S = 0.2
+
+
+def _find(server: str) -> Any:
+    """Look up a real-time server.
+
+    :returns: nova.objects.Instance
+    :raises CommandFailed: if there is none on a host
+    """
+    from nova_rt.cloud.reading import PENDING
+    from nova_rt.manage import records
+    from nova_rt.tracking import servers
+
+    with records.errors():
+        instance = records.Records().find(server)
+    if instance in (None, PENDING) or instance.host is None:
+        raise base.CommandFailed(f'server {server} is on no host')
+    if not servers.is_rt(instance):
+        raise base.CommandFailed(f'server {server} is not real-time')
+    return instance
+
+
+def _read_record(instance: Any) -> 'Record':
+    from nova_rt.tracking import servers
+
+    try:
+        rec = servers.read_claimed(instance)
+    except exception.InvalidRecord as err:
+        raise base.CommandFailed(str(err)) from err
+    assert rec is not None  # it is real-time
+    return rec
+
+
+def _show(instance: Any, change: Change | None) -> Sequence[Any]:
+    """Render the state of a server.
+
+    :param change: None if there was none
+    """
+    rec = _read_record(instance)
+    if change is None or change.flavor != instance.flavor.id:
+        # A resize to another flavor ends a change.
+        generation = 0 if change is None else change.generation
+        allocated = str(rec.request.reservation)
+        return (
+            instance.uuid, instance.host, str(Condition.APPLIED), allocated,
+            allocated, '', generation, '', '', '', None, None, '',
+        )  # fmt: skip
+    answer = change.answer
+    return (
+        instance.uuid,
+        instance.host,
+        str(answer.condition),
+        str(change.desired),
+        str(rec.request.reservation),
+        answer.actual,
+        change.generation,
+        str(change.on_no_room),
+        db_access.render_time(change.since),
+        answer.reason,
+        answer.asked_ppm or None,
+        answer.free_ppm if answer.asked_ppm else None,
+        answer.rule,
+    )
+
+
+class Show(base.ShowOne):
+    """Show the change of a server's reservation, and its state.
+
+    Desired: as asked for; allocated: as claimed on its host and recorded;
+    actual: as the kernel held it after the last change. Conditions:
+    ``Applied``; ``InProgress``: a host is asked; ``Deferred``: it has no room
+    now, and is asked again; ``Infeasible``: it stays as it is.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        parser.add_argument('server', help='UUID of the server.')
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Sequence[Any]]:
+        """Read it.
+
+        :returns: columns and values
+        """
+        db_access.require(self.conf)
+        from nova_rt.db import changes
+
+        instance = _find(parsed_args.server)
+        with db_access.errors():
+            change = changes.get(instance.uuid)
+        return _COLUMNS, _show(instance, change)
+
+
+class Set(base.ShowOne):
+    """Change the reservation of a server while it runs.
+
+    The host decides: it grows if there is room on its CPUs, or on others of
+    the host; it may always shrink. The change lasts until the server is
+    resized to another flavor. The exit code is 1 if the change is refused, or
+    if it is not applied at the end of ``--wait``.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        parser.add_argument('server', help='UUID of the server.')
+        parser.add_argument(
+            'reservation',
+            metavar='RUNTIME/PERIOD',
+            help='The new reservation, microseconds, on each vCPU.',
+        )
+        parser.add_argument(
+            '--on-no-room',
+            choices=[str(each) for each in OnNoRoom],
+            default=str(OnNoRoom.FAIL),
+            help='If its host has no room: fail, or defer the change until '
+            'there is room. Default: fail.',
+        )
+        parser.add_argument(
+            '--generation',
+            type=db_access.parse_count,
+            metavar='N',
+            help='Refuse the change unless the last one has this generation, '
+            'as "reservation show" shows it.',
+        )
+        parser.add_argument(
+            '--wait',
+            action='store_true',
+            help='Wait until the change is applied or infeasible.',
+        )
+        parser.add_argument(
+            '--timeout',
+            type=db_access.parse_count,
+            default=300,
+            metavar='SECONDS',
+            help='Seconds to wait. Default: 300.',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Sequence[Any]]:
+        """Store the wish, and wake a conductor.
+
+        :returns: columns and values
+        :raises CommandFailed: if the server cannot be changed now, or somebody
+            else has changed it
+        """
+        db_access.require(self.conf)
+        from nova_rt.db import changes
+
+        wish = self._parse(parsed_args.reservation)
+        instance = _find(parsed_args.server)
+        wanted = _ask(instance, wish, OnNoRoom(parsed_args.on_no_room))
+        with db_access.errors():
+            change = changes.ask(wanted, parsed_args.generation)
+        self._wake()
+        if parsed_args.wait:
+            change = self._wait(change, parsed_args.timeout)
+            if change.answer.condition is not Condition.APPLIED:
+                self.exit_code = 1
+        return _COLUMNS, _show(_find(instance.uuid), change)
+
+    def _parse(self, text: str) -> Reservation:
+        try:
+            Bounds.from_options(self.conf.nova_rt).check_value(
+                extra_specs.SPECS['reservation'], text
+            )
+            return Reservation.parse(text)
+        except exception.InvalidRequest as err:
+            raise base.CannotRun(str(err)) from err
+
+    def _wake(self) -> None:
+        from nova_rt.conductor import queue
+
+        try:
+            queue.Sender(self.conf).send(
+                str(uuid.uuid4()), 'nova-rt-manage', WAKE, {}
+            )
+        except Exception as err:
+            # Of the driver, which has many.
+            self.app.LOG.warning(
+                'no conductor could be woken (%s): they find the change by '
+                'themselves', err,
+            )  # fmt: skip
+
+    def _wait(self, change: Change, limit_s: int) -> Change:
+        """Wait for the end of a change.
+
+        :returns: the change as it is then
+        :raises CommandFailed: if there is a newer one
+        """
+        from nova_rt.db import changes
+
+        deadline_s = time.monotonic() + limit_s
+        said = ''
+        while True:
+            with db_access.errors():
+                found = changes.get(change.server)
+            if found is None or found.generation != change.generation:
+                raise base.CommandFailed('there is a newer change')
+            text = f'{found.answer.condition} {found.answer.reason}'
+            if text != said:
+                self.app.LOG.info('%s', text)
+                said = text
+            if (
+                found.answer.condition in _ENDS
+                or time.monotonic() >= deadline_s
+            ):
+                return found
+            time.sleep(_POLL_S)
+
+
+def _ask(instance: Any, wish: Reservation, on_no_room: OnNoRoom) -> Change:
+    """Make the request for a change.
+
+    :raises CommandFailed: if something is being done to the server
+    """
+    from nova_rt.tracking import servers
+
+    _read_record(instance)
+    reason = servers.find_unchangeable(instance)
+    if reason is not None:
+        raise base.CommandFailed(f'not now: {reason}')
+    now = datetime.datetime.now(datetime.UTC)
+    return Change(
+        instance.uuid,
+        servers.read_generation(instance) + 1,
+        wish,
+        instance.flavor.id,
+        on_no_room,
+        instance.host,
+        now,
+        now,
+        Answer(Condition.IN_PROGRESS, host=instance.host),
+    )

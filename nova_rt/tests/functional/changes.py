@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests for changes of running reservations, and their outcome."""
+
+from nova_rt.formats.changes import Answer, Condition
+from nova_rt.tests.functional import moves
+from nova_rt.tracking import servers
+
+
+class ChangesMixin:
+    """Put before a class of tests with hosts."""
+
+    def ask_change(self, server, reservation, host=None, **others):
+        """Ask a host for a change, as a conductor does.
+
+        :param host: None for the server's
+        :returns: its answer
+        """
+        instance = self.instance(server)
+        arguments = {
+            'server': server['id'],
+            'generation': servers.read_generation(instance) + 1,
+            'flavor': instance.flavor.id,
+            'reservation': reservation,
+        }
+        endpoint = self.computes[host or instance.host].manager.rt_changes
+        return Answer.read(
+            endpoint.change_reservation(self.ctxt, **(arguments | others))
+        )
+
+    def change(self, server, reservation, condition=Condition.APPLIED):
+        """Change a reservation; the host answers with a condition."""
+        answer = self.ask_change(server, reservation)
+        self.assertEqual(condition, answer.condition, answer)
+        return answer
+
+    def assert_ended(self, server, reservation, host):
+        """All agree on this reservation, and nothing of a change is left."""
+        instance = self.instance(server)
+        self.assertIsNone(instance.task_state)
+        self.assertNotIn(servers.CHANGE, instance.system_metadata)
+        rec = self.assert_held(server, host)
+        self.assertEqual(reservation, str(rec.request.reservation))
+        self.assertIsNone(self.reservations(host).held.get(
+            server['id']).changing)  # fmt: skip
+        return rec
+
+
+class ChangesTestBase(ChangesMixin, moves.MovesTestBase):
+    """One server of 400/1000 on a host of four CPUs."""
+
+    ADMIN_API = True
+
+    def setUp(self):
+        super().setUp()
+        self.flavor = self.rt_flavor('400/1000')
+        self.server = self.create(self.flavor)
+        self.host = self.host_of(self.server)
+        self.kernel = self.kernels[self.host]
+
+    def fill(self, reservation, count):
+        """Create other servers on the same host."""
+        return [
+            self.create(self.rt_flavor(reservation), host=self.host)
+            for _ in range(count)
+        ]
+
+    def assert_changed(self, reservation, host=None):
+        rec = self.assert_ended(self.server, reservation, host or self.host)
+        self.assert_stable(self.server)
+        return rec

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nova-rt-api on a cloud in this process, down to the kernel."""
+
+import fixtures
+from nova.tests.functional.libvirt import base as nova_base
+from oslo_limit import fixture as limit_fixture
+from oslo_messaging import exceptions as bus_exception
+from werkzeug import test
+
+from nova_rt import conf as nova_rt_conf
+from nova_rt.db import changes as db
+from nova_rt.rest import app, policies, sources
+from nova_rt.tests.fixtures import conductor, database
+from nova_rt.tests.fixtures.history import make_uuid
+from nova_rt.tests.functional import changes
+
+
+class APITest(changes.ChangesTestBase):
+    def setUp(self):
+        # The hosts report their events.
+        self.flags_of_ours(report=True)
+        super().setUp()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.db.api.api.context_manager.configure',
+                lambda **options: None,
+            )
+        )
+        conf = nova_base.CONF
+        self.client = test.Client(
+            app.make_app(
+                conf, sources.Sources(conf), policies.make_enforcer(conf)
+            )
+        )
+        self.path = f'/v1/servers/{self.server["id"]}/reservation'
+
+    def start_compute(self, *args, **kwargs):
+        if not hasattr(self, 'bus'):
+            made = self.useFixture(database.Database())
+            nova_rt_conf.register_opts(nova_base.CONF)
+            self.flags(connection=made.url, group='nova_rt_database')
+            self.bus = self.useFixture(conductor.Bus(nova_base.CONF))
+        return super().start_compute(*args, **kwargs)
+
+    def send(self, method, path, status=200, **more):
+        """Send a request, as keystonemiddleware passes it on."""
+        response = self.client.open(
+            path,
+            method=method,
+            headers={
+                'X-Identity-Status': 'Confirmed',
+                'X-Roles': 'admin,member,reader',
+                'X-Project-Id': self.api.project_id,
+            }
+            | more.pop('headers', {}),
+            **more,
+        )
+        self.assertEqual(status, response.status_code, response.text)
+        return response.json
+
+    def put(self, runtime_us, status=202, **more):
+        wish = {'runtime_us': runtime_us, 'period_us': 1000}
+        return self.send(
+            'PUT', self.path, status, json={'reservation': wish}, **more
+        )
+
+    def list(self, query):
+        found = self.send('GET', f'/v1/reservations?{query}')
+        return [each['server_id'] for each in found['reservations']]
+
+    def test_change(self):
+        self.bus.start()
+        found = self.put(600, headers={'If-Match': '"0"'})['reservation']
+        self.assertEqual(
+            (1, 'InProgress'),
+            (found['generation'], found['condition']['type']),
+        )
+
+        def check():
+            found = self.send('GET', self.path)['reservation']
+            self.assertEqual('Applied', found['condition']['type'])
+            for name in 'desired', 'allocated', 'actual':
+                self.assertEqual(600, found[name]['runtime_us'])
+
+        self._wait_for_assert(check)
+        self.assert_changed('600/1000')
+        self.put(700, 409, headers={'If-Match': '"0"'})
+        self._wait_for_assert(
+            lambda: self.assertIn(
+                'changed',
+                [
+                    each['event']
+                    for each in self.send('GET', f'{self.path}/history')[
+                        'events'
+                    ]
+                ],
+            )
+        )
+
+    def test_bus_that_is_away(self):
+        """The change is kept, and made when a conductor looks for it."""
+
+        def fail(*args, **kwargs):
+            raise bus_exception.MessageDeliveryFailure('gone')
+
+        with fixtures.MonkeyPatch('nova_rt.conductor.queue.Sender.send', fail):
+            self.put(600)
+        self.bus.start()
+        self._wait_for_assert(
+            lambda: self.assertEqual(
+                'Applied', db.get(self.server['id']).answer.condition
+            )
+        )
+        self.assert_changed('600/1000')
+
+    def test_task(self):
+        instance = self.instance(self.server)
+        instance.task_state = 'rebooting'
+        instance.save()
+        self.put(600, 409)
+        self.assertIsNone(db.get(self.server['id']))
+        found = self.send('GET', self.path)['reservation']
+        self.assertEqual('busy', found['state'])
+
+    def test_limit(self):
+        self.flags(driver='nova.quota.UnifiedLimitsDriver', group='quota')
+        self.useFixture(
+            limit_fixture.LimitFixture(
+                {'class:CUSTOM_RT_BANDWIDTH': 500_000}, {}
+            )
+        )
+        found = self.put(501, 403)
+        self.assertIn('500000', found['errors'][0]['detail'])
+        self.put(500)
+        self.put(300)
+
+    def test_lists(self):
+        self.create(self.plain_flavor())
+        other = self.create(self.rt_flavor('100/1000'))
+        moved = self.create(self.rt_flavor('50/1000'))
+        self.resize(moved, self.rt_flavor('60/1000'))
+        self._delete_server(self.create(self.rt_flavor('50/1000')))
+        ours = sorted(each['id'] for each in (self.server, other, moved))
+        self.assertEqual(ours, self.list('all_projects=true'))
+        self.assertEqual(ours[:2], self.list('all_projects=true&limit=2'))
+        self.assertEqual(
+            ours[2:], self.list(f'all_projects=true&marker={ours[1]}')
+        )
+        self.assertEqual(ours, self.list(f'project_id={self.api.project_id}'))
+        self.assertEqual([], self.list(f'project_id={"a" * 32}'))
+        for host in self.computes:
+            self.assertEqual(
+                [uuid for uuid in ours
+                 if self.host_of({'id': uuid}) == host],
+                self.list(f'all_projects=true&host={host}'),
+            )  # fmt: skip
+
+    def test_hosts(self):
+        names = sorted(self.computes)
+        hosts = self.send('GET', '/v1/hosts')['hosts']
+        self.assertEqual(names, [host['name'] for host in hosts])
+        found = self.send('GET', f'/v1/hosts/{self.host}')['host']
+        (cpu,) = self.record_of(self.server).cpus
+        self.assertEqual(
+            {cpu: ([self.server['id']], 400_000)},
+            {
+                each['cpu']: (each['servers'], each['reserved_ppm'])
+                for each in found['cpus']
+                if each['reserved_ppm']
+            },
+        )
+        self.send('GET', '/v1/hosts/nowhere', 404)
+
+    def test_not_found(self):
+        plain = self.create(self.plain_flavor())
+        for uuid in plain['id'], make_uuid(7):
+            self.send('GET', f'/v1/servers/{uuid}/reservation', 404)
+
+    def test_database_that_is_away(self):
+        self.flags(connection=None, group='api_database')
+        self.send('GET', self.path, 503)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.conductor.changes."""
+
+import datetime
+from unittest import mock
+
+import fixtures
+import oslo_messaging
+import prometheus_client
+import sqlalchemy as sa
+
+from nova_rt.conductor import changes
+from nova_rt.db import changes as db
+from nova_rt.formats.changes import Answer, Condition, OnNoRoom
+from nova_rt.tests.fixtures import conductor
+from nova_rt.tests.fixtures.history import MINUTE, NOW, make_uuid
+from nova_rt.tests.unit.db import base
+from nova_rt.tests.unit.db.test_changes import APPLIED, NO_ROOM, wish
+
+SECOND = datetime.timedelta(seconds=1)
+
+
+class ChangesTest(base.DatabaseTest):
+    def setUp(self):
+        super().setUp()
+        self.now = NOW
+        self.asked = []
+        self.answers = {}
+        self.changes = changes.Changes(self.ask, lambda: self.now)
+
+    def ask(self, change):
+        self.asked.append(change.server)
+        return self.answers.get(change.server, APPLIED)
+
+    def take(self, *freed):
+        for thread in self.changes.take(set(freed)):
+            thread.join(60)
+        asked, self.asked = self.asked, []
+        return asked
+
+    def state(self, number=1):
+        return db.get(make_uuid(number)).answer.condition
+
+    def counted(self, result):
+        found = prometheus_client.REGISTRY.get_sample_value(
+            'nova_rt_conductor_changes_total', {'result': result}
+        )
+        return found or 0
+
+    def test_applied(self):
+        before = self.counted('Applied')
+        db.ask(wish(), None)
+        self.assertEqual([make_uuid(1)], self.take())
+        self.assertEqual(Condition.APPLIED, self.state())
+        self.assertEqual([], self.take())
+        self.assertEqual(before + 1, self.counted('Applied'))
+
+    def test_in_progress(self):
+        """It is asked again, with the same generation."""
+        db.ask(wish(), None)
+        self.answers[make_uuid(1)] = Answer(Condition.IN_PROGRESS, 'a task')
+        self.assertEqual([make_uuid(1)], self.take())
+        self.assertEqual([], self.take())
+        self.now += changes.AGAIN_S * SECOND
+        del self.answers[make_uuid(1)]
+        self.assertEqual([make_uuid(1)], self.take())
+        self.assertEqual(Condition.APPLIED, self.state())
+
+    def test_deferred(self):
+        """Room on its host, or the time, makes it due; the oldest first."""
+        for number in (2, 1):
+            change = wish(number, at=NOW + number * SECOND)
+            db.ask(change, None)
+            self.answers[change.server] = NO_ROOM
+        self.now += MINUTE
+        both = [make_uuid(1), make_uuid(2)]
+        self.assertEqual(both, self.take())
+        self.assertEqual([], self.take('b'))
+        self.assertEqual(both, self.take('a'))
+        self.now += changes.DEFERRED_S * SECOND
+        self.answers.clear()
+        self.assertEqual(both, self.take())
+        self.assertEqual(Condition.APPLIED, self.state(2))
+
+    def test_fail(self):
+        change = wish()
+        object.__setattr__(change, 'on_no_room', OnNoRoom.FAIL)
+        db.ask(change, None)
+        self.answers[make_uuid(1)] = NO_ROOM
+        self.take()
+        answer = db.get(make_uuid(1)).answer
+        self.assertEqual(
+            (Condition.INFEASIBLE, 600_000, 500_000, 'a rule'),
+            (answer.condition, answer.asked_ppm, answer.free_ppm, answer.rule),
+        )
+        self.assertEqual([], self.take('a'))
+
+    def test_moved(self):
+        db.ask(wish(), None)
+        self.answers[make_uuid(1)] = Answer(Condition.IN_PROGRESS, host='b')
+        self.take()
+        self.assertEqual('b', db.get(make_uuid(1)).host)
+        # At once.
+        self.assertEqual([make_uuid(1)], self.take())
+
+    def test_events(self):
+        db.ask(wish(), None)
+        self.changes.note('applied', make_uuid(1), 'b')
+        self.assertEqual('b', db.get(make_uuid(1)).host)
+        self.assertFalse(self.changes._awake)
+        for kind in ('released', 'dropped', 'changed'):
+            self.changes._freed.clear()
+            self.changes.note(kind, make_uuid(2), 'c')
+            self.assertEqual({'c'}, self.changes._freed)
+        self.assertTrue(self.changes._awake)
+
+    def test_no_database(self):
+        """Hosts with more room are not forgotten; one error is logged."""
+        log = self.useFixture(fixtures.FakeLogger())
+        error = sa.exc.OperationalError('', {}, Exception('away'))
+        with mock.patch.object(db, 'take_due', side_effect=error):
+            for _ in range(2):
+                self.assertEqual([], self.take('a'))
+        self.assertEqual({'a'}, self.changes._freed)
+        self.assertEqual(1, log.output.count('Changes of reservations wait'))
+        db.ask(wish(), None)
+        with mock.patch.object(db, 'note', side_effect=error):
+            self.take()
+        # The lease runs out.
+        self.now += changes.LEASE_S * SECOND
+        self.assertEqual([make_uuid(1)], self.take())
+        self.assertEqual(Condition.APPLIED, self.state())
+
+    def test_run(self):
+        db.ask(wish(), None)
+        asked = []
+
+        def ask(change):
+            asked.append(change.server)
+            self.changes.stop()
+            return APPLIED
+
+        self.changes._ask = ask
+        self.changes.wake()
+        self.changes.run()
+        # Nothing is begun after it was stopped.
+        self.changes._work([wish()])
+        self.assertEqual([make_uuid(1)], asked)
+
+
+class HostsTest(base.DatabaseTest):
+    """The RPC, on a bus in this process."""
+
+    def setUp(self):
+        super().setUp()
+        self.bus = self.useFixture(conductor.Bus())
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.conductor.changes.TIMEOUT_S', 1)
+        )
+        self.hosts = changes.Hosts(self.bus.conf)
+
+    def serve(self, found):
+        class Endpoint:
+            target = oslo_messaging.Target(namespace='nova_rt', version='1.0')
+            asked = []
+
+            def change_reservation(self, context, **arguments):
+                self.asked.append(arguments)
+                return found
+
+        server = oslo_messaging.get_rpc_server(
+            oslo_messaging.get_rpc_transport(self.bus.conf),
+            oslo_messaging.Target(topic='compute', server='a'),
+            [Endpoint()], executor='threading',
+        )  # fmt: skip
+        server.start()
+        self.addCleanup(server.wait)
+        self.addCleanup(server.stop)
+        return Endpoint.asked
+
+    def test_answer(self):
+        asked = self.serve({'condition': 'Applied', 'actual': '600/1000'})
+        self.assertEqual(
+            Answer(Condition.APPLIED, actual='600/1000'),
+            self.hosts.ask(wish()),
+        )
+        self.assertEqual(
+            [{'server': make_uuid(1), 'generation': 1, 'flavor': 7,
+              'reservation': '600/1000'}],
+            asked,
+        )  # fmt: skip
+
+    def test_no_answer(self):
+        answer = self.hosts.ask(wish())
+        self.assertEqual(Condition.IN_PROGRESS, answer.condition)
+        self.assertIn('no answer of nova-rt-compute on a', answer.reason)
+
+    def test_an_answer_that_cannot_be_read(self):
+        self.serve({'condition': 'Done'})
+        answer = self.hosts.ask(wish())
+        self.assertEqual(Condition.IN_PROGRESS, answer.condition)
+
+    def test_exchange(self):
+        """It is Nova's, unless another is set."""
+        self.assertEqual('nova', self.bus.conf.control_exchange)
