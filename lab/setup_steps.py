@@ -11,6 +11,8 @@ import pathlib
 import subprocess
 import time
 
+from openstack.connection import Connection
+
 from lab import (
     catalog,
     config,
@@ -26,6 +28,8 @@ from lab.console import LabError, say
 _DONE = paths.VAR / 'done'
 _REGISTER_S = 300
 _NODE_REGISTER_S = 1200
+_NODE_POLL_S = 2
+_RESTARTS = 3
 SWITCH_SCHEMA = '/usr/share/openvswitch/vswitch.ovsschema'
 VSCTL = ('ovs-vsctl', '--timeout=20')
 
@@ -300,16 +304,6 @@ def _reporters() -> list[tuple[str, str, str]]:
     return wanted
 
 
-def _log_of(host: str) -> pathlib.Path | None:
-    """Fetch the end of the log of a node's nova-compute."""
-    own = node.find(host)
-    if not own:
-        return None
-    log = paths.LOG / f'{own.name}-nova-compute.log'
-    log.write_text(own.run('tail -n 100 /var/log/nova/nova-compute.log'))
-    return log
-
-
 def hosts() -> None:
     """Wait until Nova's services take requests, and map hosts to the cell.
 
@@ -317,26 +311,8 @@ def hosts() -> None:
     """
     cloud = catalog.connect()
     table = services.table()
-    began = time.monotonic()
     for name, binary, host in _reporters():
-        found = table[name]
-        seconds = _NODE_REGISTER_S if node.find(host) else _REGISTER_S
-        while True:
-            running = found.running()
-            if not running:
-                raise LabError(f'{name} ended', found.log)
-            if host == second.HOST:
-                catalog.let_up(cloud, binary, host)
-            if catalog.reporting(cloud, binary, host, running.since()):
-                break
-            if time.monotonic() > began + seconds:
-                raise LabError(
-                    f'{binary} of {host} has not reported itself after '
-                    f'{seconds} s',
-                    _log_of(host) or found.log,
-                )
-            if service.abandoned.wait(0.3):
-                raise LabError(f'{name}: not waited for', found.log)
+        _wait_for_report(cloud, table[name], binary, host)
     for each in node.nodes():
         # A power cut after this leaves the identity that Nova has written.
         each.sync()
@@ -345,6 +321,36 @@ def hosts() -> None:
         f'{second.computes()} {node.choice()}',
         lambda: _nova_manage('host-mapping', ['cell_v2', 'discover_hosts']),
     )
+
+
+def _wait_for_report(
+    cloud: Connection, found: service.Service, binary: str, host: str
+) -> None:
+    own = node.find(host)
+    seconds = _NODE_REGISTER_S if own else _REGISTER_S
+    deadline = time.monotonic() + seconds
+    while True:
+        running = found.running()
+        if not running:
+            raise LabError(f'{found.name} ended', found.log)
+        if own or host == second.HOST:
+            catalog.let_up(cloud, binary, host)
+        if catalog.reporting(cloud, binary, host, running.since()):
+            return
+        ends = own is not None and own.restarts(binary) >= _RESTARTS
+        if ends or time.monotonic() > deadline:
+            log = found.log
+            if own:
+                log = paths.LOG / f'{own.name}-{binary}.log'
+                log.write_text(
+                    own.run(f'tail -n 100 /var/log/nova/{binary}.log')
+                )
+            what = (
+                'ends again and again' if ends else f'not seen in {seconds} s'
+            )
+            raise LabError(f'{binary} of {host}: {what}', log)
+        if service.abandoned.wait(_NODE_POLL_S if own else 0.3):
+            raise LabError(f'{found.name}: not waited for', found.log)
 
 
 # Every step with the steps and services that it needs.

@@ -11,6 +11,11 @@ work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}
 
 say() { echo "fetch: $*" >&2; }
 
+# One at a time: two would unpack into the same directory.
+mkdir -p "$work/locks"
+exec 8>"$work/locks/fetch"
+flock 8
+
 if [ -n "${KERNEL_TARBALL:-}" ]; then
     sum=$(sha256sum <"$KERNEL_TARBALL" | cut -d' ' -f1)
     base=$(grep -l "^tarball_sha256=$sum\$" "$here"/base/* | head -n 1)
@@ -23,7 +28,6 @@ fi
 
 # One choice for all that is built from it, until the list is another one. The
 # file in the tree, since other checkouts come and go.
-mkdir -p "$work"
 choice=$work/base-choice-$(cat "$here"/base/* | sha256sum | cut -c1-16)
 base=$(cat "$choice" 2>/dev/null || :)
 if [ -e "$base" ]; then

@@ -102,6 +102,10 @@ class Node:
             )
         return done.stdout
 
+    def restarts(self, unit: str) -> int:
+        """Return how often systemd has started a service of it again."""
+        return int(self.run(f'systemctl show -P NRestarts {unit}'))
+
     def sync(self) -> None:
         """Have it write what it has in memory to its disk, if it can."""
         with contextlib.suppress(LabError):

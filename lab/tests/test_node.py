@@ -6,6 +6,7 @@ import unittest
 from lab import node, services
 from lab.node import group, steps
 from lab.tests import base
+from lab.tests.test_reports import query
 
 LARGE, MEDIUM = 'rt.ms.large', 'rt.ms.medium'
 #: A node without KVM is slow.
@@ -106,6 +107,10 @@ class NodeTest(base.LabTestCase):
 
     def test_repair(self):
         server = self.create_on_node(MEDIUM)
+        self.wait_for(
+            lambda: self._reserved_ratio(server) == [0.3],
+            lambda: f'Prometheus has {self._reserved_ratio(server)}',
+        )
         found = self.group(server)
         self.node.run(f"echo 1000 10000 >'{found.directory}/cpu.rt.max'")
         self.wait_for(
@@ -193,6 +198,15 @@ class NodeTest(base.LabTestCase):
             lambda: self._runs(server), 'it does not come back', BOOT_S
         )
         self.assert_held(server, '3000/10000')
+
+    def _reserved_ratio(self, server):
+        """Values that the exporter of the node has for a server."""
+        return list(
+            query(
+                f'nova_rt_server_cpu_reserved_ratio{{server="{server.id}",'
+                f'instance="{self.node.address}:9839"}}'
+            ).values()
+        )
 
     def _state(self):
         (found,) = self.cloud.compute.services(
