@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib import parse
 
 from osc_lib.cli import format_columns
 from osc_lib.command import command
@@ -43,6 +44,7 @@ class ShowHost(api.Caller, command.ShowOne):
 
         :returns: columns and values
         """
-        host = self.client.get(f'/v1/hosts/{parsed_args.host}')['host']
+        name = parse.quote(parsed_args.host, safe='')
+        host = self.client.get(f'/v1/hosts/{name}')['host']
         cpus = format_columns.ListDictColumn(host['cpus'])
         return (*_COLUMNS, 'cpus'), (*map(host.get, _COLUMNS), cpus)

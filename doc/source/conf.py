@@ -14,6 +14,7 @@ extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxext',
     'oslo_policy.sphinxext',
+    'client_commands',
     'extra_specs_table',
     'rest_calls',
 ]

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reservations change while their servers run, and all places agree."""
 
+import json
+import subprocess
+
+from lab import paths
 from lab.tests import base
 from lab.tests.test_reports import manage
 
@@ -56,6 +60,39 @@ class ChangesTest(base.LabTestCase):
         code, rows = manage('server', 'history', server.id)
         self.assertEqual(0, code)
         return sum(row['Event'] == 'changed' for row in rows)
+
+    def openstack(self, *words):
+        done = subprocess.run(
+            [paths.BIN / 'openstack', 'rt', *words, '-f', 'json'],
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
+        return json.loads(done.stdout)
+
+    def test_by_the_client(self):
+        """Through nova-rt-api, with a look at the host."""
+        server = self.create('rt.tiny')
+        found = self.openstack(
+            'reservation', 'set', '--wait', server.id, '20000/100000'
+        )
+        self.assertEqual(
+            ('Applied', '20000/100000', '20000/100000', 1),
+            (found['condition'], found['allocated'], found['actual'],
+             found['generation']),
+        )  # fmt: skip
+        self.assert_agree(server, '20000/100000')
+        (listed,) = (
+            row
+            for row in self.openstack('reservation', 'list', '--all-projects')
+            if row['Server'] == server.id
+        )
+        self.assertEqual('20000/100000', listed['Allocated'])
+        host = self.openstack('host', 'show', self.host_of(server))
+        self.assertIn(
+            server.id,
+            [uuid for cpu in host['cpus'] for uuid in cpu['servers']],
+        )
 
     def test_stopped(self):
         server = self.create('rt.tiny')

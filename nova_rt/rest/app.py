@@ -11,7 +11,12 @@ from microversion_parse import middleware as microversion
 from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log as logging
-from oslo_middleware import healthcheck, http_proxy_to_wsgi, request_id
+from oslo_middleware import (
+    catch_errors,
+    healthcheck,
+    http_proxy_to_wsgi,
+    request_id,
+)
 from oslo_policy import policy
 from werkzeug import exceptions as http
 from werkzeug.middleware import dispatcher
@@ -47,8 +52,7 @@ def _classify(err: Exception) -> tuple[int, str, str]:
         if isinstance(err, kind):
             return status, code, str(err)
     if isinstance(err, db.ERRORS):
-        # Its text has the driver's words, and no password.
-        return 503, 'unavailable', f'the database {db.describe(err)}'
+        return 503, 'unavailable', 'the database of nova_rt does not answer'
     if isinstance(err, http.HTTPException):
         name = err.name.lower().replace(' ', '_')
         return err.code or 500, name, err.description or ''
@@ -79,7 +83,9 @@ def _handle(err: Exception) -> flask.Response:
     if status == 500:
         LOG.error('Cannot answer %s', flask.request.path, exc_info=err)
     elif status == 503:
-        LOG.error('Cannot answer %s: %s', flask.request.path, detail)
+        # The driver's words are not for users.
+        text = db.describe(err) if isinstance(err, db.ERRORS) else ''
+        LOG.error('Cannot answer %s: %s %s', flask.request.path, detail, text)
     request = flask.request.environ.get(request_id.ENV_REQUEST_ID, '')
     answer = flask.jsonify(_make_error(status, code, detail, request))
     answer.status_code = status
@@ -195,6 +201,8 @@ def add_middleware(app: flask.Flask, conf: cfg.ConfigOpts) -> Any:
     inner = microversion.MicroversionMiddleware(
         inner, SERVICE, list(VERSIONS), _format_version_error
     )
+    # Of the middleware, such as one without a way to Keystone.
+    inner = catch_errors.CatchErrors(inner, conf)
     inner = request_id.RequestId(inner, conf)
     inner = http_proxy_to_wsgi.HTTPProxyToWSGI(inner, conf)
     return dispatcher.DispatcherMiddleware(

@@ -21,6 +21,7 @@ from oslo_log import log as logging
 
 from nova_rt import exception
 from nova_rt.cloud import instances
+from nova_rt.cloud.nova_db import Unreadable
 from nova_rt.cloud.reading import PENDING
 from nova_rt.cloud.records import HostRecord, Records
 from nova_rt.conductor import queue
@@ -160,6 +161,7 @@ class Sources:
         """Require that the limit of a project allows a server to grow.
 
         :raises OverLimit: if it does not
+        :raises Unreadable: if Keystone or Placement does not answer
         """
         assert server.record is not None
         grown = wish.ppm * server.record.request.vcpus
@@ -184,6 +186,11 @@ class Sources:
         except limit_exception.ProjectOverLimit as err:
             if limit_utils.should_enforce(err):
                 raise OverLimit(str(err)) from err
+        except Exception as err:
+            # Of Keystone or Placement, through several libraries.
+            raise Unreadable(
+                f'the limit cannot be read ({type(err).__name__})'
+            ) from err
 
     # The database and the bus
 

@@ -139,14 +139,13 @@ def forget_cpus(instance: Any) -> None:
     The request stays, for a new claim on the server's next host. An
     unreadable record stays as it is.
     """
-    # Nor does a change go on there that its host has not ended.
-    instance.system_metadata.pop(CHANGE, None)
     try:
         rec = read_record(instance)
     except exception.InvalidRecord:
         return
     if rec is not None:
-        write_record(instance, dataclasses.replace(rec, cpus=()))
+        # Nor does a change go on there that its host has not ended.
+        end_change(instance, dataclasses.replace(rec, cpus=()))
 
 
 # Changes of a reservation. The caller saves the instance.

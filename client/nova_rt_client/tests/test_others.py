@@ -38,6 +38,10 @@ class HostTest(base.CommandTestCase):
             {'host': HOST | {'cpus': cpus}}, f'{base.URL}/v1/hosts/one'
         )
         found = self.run_command(host.ShowHost, 'one')
+        self.answer(
+            {'host': HOST | {'cpus': []}}, f'{base.URL}/v1/hosts/a%2F%3F'
+        )
+        self.run_command(host.ShowHost, 'a/?')
         self.assertEqual((cpus, 4), (found['cpus'], found['reserved_ppm']))
 
 

@@ -2,6 +2,8 @@
 """nova-rt-api on a cloud in this process, down to the kernel."""
 
 import fixtures
+from keystoneauth1 import exceptions as ks_exc
+from nova import exception as nova_exception
 from nova.tests.functional.libvirt import base as nova_base
 from oslo_limit import fixture as limit_fixture
 from oslo_messaging import exceptions as bus_exception
@@ -134,6 +136,21 @@ class APITest(changes.ChangesTestBase):
         self.put(500)
         self.put(300)
 
+        def fail(*args):
+            raise nova_exception.UsagesRetrievalFailed(
+                project_id='p', user_id='u'
+            )
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.scheduler.client.report.SchedulerReportClient.'
+                'get_usages_counts_for_limits',
+                fail,
+            )
+        )
+        self.put(450, 503)
+        self.put(300)
+
     def test_lists(self):
         self.create(self.plain_flavor())
         other = self.create(self.rt_flavor('100/1000'))
@@ -176,6 +193,13 @@ class APITest(changes.ChangesTestBase):
         for uuid in plain['id'], make_uuid(7):
             self.send('GET', f'/v1/servers/{uuid}/reservation', 404)
 
-    def test_database_that_is_away(self):
+    def test_sources_that_are_away(self):
+        def fail(*args, **kwargs):
+            raise ks_exc.ConnectFailure('gone')
+
+        with fixtures.MonkeyPatch(
+            'nova.scheduler.client.report.SchedulerReportClient.get', fail
+        ):
+            self.send('GET', '/v1/hosts', 503)
         self.flags(connection=None, group='api_database')
         self.send('GET', self.path, 503)

@@ -2,7 +2,11 @@
 """The unit tests of the database layer, on real servers."""
 
 from nova_rt.tests.fixtures import database
-from nova_rt.tests.unit.db import test_history, test_retention
+from nova_rt.tests.unit.db import test_changes, test_history, test_retention
+
+
+class MariaDBChangesTest(test_changes.ChangesTest):
+    server_class = database.MariaDB
 
 
 class MariaDBHistoryTest(test_history.HistoryTest):
@@ -11,6 +15,10 @@ class MariaDBHistoryTest(test_history.HistoryTest):
 
 class MariaDBPurgeTest(test_retention.PurgeTest):
     server_class = database.MariaDB
+
+
+class PostgreSQLChangesTest(test_changes.ChangesTest):
+    server_class = database.PostgreSQL
 
 
 class PostgreSQLHistoryTest(test_history.HistoryTest):

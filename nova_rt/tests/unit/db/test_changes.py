@@ -62,6 +62,14 @@ class ChangesTest(base.DatabaseTest):
             )
         self.assertEqual(7, changes.ask(wish(), 6).generation)
 
+    def test_several(self):
+        asked = [changes.ask(wish(number), None) for number in (1, 2)]
+        self.assertEqual(
+            {each.server: each for each in asked},
+            changes.get_all([make_uuid(number) for number in (1, 2, 3)]),
+        )
+        self.assertEqual({}, changes.get_all([]))
+
     def test_two_writers(self):
         """Both have read the same: one of them changes nothing."""
         changes.ask(wish(), None)

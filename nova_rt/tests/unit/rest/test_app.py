@@ -3,6 +3,7 @@
 
 import re
 
+import fixtures
 import jsonschema
 from oslo_db import exception as db_exception
 
@@ -70,6 +71,17 @@ class AppTest(base.APITestCase):
         self.sources.error = ZeroDivisionError('secret')
         response = self.assert_error(500, 'internal_error', path=PATH)
         self.assertNotIn('secret', response.text)
+
+    def test_fault_of_the_middleware(self):
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'keystonemiddleware.auth_token.AuthProtocol.process_request',
+                lambda *args: 1 / 0,
+            )
+        )
+        response = self.client.get('/v1/hosts')
+        self.assertEqual(500, response.status_code)
+        self.assertNotIn('division', response.text)
 
 
 class DocumentTest(base.APITestCase):
