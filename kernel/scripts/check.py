@@ -52,7 +52,7 @@ KERNELS = {
     'base-off': Kernel(('base', 'off')),
     'hcbs': Kernel(('hcbs',)),
     # An interrupt while identify_cpu() has forgotten the five levels of the
-    # page table is a wild access for KASAN, on any Linux 7.2.
+    # page table is a wild access for KASAN.
     'debug': Kernel(('hcbs', 'debug'), (('GUEST_CPU', 'max,la57=off'),)),
     'suspend': Kernel(('hcbs', 'suspend')),
     'kcsan': Kernel(('hcbs', 'kcsan')),
@@ -217,6 +217,8 @@ RUNS = [
             ('many', '2'),
             ('held', '1'),
             ('resize', '2'),
+            ('merge', '4'),
+            ('nothing', '1'),
         )
     ),
     # KASAN sees what it does.

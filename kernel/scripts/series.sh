@@ -42,6 +42,7 @@ configure "$tree.off" "$tree.off.config"
 # 0013: the new file is in kernel/sched/, which MAINTAINERS has.
 # 0022: pr_cont_cgroup_path() prints the path of a group, and nothing else does.
 # 0026: a line of mainline's that 0014 had changed.
+# 0047: whether it is the same jiffy or another one, whichever comes first.
 cat >"$tree.known" <<EOF
 0000 Unknown commit id '63ba8422f876', maybe rebased or not pulled?
 0001 Unknown commit id 'a110a81c52a9', maybe rebased or not pulled?
@@ -54,6 +55,7 @@ cat >"$tree.known" <<EOF
 0025 Unknown commit id 'a110a81c52a9', maybe rebased or not pulled?
 0026 line length of 101 exceeds 100 columns
 0030 Unknown commit id '9f239df55546', maybe rebased or not pulled?
+0047 Comparing get_jiffies_64() is almost always wrong; prefer time_after64, time_before64 and friends
 EOF
 for p in "$here"/patches/*.patch; do
     ./scripts/checkpatch.pl --no-tree --terse --show-types "$p" || :
