@@ -145,7 +145,9 @@ def _guarantee(
     print()
     stage.show('\n'.join(lines))
     held = groups[0].held()
-    _draw(pair, limit, cpus, held.runtime_us / held.period_us)
+    where = f'Linux {own.run("uname -r").strip()} in QEMU on '
+    where += machine.describe()
+    _draw(pair, limit, cpus, held.runtime_us / held.period_us, where)
     _conclude(_means(pair, 0)[1], held.runtime_us / held.period_us)
 
 
@@ -174,7 +176,11 @@ def _between(first: Moment, last: Moment, index: int) -> float:
 
 
 def _draw(
-    pair: list[Moment], limit: list[Moment], cpus: list[int], reserved: float
+    pair: list[Moment],
+    limit: list[Moment],
+    cpus: list[int],
+    reserved: float,
+    where: str,
 ) -> None:
     figure, both = pyplot.subplots(
         1, 2, figsize=(9, 4.6), dpi=150, sharey=True
@@ -189,6 +195,7 @@ def _draw(
         axes.axvspan(HOGS_AT_S, WATCH_S, color='#eeeeee', zorder=0)
         axes.set_xlabel(f's; grey: with four hogs on CPU {cpus[0]}')
         axes.set_xlim(0, WATCH_S)
+        axes.set_xticks(range(0, WATCH_S, 5))
         axes.set_ylim(0, 1.05)
         axes.yaxis.set_major_formatter('{x:.0%}')
         axes.grid(color='#d8d8d8', linewidth=0.8)
@@ -198,10 +205,7 @@ def _draw(
         'A real-time process of the host takes nothing from a reservation',
         x=0.01, ha='left', fontsize=13, fontweight='bold',
     )  # fmt: skip
-    figure.text(
-        0.01, 0.01, f'A node in QEMU on {machine.describe()}',
-        fontsize=8, color='#555555',
-    )  # fmt: skip
+    figure.text(0.01, 0.01, where, fontsize=8, color='#555555')
     figure.tight_layout(rect=(0, 0.03, 1, 1))
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PICTURE)
