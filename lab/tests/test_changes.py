@@ -5,6 +5,7 @@ import json
 import subprocess
 
 from lab import paths
+from lab.measure import container
 from lab.tests import base
 from lab.tests.test_reports import manage
 
@@ -44,7 +45,7 @@ class ChangesTest(base.LabTestCase):
         self.assertEqual(4, self.show(server)['Generation'])
         self.cloud.compute.reboot_server(server.id, 'HARD')
         self.wait_for(
-            lambda: self.container(server).pid != pid, 'it was not rebooted'
+            lambda: self.is_another(server, pid), 'it was not rebooted'
         )
         self.reach(server, 'ACTIVE')
         self.assert_agree(server, '5000/100000')
@@ -55,6 +56,10 @@ class ChangesTest(base.LabTestCase):
         )
         code, findings = manage('audit')
         self.assertEqual((0, []), (code, findings))
+
+    def is_another(self, server, pid):
+        found = container.Container.of(server.id)
+        return found is not None and found.pid != pid
 
     def count_changes(self, server):
         code, rows = manage('server', 'history', server.id)
