@@ -29,8 +29,8 @@ _REPORTING = {
 _AGES = {'privsep/kernel.py'}
 #: Modules about files of deleted servers: there is nothing to lose.
 _DELETED = {'moves/orphaned_instances.py'}
-#: Conductors share no other clock. Where it jumps, a host is asked for a change
-#: later, or a second time, which changes nothing.
+#: Conductors share no other clock. Where it jumps, a host is asked for a
+#: change later, or a second time, which changes nothing.
 _LEASES = {'conductor/changes.py'}
 _APART = ('cmd/', 'db/', 'manage/', 'tests/')
 
