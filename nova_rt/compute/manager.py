@@ -183,10 +183,8 @@ class RTComputeManager(manager.ComputeManager):
         host_list: Any = None, accel_uuids: Any = None,
     ) -> Any:  # fmt: skip
         """Keep the reason of a failure on the last of the chosen hosts."""
-        if servers.is_rt(instance):
-            filter_properties = requests.without_last_retry(
-                filter_properties, host_list
-            )
+        if requests.is_last(host_list) and servers.is_rt(instance):
+            filter_properties = requests.without_retry(filter_properties)
         result = super()._do_build_and_run_instance(
             context, instance, image, request_spec, filter_properties,
             admin_password, injected_files, requested_networks,
@@ -249,10 +247,10 @@ class RTComputeManager(manager.ComputeManager):
         clean_shutdown: Any, migration: Any, host_list: Any,
     ) -> Any:  # fmt: skip
         """Keep the reason of a failure on the last of the chosen hosts."""
-        if servers.is_rt_move(instance, flavor):
-            filter_properties = requests.without_last_retry(
-                filter_properties, host_list
-            )
+        if requests.is_last(host_list) and (
+            servers.is_rt_move(instance, flavor)
+        ):
+            filter_properties = requests.without_retry(filter_properties)
         return super()._do_prep_resize(
             context, image, instance, flavor, request_spec,
             filter_properties, node, clean_shutdown, migration, host_list,

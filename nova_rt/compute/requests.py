@@ -125,17 +125,22 @@ class Requests:
         return text
 
 
-def without_last_retry(filter_properties: Any, host_list: Any) -> Any:
-    """Let Nova try no other host after the last of the chosen ones.
+def is_last(host_list: Any) -> bool:
+    """Tell whether a host is the last of the chosen ones.
 
-    Otherwise the server's fault would be "Exhausted all hosts available for
-    retrying", without a number.
+    If Nova tried another one, the server's fault would be "Exhausted all
+    hosts available for retrying", without a number.
 
     :param host_list: the chosen hosts left after this one; None if unknown
-    :returns: the filter properties for Nova
     """
-    if host_list is None or host_list:
-        return filter_properties
+    return host_list is not None and not host_list
+
+
+def without_retry(filter_properties: Any) -> dict[str, Any]:
+    """Copy filter properties so that Nova tries no other host.
+
+    :returns: the copy
+    """
     return {
         key: value
         for key, value in (filter_properties or {}).items()
