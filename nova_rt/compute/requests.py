@@ -132,6 +132,7 @@ def is_last(host_list: Any) -> bool:
     hosts available for retrying", without a number.
 
     :param host_list: the chosen hosts left after this one; None if unknown
+    :returns: whether none is left
     """
     return host_list is not None and not host_list
 
