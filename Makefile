@@ -151,6 +151,7 @@ bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
 	@$(PY) bench/scheduler.py \
 		--output $(NOVA_RT_LAB)/results/bench/scheduler.json
 	@$(PY) -m bench.create
+	@$(PY) -m bench.change
 
 bench-exporter: venv ## Measure nova-rt-exporter
 	@mkdir -p $(NOVA_RT_LAB)/results/bench

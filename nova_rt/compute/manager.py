@@ -183,8 +183,9 @@ class RTComputeManager(manager.ComputeManager):
         host_list: Any = None, accel_uuids: Any = None,
     ) -> Any:  # fmt: skip
         """Keep the reason of a failure on the last of the chosen hosts."""
-        if requests.is_last(host_list) and servers.is_rt(instance):
-            filter_properties = requests.without_retry(filter_properties)
+        filter_properties = requests.end_retries(
+            filter_properties, host_list, lambda: servers.is_rt(instance)
+        )
         result = super()._do_build_and_run_instance(
             context, instance, image, request_spec, filter_properties,
             admin_password, injected_files, requested_networks,
@@ -247,10 +248,11 @@ class RTComputeManager(manager.ComputeManager):
         clean_shutdown: Any, migration: Any, host_list: Any,
     ) -> Any:  # fmt: skip
         """Keep the reason of a failure on the last of the chosen hosts."""
-        if requests.is_last(host_list) and (
-            servers.is_rt_move(instance, flavor)
-        ):
-            filter_properties = requests.without_retry(filter_properties)
+        filter_properties = requests.end_retries(
+            filter_properties,
+            host_list,
+            lambda: servers.is_rt_move(instance, flavor),
+        )
         return super()._do_prep_resize(
             context, image, instance, flavor, request_spec,
             filter_properties, node, clean_shutdown, migration, host_list,

@@ -10,7 +10,7 @@ again, and each change publishes the free bandwidth.
 from collections.abc import Iterable
 from typing import Any
 
-from nova import utils
+from nova import objects, utils
 from nova.compute import resource_tracker, task_states, vm_states
 from nova.objects import fields
 from oslo_log import log as logging
@@ -269,8 +269,8 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         target = self._rt.begin_change(instance.uuid, rec, wanted)
         servers.begin_change(instance, target, generation)
         instance.task_state = task_states.RESIZE_PREP
+        # The end publishes it: one request less before the kernel.
         instance.save(expected_task_state=[None])
-        self._rt_publish_again(instance.node)
         return target
 
     @locked
@@ -288,6 +288,20 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         """Set the claims of a server to its records, as they were saved."""
         self._rt.hold_record(instance)
         self._rt_publish_again(instance.node)
+
+    def rt_find_provider(self, context: Any, instance: Any) -> str:
+        """Find the UUID of the node of a server, and of its provider.
+
+        :returns: it, from memory if this service has seen it
+        """
+        node = self.compute_nodes.get(instance.node)
+        if node is None:
+            # While the service starts.
+            node = objects.ComputeNode.get_by_host_and_nodename(
+                context, instance.host, instance.node
+            )
+        uuid: str = node.uuid
+        return uuid
 
     def _rt_publish_again(self, nodename: str) -> None:
         compute_node = self.compute_nodes.get(nodename)
