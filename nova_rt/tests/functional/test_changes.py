@@ -235,9 +235,10 @@ class ReturnTest(changes.ChangesTestBase):
         self.assertEqual([0.001], self.clock.waits)
         self.assert_changed('200/1000')
         self.clock.meanwhile = lambda: self.assert_claimed(200_000)
-        self.change(self.server, '100/100')
+        self.change(self.server, '10/100')
+        self.clock.meanwhile = lambda: self.assert_claimed(100_000)
         self.change(self.server, '50/1000')
-        self.assertEqual([0.001, 0.0001], self.clock.waits)
+        self.assertEqual([0.001, 0.001, 0.0001], self.clock.waits)
 
     def test_asked_again(self):
         """Another conductor asks in the wait: nothing is returned earlier."""
@@ -283,7 +284,9 @@ class ReturnTest(changes.ChangesTestBase):
         self.clock.meanwhile = fail
         self.assertRaises(OSError, self.ask_change, self.server, '200/1000')
         self.assert_claimed(400_000)
-        self.clock.meanwhile = lambda: self.assert_claimed(400_000)
+        self.clock.meanwhile = lambda: self.assertEqual(
+            400_000, self.allocated(self.server)
+        )
         self.restart_compute_service(self.host)
         self.assertEqual([0.001, 0.001], self.clock.waits)
         self.assert_changed('200/1000')
