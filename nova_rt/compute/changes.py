@@ -174,7 +174,7 @@ class Changes:
                 instance, rec, wanted, generation
             )
             if not servers.is_lesser(target, rec):
-                self._allocate(context, instance, target)
+                self.allocate(context, instance, target)
                 self._hold(instance.uuid, target)
                 servers.end_change(instance, target)
                 self._manager.rt.rt_end_change(instance)
@@ -272,7 +272,7 @@ class Changes:
         if written:
             # The kernel holds used bandwidth until the end of its period.
             time.sleep(other.request.reservation.period_us / 1_000_000)
-        self._allocate(context, instance, lesser)
+        self.allocate(context, instance, lesser)
         servers.end_change(instance, lesser)
         self._manager.rt.rt_end_change(instance)
         self._announce(uuid, rec, lesser)
@@ -295,7 +295,7 @@ class Changes:
             path.insert(0, lesser.claimed_on(other.cpus))
         return self._hold(uuid, *path)
 
-    def _allocate(
+    def allocate(
         self, context: Any, instance: Any, rec: record.Record
     ) -> None:
         """Make Placement hold the bandwidth of a record.

@@ -17,7 +17,7 @@ _RUNNING = running.RunningContainers
 #: Owner and name of each step, in order of a change that grows.
 _STEPS = (
     (_TRACKER, 'rt_begin_change'),
-    (_CHANGES, '_allocate'),
+    (_CHANGES, 'allocate'),
     (_RUNNING, 'change'),
     (_TRACKER, 'rt_end_change'),
 )

@@ -31,6 +31,7 @@ WIDEST = Request(
     numa=extra_specs.Numa.SAME,
     runtime_min=4_194_304,
     runtime_max=4_194_304,
+    adapt=extra_specs.Adapt.THROTTLED,
 )
 
 
