@@ -99,7 +99,9 @@ class AdaptedRecords:
         ):
             return
         actual = held.get_actual(uuid, rec)
-        self._save(instance, rec, actual)
+        if held.get_adapted(uuid) is not None:
+            self._manager.rt.rt_save_adapted(instance, actual)
+        self._running.correct_copy(uuid)
         try:
             self._manager.rt_changes.allocate(context, instance, actual)
         except exception.InsufficientBandwidth as err:
@@ -107,18 +109,9 @@ class AdaptedRecords:
             return
         loop.reported = True
         if actual != rec:
-            self._running.correct_copy(uuid)
             self._reservations.dispatcher.emit(
                 events.Adapted(uuid, actual, str(rec.request.reservation))
             )
-
-    def _save(
-        self, instance: Any, rec: record.Record, actual: record.Record
-    ) -> None:
-        if actual != rec or (
-            self._reservations.held.get_adapted(instance.uuid) is not None
-        ):
-            self._manager.rt.rt_save_adapted(instance, actual)
 
     def _give_back(
         self,

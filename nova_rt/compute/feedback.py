@@ -50,6 +50,7 @@ class Loop:
     """The feedback of one server.
 
     :ivar rec: its record
+    :ivar runtime_us: its runtime at the last sample
     :ivar paused: whether something is being done to the server
     :ivar reported: whether Placement is known to agree with the record
     :ivar shrunk_at_s: the time of the last write of a smaller runtime
@@ -59,6 +60,7 @@ class Loop:
     def __init__(self, uuid: str, rec: record.Record) -> None:
         self.uuid = uuid
         self.rec = rec
+        self.runtime_us = rec.request.reservation.runtime_us
         self.paused = self.reported = False
         self.shrunk_at_s = self.no_room_until_s = 0.0
         assert rec.request.adapt is not None
@@ -114,6 +116,7 @@ class Loop:
             return self.find(now_s)
         self.missed = 0
         reservation = actual.request.reservation
+        self.runtime_us = reservation.runtime_us
         limit = reservation.runtime_us / reservation.period_us
         sample = self.meter.read(counters, now_s, limit)
         if sample is None:
@@ -227,7 +230,12 @@ class Feedback:
             if loop is None or loop.rec.request.adapt != rec.request.adapt:
                 loop = Loop(uuid, rec)
             paused = slots != Slots(rec)
-            if rec.cpus != loop.rec.cpus or loop.paused and not paused:
+            # Others have changed it, unless it is the one that is recorded.
+            actual = self._reservations.held.get_actual(uuid, rec)
+            if loop.paused or (
+                rec != loop.rec
+                and actual.request.reservation.runtime_us != loop.runtime_us
+            ):
                 loop.forget()
             loop.rec, loop.paused = rec, paused
             loops[uuid] = loop

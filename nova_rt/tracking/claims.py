@@ -114,9 +114,10 @@ class ClaimStore:
         return self._adapted.get(uuid)
 
     def get_actual(self, uuid: str, rec: record.Record) -> record.Record:
-        """Return the reservation that the kernel is to hold.
+        """Look up the reservation that the kernel is to hold.
 
         :param rec: the server's record
+        :returns: the record with another runtime, if the server has adapted
         """
         adapted = self._adapted.get(uuid)
         return rec if adapted is None else adapted.actual
