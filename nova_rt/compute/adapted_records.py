@@ -23,6 +23,7 @@ from nova_rt.formats.counts import Adaptation
 from nova_rt.reservation import record
 from nova_rt.reservation.reservation import PPM
 from nova_rt.tracking import once, servers
+from nova_rt.tracking.claims import Slots
 
 LOG = logging.getLogger(__name__)
 
@@ -80,12 +81,17 @@ class AdaptedRecords:
                     )  # fmt: skip
 
     def _report(self, context: Any, loop: Loop) -> None:
-        uuid, rec = loop.uuid, loop.rec
-        held = self._reservations.held
-        if loop.reported and held.get_adapted(uuid) is None:
+        uuid, held = loop.uuid, self._reservations.held
+        slots = held.get(uuid)
+        rec = slots.current
+        if not isinstance(rec, record.Record) or slots != Slots(rec):
+            return
+        if held.get_adapted(uuid) is not None:
+            loop.reported = False
+        elif loop.reported:
             return
         period_s = rec.request.reservation.period_us / 1_000_000
-        if loop.paused or self._clock() < loop.shrunk_at_s + period_s:
+        if self._clock() < loop.shrunk_at_s + period_s:
             # The kernel holds used bandwidth until the end of its period.
             return
         instance = objects.Instance.get_by_uuid(
@@ -128,7 +134,6 @@ class AdaptedRecords:
         :raises Exception: if that fails; the next report tries again
         """
         uuid = loop.uuid
-        loop.reported = False
         loop.no_room_until_s = self._clock() + _NO_ROOM_S
         period_us = actual.request.reservation.period_us
         most_ppm = max(0, err.free_ppm[0]) // len(actual.cpus)
