@@ -4,7 +4,7 @@
     python -m experiments.feedback [--trace FILE ...] [--output DIR]
 
 A trace is a file with one number in each line, the requests of a second. The
-four of Autothrottle's evaluation are in its repository, microsoft/autothrottle.
+four of Autothrottle's evaluation are in microsoft/autothrottle on GitHub.
 Without them, three of the same kinds are made. The service is simulated; the
 laws are those of nova-rt-compute. The results are printed as a table, and
 written as feedback.csv and feedback.svg.

@@ -2,9 +2,9 @@
 """A service in a container whose runtime changes while it runs, simulated.
 
 It serves requests first come, first served, on one CPU with a deadline server
-as in :class:`nova_rt.model.cbs.DeadlineServer`, alone on the CPU. A new runtime
-counts from the next replenishment on, as in the kernel: no fresh budget by
-changing. The law is one of nova_rt/feedback, behind the same meter as in
+as in :class:`nova_rt.model.cbs.DeadlineServer`, alone on the CPU. A new
+runtime counts from the next replenishment on: no fresh budget by changing. The
+law is one of nova_rt/feedback, behind the same meter as in
 nova-rt-compute, and sees the same counters.
 """
 

@@ -30,9 +30,7 @@ def read(path: pathlib.Path) -> Rates:
     return rates
 
 
-def _walk(
-    levels: list[int], slope: int, rng: numpy.random.Generator
-) -> Rates:
+def _walk(levels: list[int], slope: int, rng: numpy.random.Generator) -> Rates:
     """Go from level to level by at most so much a second."""
     rates = [levels[0]]
     for level in levels[1:]:

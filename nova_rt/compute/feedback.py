@@ -166,7 +166,9 @@ class Feedback:
         self._queue: collections.deque[Loop] = collections.deque()
         self._stopping = threading.Event()
         self._threads = [
-            threading.Thread(target=target, name=f'nova_rt-{name}', daemon=True)
+            threading.Thread(
+                target=target, name=f'nova_rt-{name}', daemon=True
+            )
             for target, name in (
                 (self._sample_for_ever, 'feedback'),
                 (self._work_for_ever, 'adapt'),

@@ -25,8 +25,8 @@ from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hcbs_files import (
     EFFECTIVE_FILE,
     MAX_FILE,
-    EffectiveShare,
     STAT_FILE,
+    EffectiveShare,
     HCBSReader,
     Supply,
     parse_usage,
@@ -303,12 +303,14 @@ class HCBS(GroupBackend):
     def find_usage(self, container: Container) -> UsageFile | None:
         """Find the file of the level with the reservation."""
         level = self._find_reserving(container)
-        return level and UsageFile(level / STAT_FILE, parse_usage)
+        if level is None:
+            return None
+        return UsageFile(level / STAT_FILE, parse_usage)
 
     def read_held(self, container: Container) -> Share | None:
         """Read the share of the level with the reservation."""
         level = self._find_reserving(container)
-        return level and self._reader.read_share(level)
+        return None if level is None else self._reader.read_share(level)
 
     def _find_reserving(self, container: Container) -> pathlib.Path | None:
         for level in container.levels:

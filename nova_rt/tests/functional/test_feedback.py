@@ -136,9 +136,7 @@ class FeedbackTest(FeedbackTestBase):
                 if isinstance(each, events.Adapted)
             ],
         )
-        self.assertEqual(
-            {Adaptation.GROWN, Adaptation.SHRUNK}, {*self.counts}
-        )
+        self.assertEqual({Adaptation.GROWN, Adaptation.SHRUNK}, {*self.counts})
         self.record()
         self.assert_all(shrunk)
 
@@ -166,9 +164,7 @@ class FeedbackTest(FeedbackTestBase):
         self.assertEqual(800, self.actual())
         free = self.free_on_its_cpu()
         (cpu,) = self.record_of(self.server).cpus
-        self.assertEqual(
-            self.capacity(self.host)[cpu] - 800_000, free
-        )
+        self.assertEqual(self.capacity(self.host)[cpu] - 800_000, free)
         for each in self.fill('300/1000', 3):
             self.assertNotEqual((cpu,), self.record_of(each).cpus)
 
@@ -378,8 +374,10 @@ class V1Test(FeedbackTestBase):
 
     def use(self, cpu):
         files = self.kernel.files
-        path = files.cgroup / 'cpuacct' / self.group().relative_to(
-            files.cgroup / 'cpu'
+        path = (
+            files.cgroup
+            / 'cpuacct'
+            / self.group().relative_to(files.cgroup / 'cpu')
         )
         path.mkdir(parents=True, exist_ok=True)
         used_ns = dict.fromkeys(range(self.CPUS), 0)

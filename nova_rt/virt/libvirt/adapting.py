@@ -6,6 +6,7 @@ as all writes to it are.
 """
 
 from collections.abc import Mapping
+import contextlib
 import errno
 
 from oslo_concurrency import lockutils
@@ -63,13 +64,23 @@ class AdaptingContainers:
 
         It is claimed already, or smaller than the present one.
 
+        Another write to the container, or its start, is not waited for: the
+        next decision tries again.
+
         :param rec: the server's record; nothing is done if it has another one
             meanwhile, or is being changed or moved
         :param actual: the same with the new runtime
         :returns: whether the container holds it now
         :raises ReservationNotApplied: if the kernel does not hold it
         """
-        with lockutils.lock(f'nova_rt-container-{uuid}'):
+        with contextlib.suppress(lockutils.AcquireLockFailedException):
+            return self._adapt(uuid, rec, actual)
+        return False
+
+    def _adapt(
+        self, uuid: str, rec: record.Record, actual: record.Record
+    ) -> bool:
+        with lockutils.lock(f'nova_rt-container-{uuid}', blocking=False):
             if self._reservations.held.get(uuid) != Slots(rec):
                 return False
             guest = self._domains.find_running(uuid)

@@ -169,7 +169,7 @@ class ChangeTest(base.BaseTestCase):
         )
 
     def test_adapts(self):
-        """Within the bounds; a runtime that an operator set elsewhere stays."""
+        """Within the bounds; any other runtime stays."""
         self.assertFalse(self.read(min='200').adapts)
         specs = FLAVOR | {'rt:adapt': 'throttled', 'rt:runtime_max': '1800'}
         request = Request.from_flavor(specs, 2)
