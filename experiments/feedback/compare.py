@@ -89,7 +89,7 @@ def compare(trace: str, rates: traces.Rates) -> Iterator[Row]:
             trace,
             name,
             late,
-            len(run.responses_ns),
+            len(requests.works_ns),
             run.reserved(period_us),
             curve[0][0] / period_us,
             equal_us / period_us,
@@ -109,8 +109,7 @@ def _find_static(requests: service.Requests) -> list[tuple[int, int]]:
 
     def count(runtime_us: int) -> int:
         run = service.simulate(requests, BOUNDS, runtime_us, None)
-        waiting = len(requests.works_ns) - len(run.responses_ns)
-        return run.count_late(DEADLINE_NS) + waiting
+        return run.count_late(DEADLINE_NS)
 
     low, high = 0, BOUNDS.runtime_max_us // _STEP_US
     if count(high * _STEP_US):

@@ -9,6 +9,7 @@ nova-rt-compute, and sees the same counters.
 """
 
 import dataclasses
+import itertools
 from typing import NamedTuple
 
 from nova_rt.feedback.law import SAMPLE_S, Law
@@ -57,15 +58,18 @@ class Run:
     """The outcome of a run.
 
     :ivar responses_ns: of the requests that were done, in order
+    :ivar waiting_ns: times since the arrivals of the others, at the end
     :ivar runtimes_us: in each sample
     """
 
     responses_ns: list[int]
+    waiting_ns: list[int]
     runtimes_us: list[int]
 
     def count_late(self, deadline_ns: int) -> int:
         """Count the requests with a response after a deadline."""
-        return sum(each > deadline_ns for each in self.responses_ns)
+        times_ns = itertools.chain(self.responses_ns, self.waiting_ns)
+        return sum(each > deadline_ns for each in times_ns)
 
     def reserved(self, period_us: int) -> float:
         """Compute the mean bandwidth, in CPUs."""
@@ -133,7 +137,7 @@ def simulate(
     """
     server = _Server(requests, bounds.period_us)
     meter = Meter()
-    run = Run(server.responses_ns, [])
+    run = Run(server.responses_ns, [], [])
     for until in range(_SAMPLE_NS, requests.until_ns + 1, _SAMPLE_NS):
         run.runtimes_us.append(runtime_us)
         server.go_on(until, runtime_us * 1000)
@@ -146,4 +150,8 @@ def simulate(
             wanted = law.step(sample, limit)
             if wanted != limit:
                 runtime_us = bounds.clamp(wanted)
+    run.waiting_ns = [
+        requests.until_ns - arrival
+        for arrival in requests.arrivals_ns[len(run.responses_ns) :]
+    ]
     return run

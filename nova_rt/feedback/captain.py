@@ -5,8 +5,8 @@ Source: Z. Wang et al., "Autothrottle: A Practical Bi-Level Approach to
 Resource Management for SLO-Targeted Microservices", NSDI 2024, section 3.2.
 There a sample is a period of CFS bandwidth control, of 0.1 s. Here a
 reservation may have any period, so that a sample of 0.1 s stands for one: it
-is exhausted or not. The bandwidth shrinks only after a full window, and the
-target is fixed, where Autothrottle learns it from the latency of a service.
+is exhausted or not. The bandwidth shrinks only after a full window, the margin
+has an upper bound, and the target is fixed, where Autothrottle learns it from the latency of a service.
 """
 
 import collections
@@ -22,8 +22,11 @@ _TOLERATED = 3
 #: less than that part of it.
 _WORTH = 0.9
 _LEAST = 0.5
-#: Standard deviations above the largest use, at first.
+#: Standard deviations above the largest use, at first and at most. Without a
+#: bound, a server that was short of bandwidth for a long time would keep all
+#: it gets for as long.
 _MARGIN = 3.0
+_LARGEST_MARGIN = 6.0
 
 
 class Captain:
@@ -79,6 +82,7 @@ class Captain:
     def _learn(self) -> None:
         """Adjust the margin, and begin to count again."""
         share = self._exhausted / law.DECIDE
-        self._margin = max(0.0, self._margin + share - self._target)
+        margin = self._margin + share - self._target
+        self._margin = min(max(0.0, margin), _LARGEST_MARGIN)
         self._exhausted = self._count = 0
         self._before = None

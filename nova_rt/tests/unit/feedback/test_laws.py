@@ -110,6 +110,14 @@ class CaptainTest(base.BaseTestCase):
         self.assertLess(run(quiet, 0.9, used)[-1], run(burnt, 0.9, used)[-1])
 
 
+    def test_forgives(self):
+        """An hour without enough costs no more than a minute."""
+        one = captain.Captain()
+        run(one, 0.4, at_full(36_000))
+        limits = run(one, 0.9, [(0.2, False), (0.25, False)] * 1000)
+        self.assertLess(limits[-1], 0.5)
+
+
 class QuantileTest(base.BaseTestCase):
     def test_quantile_and_surplus(self):
         one = quantile.Quantile(0.9, 0.2)
