@@ -230,7 +230,7 @@ class Changes:
                 instance, rec, wanted, generation
             )
             if not servers.is_lesser(target, rec):
-                self._allocate(context, instance, target)
+                self.allocate(context, instance, target)
                 self._hold(instance.uuid, target)
                 servers.end_change(instance, target)
                 self._manager.rt.rt_end_change(instance)
@@ -333,7 +333,7 @@ class Changes:
             lesser, refused = rec, err
         if refused is None:
             self._check_returned(uuid, other, written)
-        self._allocate(context, instance, lesser)
+        self.allocate(context, instance, lesser)
         servers.end_change(instance, lesser)
         self._manager.rt.rt_end_change(instance)
         self._announce(uuid, rec, lesser)
@@ -378,9 +378,10 @@ class Changes:
             path.insert(0, lesser.claimed_on(other.cpus))
         return self._hold(uuid, *path)
 
-    def _allocate(
+    def allocate(
         self, context: Any, instance: Any, rec: record.Record
     ) -> None:
+        """Make Placement hold a record; see :meth:`.Allocations.change`."""
         provider = self._manager.rt.rt_find_provider(context, instance)
         self._allocations.change(context, instance.uuid, provider, rec)
 

@@ -280,7 +280,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         if expected == task_states.RESIZE_PREP:
             instance.task_state = None
         instance.save(expected_task_state=[expected])
-        self._rt.hold_record(instance)
+        self._rt.end_change(instance)
         self._rt_publish_again(instance.node)
 
     @locked
@@ -302,6 +302,26 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
             )
         uuid: str = node.uuid
         return uuid
+
+    # Feedback
+
+    @locked
+    def rt_grow(
+        self, uuid: str, wanted: record.Record
+    ) -> record.Record | None:
+        """Claim more for a server; see :meth:`.Reservations.grow`."""
+        return self._rt.grow(uuid, wanted)
+
+    @locked
+    def rt_save_adapted(self, instance: Any, rec: record.Record) -> None:
+        """Save the record that feedback has led to.
+
+        :param instance: nova.objects.Instance, without a task
+        """
+        servers.adapt(instance, rec)
+        instance.save(expected_task_state=[None])
+        self._rt.note_record(instance.uuid, rec)
+        self._rt_publish_again(instance.node)
 
     def _rt_publish_again(self, nodename: str) -> None:
         compute_node = self.compute_nodes.get(nodename)
