@@ -146,7 +146,7 @@ faults: venv ## Break everything that a host can lose, for the manual's table
 
 ##@ Measure
 
-bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
+bench: venv ## Measure scheduler, server create, memory, change
 	@mkdir -p $(NOVA_RT_LAB)/results/bench
 	@$(PY) bench/scheduler.py \
 		--output $(NOVA_RT_LAB)/results/bench/scheduler.json

@@ -22,14 +22,14 @@ import time
 from typing import Any, TypeVar
 
 from nova import exception as nova_exception
-from nova import objects, utils
+from nova import utils
 from nova.compute import manager as nova_manager
 from nova.compute import task_states
 from oslo_log import log as logging
 import oslo_messaging
 
 from nova_rt import events, exception, revert
-from nova_rt.compute import allocations
+from nova_rt.compute import allocations, obstacles
 from nova_rt.formats.changes import NAMESPACE, VERSION, Answer, Condition
 from nova_rt.reservation import record
 from nova_rt.reservation.reservation import Reservation
@@ -39,20 +39,8 @@ LOG = logging.getLogger(__name__)
 
 _Result = TypeVar('_Result')
 
-_ATTRIBUTES = ['flavor', 'system_metadata']
 #: Tasks of a server whose journal may be settled.
 _SETTLED_IN = (None, task_states.RESIZE_PREP)
-
-
-class _Obstacle(Exception):
-    """A change is not made; its text says why.
-
-    :ivar condition: of the change then
-    """
-
-    def __init__(self, condition: Condition, reason: str) -> None:
-        super().__init__(reason)
-        self.condition = condition
 
 
 class _Returning(Exception):
@@ -152,7 +140,7 @@ class Changes:
         wish: Reservation,
     ) -> Answer:
         try:
-            instance = _read(context, uuid)
+            instance = obstacles.read(context, uuid)
             if instance.host != self._manager.host:
                 return Answer(
                     Condition.IN_PROGRESS, 'the server has moved',
@@ -160,8 +148,8 @@ class Changes:
                 )  # fmt: skip
             if servers.is_changing(instance):
                 self._settle(context, instance)
-                instance = _read(context, uuid)
-            rec = _find_changeable(instance, generation, flavor)
+                instance = obstacles.read(context, uuid)
+            rec = obstacles.find_record(instance, generation, flavor)
             if rec.request.reservation != wish or generation > (
                 servers.read_generation(instance)
             ):
@@ -180,7 +168,7 @@ class Changes:
             return Answer(
                 Condition.INFEASIBLE, 'there is no such server', gone=True
             )
-        if isinstance(err, _Obstacle):
+        if isinstance(err, obstacles.Obstacle):
             return Answer(err.condition, str(err))
         condition = Condition.INFEASIBLE
         if isinstance(err, exception.InsufficientBandwidth):
@@ -252,7 +240,7 @@ class Changes:
             )
 
     def _settle_again(self, context: Any, uuid: str) -> None:
-        instance = _read(context, uuid)
+        instance = obstacles.read(context, uuid)
         if servers.is_changing(instance):
             with contextlib.suppress(_Returning):
                 self._settle(context, instance)
@@ -267,7 +255,7 @@ class Changes:
         """
 
         def settle() -> None:
-            instance = _read(context, uuid)
+            instance = obstacles.read(context, uuid)
             if servers.is_changing(instance) and (
                 instance.host == self._manager.host
             ):
@@ -308,7 +296,7 @@ class Changes:
         """
         refused = None
         if instance.task_state not in _SETTLED_IN:
-            raise _Obstacle(
+            raise obstacles.Obstacle(
                 Condition.IN_PROGRESS,
                 f'the server has the task {instance.task_state}',
             )
@@ -384,35 +372,3 @@ class Changes:
         """Make Placement hold a record; see :meth:`.Allocations.change`."""
         provider = self._manager.rt.rt_find_provider(context, instance)
         self._allocations.change(context, instance.uuid, provider, rec)
-
-
-def _read(context: Any, uuid: str) -> Any:
-    return objects.Instance.get_by_uuid(
-        context, uuid, expected_attrs=_ATTRIBUTES
-    )
-
-
-def _find_changeable(
-    instance: Any, generation: int, flavor: int
-) -> record.Record:
-    """Require that the reservation of a server may be changed now.
-
-    :returns: its record
-    :raises _Obstacle: if not
-    :raises InvalidRecord: if the record cannot be read
-    """
-    if not servers.is_rt(instance):
-        raise _Obstacle(Condition.INFEASIBLE, 'the server is not real-time')
-    if instance.flavor.id != flavor:
-        raise _Obstacle(
-            Condition.INFEASIBLE,
-            'the server was resized to another flavor after the request',
-        )
-    if generation < servers.read_generation(instance):
-        raise _Obstacle(Condition.INFEASIBLE, 'a newer change was made')
-    reason = servers.find_unchangeable(instance)
-    if reason is not None:
-        raise _Obstacle(Condition.IN_PROGRESS, reason)
-    rec = servers.read_claimed(instance)
-    assert rec is not None  # it is real-time
-    return rec

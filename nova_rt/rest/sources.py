@@ -37,6 +37,7 @@ class Sources:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._wishes = wishes.Wishes(conf, 'nova-rt-api')
+        self._enforcer: limit.Enforcer | None = None
 
     # Nova and Placement
 
@@ -96,21 +97,11 @@ class Sources:
         grown -= server.record.total_ppm
         if grown <= 0 or not limit_utils.use_unified_limits():
             return
-        records = Records()
-
-        def count(
-            project: str | None, names: Collection[str]
-        ) -> dict[str, int]:
-            used = records.client.get_usages_counts_for_limits(
-                records.context, project
-            )
-            return {
-                name: used.get(name.removeprefix('class:'), 0)
-                for name in names
-            }
-
         try:
-            limit.Enforcer(count).enforce(server.project, {_LIMIT: grown})
+            if self._enforcer is None:
+                # It asks Keystone for the model once, for limits each time.
+                self._enforcer = limit.Enforcer(_count, cache=False)
+            self._enforcer.enforce(server.project, {_LIMIT: grown})
         except limit_exception.ProjectOverLimit as err:
             if limit_utils.should_enforce(err):
                 raise OverLimit(str(err)) from err
@@ -154,3 +145,12 @@ class Sources:
         """
         now = datetime.datetime.now(datetime.UTC)
         return self._wishes.add(server.change(wish, on_no_room, now), known)
+
+
+def _count(project: str | None, names: Collection[str]) -> dict[str, int]:
+    """Count what a project uses, as Enforcer asks for it."""
+    records = Records()
+    used = records.client.get_usages_counts_for_limits(
+        records.context, project
+    )
+    return {name: used.get(name.removeprefix('class:'), 0) for name in names}

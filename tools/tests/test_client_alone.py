@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack rt`` in a virtual environment that has neither Nova nor nova_rt."""
+"""``openstack rt`` in a virtual environment without Nova and nova_rt."""
 
 import http.server
 import json
@@ -64,17 +64,14 @@ class AloneTest(unittest.TestCase):
             for file in distribution.files or ():
                 if '..' not in file.parts:
                     (packages / file).parent.mkdir(parents=True, exist_ok=True)
-                    os.symlink(
-                        distribution.locate_file(file), packages / file
-                    )
+                    os.symlink(distribution.locate_file(file), packages / file)
 
     def run_python(self, *words):
         return subprocess.run(
             [self.python, '-I', *words],
             cwd=self.home,
             env={'HOME': str(self.home), 'PATH': '/usr/bin:/bin'},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             check=False,
         )
@@ -98,13 +95,12 @@ class AloneTest(unittest.TestCase):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
-        found = json.loads(
-            self.openstack(
-                '--os-auth-type', 'none',
-                '--os-endpoint', f'http://127.0.0.1:{server.server_port}',
-                'rt', 'reservation', 'show', UUID, '-f', 'json',
-            )  # fmt: skip
-        )
+        url = f'http://127.0.0.1:{server.server_port}'
+        text = self.openstack(
+            '--os-auth-type', 'none', '--os-endpoint', url,
+            'rt', 'reservation', 'show', UUID, '-f', 'json',
+        )  # fmt: skip
+        found = json.loads(text)
         self.assertEqual(
             ('20000/100000', 'Applied', 3),
             (found['allocated'], found['condition'], found['generation']),
