@@ -63,7 +63,7 @@ class Captain:
         return limit
 
     def _roll_back(self, before: float, limit: float) -> float:
-        """Return what was taken, and as much on top."""
+        """Undo the cut, and add as much on top."""
         self._learn()
         return max(limit, 2 * before - limit)
 
