@@ -24,7 +24,7 @@ from matplotlib import pyplot
 
 from experiments.feedback import compare, traces
 
-_SHOWN = ('static', 'throttled, target 0.05', 'quantile 0.95, surplus 0.25')
+_SHOWN = ('static', 'throttled, target 0.1', 'quantile 0.95, surplus 0.25')
 _HEADS = (
     'trace', 'reservation', 'late', 'requests', 'reserved', 'less than static',
     'static with as many late', 'changes',

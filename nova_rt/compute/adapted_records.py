@@ -3,9 +3,9 @@
 
 Until then, this host counts the larger of record and present reservation. A
 server is saved only without a task, as if its owner had changed it, and never
-while another request has its lock. The record comes first and Placement next,
-whatever a service is killed between: the next one tells Placement again. If
-Placement has no room, the server returns to the bandwidth that it had there.
+while another request has its lock. The record comes first, and Placement next:
+if a service is killed in between, the next one tells Placement again. If
+Placement has no room, the server returns to the bandwidth that it has there.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class AdaptedRecords:
         self._failed = once.Once()
 
     def report_all(self, context: Any, loops: dict[str, Loop]) -> None:
-        """Save and tell what has changed since the last time.
+        """Save all changes since the last time, and tell Placement.
 
         :param loops: of all servers that adapt
         """

@@ -181,7 +181,7 @@ class Feedback:
             thread.start()
 
     def stop(self) -> None:
-        """End it; the servers keep what they have."""
+        """End it; the servers keep their present reservations."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
@@ -261,7 +261,7 @@ class Feedback:
             self.work()
 
     def work(self) -> None:
-        """Carry out what was decided until now."""
+        """Carry out the decisions made until now."""
         while self._queue and not self._stopping.is_set():
             with self._changed:
                 loop = self._queue.popleft()
@@ -346,7 +346,7 @@ class Feedback:
     def _claim(
         self, loop: Loop, wanted: record.Record
     ) -> record.Record | None:
-        """Claim what a server needs, or as much of it as is free.
+        """Claim the need of a server, or as much of it as is free.
 
         :returns: its record with the runtime that it may have; None if it is
             to stay as it is

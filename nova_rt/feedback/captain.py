@@ -15,7 +15,7 @@ import statistics
 from nova_rt.feedback import law
 
 #: Share of exhausted samples that is aimed at.
-TARGET = 0.05
+TARGET = 0.1
 #: The bandwidth grows from this multiple of the target on.
 _TOLERATED = 3
 #: A proposal is taken if it is at most this part of the bandwidth, and never
@@ -63,7 +63,7 @@ class Captain:
         return limit
 
     def _roll_back(self, before: float, limit: float) -> float:
-        """Return what was taken, and as much on top."""
+        """Undo the cut, and add as much on top."""
         self._learn()
         return max(limit, 2 * before - limit)
 

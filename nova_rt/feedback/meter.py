@@ -37,8 +37,8 @@ class Meter:
     ) -> Sample | None:
         """Compute the use since the last reading.
 
-        A server has used all that it was given if that is what it consumed,
-        and the kernel has counted a budget that was used up, if it counts.
+        A server has used all that it was given if it consumed as much, and
+        the kernel has counted a budget that was used up, if it counts.
 
         :param counters: CPU -> counters
         :param now_s: the time, seconds
