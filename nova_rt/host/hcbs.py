@@ -151,6 +151,10 @@ class HCBS(GroupBackend):
         now = self._reader.read_supply(found.partition)
         return _capability(found.partition, now, found.prepared)
 
+    def read_allowed(self, found: Capability) -> tuple[int, ...]:
+        """Read the cpuset of the partition, which is the operator's."""
+        return self.hierarchy.read_cpus_in(found.partition)
+
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """Describe the kernel's report on these CPUs."""
         now = self._reader.read_supply(found.partition)
