@@ -649,7 +649,8 @@ class RunningContainersTest(RunningContainersTestCase):
 
     def test_on_the_wrong_cpus_for_good_is_stopped(self):
         guest = self.start('a', 100)
-        self.kernel.take_off_line(2)
+        self.kernel.set_cpus(self.kernel.group_of(100), (1,))
+        self.kernel.refuse(errno.EBUSY)
         self.verify_again()
         self.assertTrue(guest.is_active())
         self.verify_again()
