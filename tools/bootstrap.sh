@@ -262,7 +262,7 @@ function begin_demo {
         say "Linux $(uname -r) cannot hold reservations: the demo runs on a" \
             "node, a virtual machine with a kernel that guarantees them"
     fi
-    say "the first time it takes about 15 minutes, later 5"
+    say "the first time it takes 15 to 30 minutes, later about 5"
     logged "installing what builds and runs the node's kernel" \
         node-packages.log make -s -C "$ROOT/kernel" packages
     nice "$ROOT/kernel/scripts/build.sh" hcbs node \
