@@ -88,9 +88,10 @@ class SystemdTest(NodeTestCase):
         self.assertNotIn('Stopping this container', self.log_since())
         for server in servers:
             self.assertTrue(self.runs(server))
-        self.assertEqual(
-            {0: 350_000, 1: 0}, self.stats()[self.node.host].free
-        )
+        free = self.stats()[self.node.host].free
+        self.assertEqual(0, free[1])
+        # The kernel counts each reservation rounded down.
+        self.assertLess(abs(free[0] - 350_000), 3)
         third = self.create_on_node(MEDIUM)
         self.assertEqual((0,), self.assert_held(third, '3000/10000').cpus)
 
@@ -115,15 +116,11 @@ class SystemdTest(NodeTestCase):
         self.assertNotIn('Reservation not held', self.log_since())
 
     def test_restart_of_the_slice(self):
-        """It ends all servers of the host; they can be started again."""
+        """systemd makes it anew around the servers, which notice nothing."""
         servers = [self.create_on_node(MEDIUM) for _ in range(2)]
         self.node.run('systemctl restart machine.slice')
-        for server in servers:
-            self.reach(server, 'SHUTOFF')
-        for server in servers:
-            self.cloud.compute.start_server(server.id)
-        for server in servers:
-            self.reach(server, 'ACTIVE')
+        self.assert_kept(servers)
+        time.sleep(CHECKS_S)
         self.assert_kept(servers)
 
     def test_limits_of_nova_compute(self):
