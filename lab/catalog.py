@@ -269,7 +269,9 @@ def _seed_flavors(cloud: Connection) -> None:
     for name, vcpus, runtime_us, period_us in NODE_FLAVORS:
         if node.nodes():
             specs = rt_specs(runtime_us, period_us, vcpus, 'guarantee')
-            _flavor_with(cloud, known, name, vcpus, specs)
+            # The disk is as large as the image: a move between nodes copies
+            # every byte, which takes minutes for 1 GiB where no KVM is.
+            _flavor_with(cloud, known, name, vcpus, specs, disk_gb=0)
 
 
 def rt_specs(
@@ -291,11 +293,12 @@ def _flavor_with(
     name: str,
     vcpus: int,
     specs: dict[str, str],
+    disk_gb: int = DISK_GB,
 ) -> None:
     flavor = known.get(name)
     if not flavor:
         flavor = cloud.compute.create_flavor(
-            name=name, id=name, vcpus=vcpus, ram=RAM_MB, disk=DISK_GB
+            name=name, id=name, vcpus=vcpus, ram=RAM_MB, disk=disk_gb
         )
         say(f'flavor {name} {specs.get("rt:reservation", "")}'.rstrip())
     if specs and flavor.extra_specs != specs:

@@ -14,6 +14,8 @@ import pymysql
 
 from lab import namespace, node, paths, second
 from lab.measure import container
+from lab.node import group
+from lab.node import services as node_services
 from nova_rt.reservation import admission, node_stats
 
 INSTANCES = paths.VAR / 'nova' / 'instances'
@@ -46,6 +48,7 @@ class Stats:
 class World:
     """Everything that is there at one moment.
 
+    :ivar nodes: what servers have on each node that is on, by its host
     :ivar hosts: published by each compute node, by the name of its host
     """
 
@@ -66,6 +69,7 @@ class World:
     projects: list[str]
     users: list[str]
     limits: list[str]
+    nodes: dict[str, list[str]]
     hosts: dict[str, Stats]
 
 
@@ -93,6 +97,7 @@ def look(cloud: Connection) -> World:
         projects=_ids(cloud.identity.projects()),
         users=_ids(cloud.identity.users()),
         limits=_ids(cloud.identity.limits()),
+        nodes=_on_nodes(),
         hosts=all_stats(),
     )
 
@@ -224,6 +229,15 @@ def _loops() -> list[str]:
         if text.startswith(str(paths.VAR)):
             found.append(text)
     return sorted(found)
+
+
+def _on_nodes() -> dict[str, list[str]]:
+    table = node_services.beside()
+    return {
+        each.host: group.left(each)
+        for each in node.nodes()
+        if table[each.name].running()
+    }
 
 
 def _interfaces() -> list[str]:

@@ -12,13 +12,17 @@ from collections.abc import Sequence
 import contextlib
 import dataclasses
 import pathlib
+import platform
+import re
 import subprocess
 
 from lab import paths
 from lab.console import LabError
 
-KINDS = ('hcbs',)
+#: Releases of Debian that a node may have, and the Python of each.
+RELEASES = {'12': 'python3.11', '13': 'python3.13'}
 MOST = 4
+_CHOICES = re.compile(r'hcbs(?::(?P<release>\d+))?(?:=(?P<number>\d+))?')
 #: Where nodes find the services of the cloud, at the lab's loopback.
 SERVICES_ADDRESS = '10.68.0.1'
 MEMORY_MB = 2048
@@ -36,9 +40,11 @@ class Node:
     """One node.
 
     :param number: from 1.
+    :param release: of Debian.
     """
 
     number: int
+    release: str
 
     @property
     def name(self) -> str:
@@ -113,14 +119,30 @@ class Node:
 
 
 def parse(text: str) -> str:
-    """Return a choice of nodes, ``KIND`` or ``KIND=NUMBER``, in the long form.
+    """Return a choice of nodes in the long form, ``hcbs:12,hcbs:13``.
 
+    :param text: one or more of ``hcbs[:RELEASE][=NUMBER]``, with commas; the
+        release of Debian is this machine's unless said
     :raises ValueError: when it is none.
     """
-    kind, _, number = text.partition('=')
-    if kind not in KINDS or not 1 <= int(number or 1) <= MOST:
+    found: list[str] = []
+    for part in text.split(','):
+        match = _CHOICES.fullmatch(part)
+        if not match:
+            raise ValueError(text)
+        release = match['release'] or own_release()
+        if release not in RELEASES:
+            raise ValueError(text)
+        found += [f'hcbs:{release}'] * int(match['number'] or 1)
+    if not 1 <= len(found) <= MOST:
         raise ValueError(text)
-    return f'{kind}={int(number or 1)}'
+    return ','.join(found)
+
+
+def own_release() -> str:
+    """Return the release of Debian of this machine."""
+    version = platform.freedesktop_os_release().get('VERSION_ID', '')
+    return version.partition('.')[0]
 
 
 def choice() -> str | None:
@@ -149,12 +171,17 @@ def choose(wanted: str | None) -> None:
 
 def count(text: str | None) -> int:
     """Return the number of nodes in a choice."""
-    return int(text.partition('=')[2]) if text else 0
+    return len(text.split(',')) if text else 0
 
 
 def nodes() -> list[Node]:
     """Return the nodes of this lab, alive or not."""
-    return [Node(number + 1) for number in range(count(choice()))]
+    chosen = choice()
+    kinds = chosen.split(',') if chosen else []
+    return [
+        Node(number, kind.partition(':')[2])
+        for number, kind in enumerate(kinds, 1)
+    ]
 
 
 def find(host: str) -> Node | None:

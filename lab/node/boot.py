@@ -6,7 +6,10 @@ operators, word for word and at their places, and the lab's configuration.
 """
 
 import io
+import os
+import pathlib
 import string
+import sysconfig
 import tarfile
 
 from lab import accounts, config, node, paths
@@ -26,9 +29,16 @@ _COMPUTE = """
 my_ip = {address}
 reserved_host_memory_mb = 512
 rpc_response_timeout = 300
-resume_guests_state_on_host_boot = true
+resume_guests_state_on_host_boot = {resume}
 [nova_rt]
 partition = machine.slice
+"""
+
+# The keys of all nodes are those of this lab.
+_SSH_CONFIG = """Host *
+StrictHostKeyChecking no
+UserKnownHostsFile /dev/null
+LogLevel ERROR
 """
 
 
@@ -51,7 +61,11 @@ def _add_files(tar: tarfile.TarFile, own: node.Node) -> None:
 
     nova = accounts.ID
     compute = template('nova-compute.conf')
-    compute += _COMPUTE.format(address=own.address)
+    compute += _COMPUTE.format(
+        address=own.address,
+        # For bench/boot.py.
+        resume=os.environ.get('NOVA_RT_LAB_RESUME', 'true'),
+    )
     _put(tar, 'etc/nova/nova.conf', template('nova.conf'), 0o640, nova)
     _put(tar, 'etc/nova/nova-compute.conf', compute, 0o640, nova)
     exporter = template(config.EXPORTER)
@@ -84,7 +98,8 @@ def _add_files(tar: tarfile.TarFile, own: node.Node) -> None:
     _put(tar, 'etc/dropbear/host_key', host_key, 0o600)
     script = (_FILES / 'node-network').read_text()
     _put(tar, 'usr/local/sbin/node-network', script, 0o755)
-    _add_programs(tar)
+    _add_keys(tar)
+    _add_programs(tar, node.RELEASES[own.release])
 
 
 def _add_units(tar: tarfile.TarFile) -> None:
@@ -108,11 +123,29 @@ def _add_units(tar: tarfile.TarFile) -> None:
     _link(tar, f'{_UNITS}/serial-getty@ttyS0.service', '/dev/null')
 
 
-def _add_programs(tar: tarfile.TarFile) -> None:
-    packages = paths.VENV.glob('lib/python3*/site-packages/nova_rt*')
-    programs = paths.VENV.glob('bin/nova-rt-*')
-    for path in sorted((*packages, *programs)):
-        tar.add(path, str(path).lstrip('/'), filter=_needed)
+def _add_keys(tar: tarfile.TarFile) -> None:
+    """Let user nova of each node copy disks to the others."""
+    key, nova = node.DIRECTORY / 'nova_key', accounts.ID
+    for name, text in (
+        ('id_ed25519', key.read_text()),
+        ('authorized_keys', key.with_suffix('.pub').read_text()),
+        ('config', _SSH_CONFIG),
+    ):
+        _put(tar, f'var/lib/nova/.ssh/{name}', text, 0o600, nova, nova)
+
+
+def _add_programs(tar: tarfile.TarFile, python: str) -> None:
+    """Add nova_rt.
+
+    :param python: the name of the Python that the node has
+    """
+    ours = pathlib.Path(sysconfig.get_path('purelib'))
+    theirs = paths.VENV / 'lib' / python / 'site-packages'
+    for path in sorted(ours.glob('nova_rt*')):
+        name = str(theirs / path.name).lstrip('/')
+        tar.add(path, name, filter=_needed)
+    for path in sorted(paths.VENV.glob('bin/nova-rt-*')):
+        tar.add(path, str(path).lstrip('/'))
     for pattern in _PROGRAMS:
         for path in sorted(paths.VENV.glob(f'bin/{pattern}')):
             _link(tar, f'usr/bin/{path.name}', str(path))
@@ -129,10 +162,11 @@ def _put(
     content: str | bytes,
     mode: int = 0o644,
     group: int = 0,
+    user: int = 0,
 ) -> None:
     data = content.encode() if isinstance(content, str) else content
     info = tarfile.TarInfo(name)
-    info.size, info.mode, info.gid = len(data), mode, group
+    info.size, info.mode, info.gid, info.uid = len(data), mode, group, user
     tar.addfile(info, io.BytesIO(data))
 
 

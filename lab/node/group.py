@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reservation of a server on a node, from the kernel's files there."""
+"""What servers have on a node, above all in the kernel's files there."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -10,7 +10,9 @@ import shlex
 from lab.measure.container import Held, cpu_list
 from lab.node import Node
 
-_WATCH = pathlib.Path(__file__).parent / 'files' / 'watch.py'
+_FILES = pathlib.Path(__file__).parent / 'files'
+_WATCH = _FILES / 'watch.py'
+_LEFT = _FILES / 'left.sh'
 _LISTED = 'for name in cpu.rt.*; do echo "$name:"; cat $name; done'
 
 
@@ -70,6 +72,11 @@ class Group:
     def cpus(self) -> list[int]:
         """Return the CPUs that the container may use."""
         return cpu_list(self.read('cpuset.cpus.effective'))
+
+
+def left(own: Node) -> list[str]:
+    """List all that servers have on a node; see left.sh."""
+    return own.run('sh', text=_LEFT.read_text()).splitlines()
 
 
 def watch(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes' kernel and disk, made beside the cloud and kept by content.
+"""The nodes' kernel and disks, made beside the cloud and kept by content.
 
 They come from the network, so that this runs outside of the lab's namespaces,
 as a process of its own with a log. :mod:`lab.node.services` waits for it.
@@ -75,12 +75,13 @@ def make() -> None:
     try:
         with concurrent.futures.ThreadPoolExecutor() as pool:
             made = pool.submit(_script, _KERNEL, 'hcbs', 'node')
-            disk = _script(_DISK)
+            releases = sorted({each.release for each in node.nodes()})
+            disks = {name: _script(_DISK, name) for name in releases}
             kernel = made.result()
     finally:
         done.set()
         counting.join()
-    found = {'kernel': kernel, 'disk': disk, 'accel': accelerator(kernel)}
+    found = {'kernel': kernel, 'disks': disks, 'accel': accelerator(kernel)}
     RESULT.write_text(json.dumps(found))
     say(f'QEMU runs it by {found["accel"]}; all there')
 

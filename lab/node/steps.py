@@ -38,8 +38,8 @@ _ACCELERATORS = {
     'kvm': '-accel kvm -cpu host',
     'tcg': '-accel tcg,thread=multi,tb-size=512 -cpu max',
 }
-#: More arguments of the nodes' kernel, for tests.
-MORE = paths.VAR / 'nodes.append'
+#: A node's file with more arguments of its kernel, for tests.
+MORE = 'append'
 
 
 def links() -> None:
@@ -77,13 +77,15 @@ def disks() -> None:
         if not disk.exists():
             found = json.loads(image.RESULT.read_text())
             create = ['qemu-img', 'create', '-q', '-f', 'qcow2', '-F', 'raw']
-            run('node-disks', [*create, '-b', found['disk'], disk])
+            base = found['disks'][own.release]
+            run('node-disks', [*create, '-b', base, disk])
         config.put(made, _script(own))
 
 
 def _script(own: node.Node) -> str:
     found = json.loads(image.RESULT.read_text())
     control, external = own.links
+    more = own.file(MORE)
     return _RUN.format(
         host=own.host,
         mac=f'52:54:00:68:{own.number:02x}',
@@ -95,7 +97,7 @@ def _script(own: node.Node) -> str:
         files=own.file('files.tar'),
         control=control,
         external=external,
-        more=MORE.read_text() if MORE.exists() else '',
+        more=more.read_text() if more.exists() else '',
     )
 
 
@@ -108,15 +110,17 @@ def _wait_for_image() -> None:
             said = time.monotonic()
             say(f'node: {tail(image.LOG, 1).rpartition("] ")[2]}')
     if not image.RESULT.exists():
-        raise LabError('kernel and disk of the nodes are missing', image.LOG)
+        raise LabError('kernel and disks of the nodes are missing', image.LOG)
 
 
 def _make_keys() -> None:
     node.DIRECTORY.mkdir(parents=True, exist_ok=True)
-    key, host_key = node.DIRECTORY / 'key', node.DIRECTORY / 'host_key'
-    if not key.exists():
-        make = ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C', 'lab']
-        run('node-disks', [*make, '-f', key])
+    host_key = node.DIRECTORY / 'host_key'
+    # The lab's to each node, and that of user nova from one node to another.
+    for key in (node.DIRECTORY / 'key', node.DIRECTORY / 'nova_key'):
+        if not key.exists():
+            make = ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C', 'lab']
+            run('node-disks', [*make, '-f', key])
     if not host_key.exists():
         run('node-disks', ['dropbearkey', '-t', 'ed25519', '-f', host_key])
 

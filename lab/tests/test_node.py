@@ -5,62 +5,37 @@ import unittest
 
 from lab import node, services
 from lab.node import group, steps
-from lab.tests import base
+from lab.tests import base, on_nodes
+from lab.tests.on_nodes import BOOT_S, LARGE, LOG, MEDIUM, PATIENCE_S
 from lab.tests.test_reports import query
 
-LARGE, MEDIUM = 'rt.ms.large', 'rt.ms.medium'
-#: A node without KVM is slow.
-ACTIVE_S = 600
-#: A boot with the servers that ran before.
-BOOT_S = 1200
-#: nova-rt-compute compares once a minute.
-PATIENCE_S = 300
 WINDOW_S = 20
 #: Of a mean, relative. On a quiet machine it is 0.0005; a busy one takes the
 #: virtual CPU away at times.
 TOLERANCE = 0.02
 #: Attempts to find a window in which it does not.
 WINDOWS = 10
-LOG = '/var/log/nova/nova-compute.log'
 
 
-@unittest.skipUnless(node.nodes(), 'a lab with a node only')
-class NodeTest(base.LabTestCase):
-    """Servers with a guarantee, in milliseconds."""
+class NodeTestCase(on_nodes.NodesTestCase):
+    """A test on one node; no other gets a server meanwhile.
 
-    active_s = ACTIVE_S
+    :cvar number: of the node among those of the lab
+    """
+
+    number = 0
 
     def setUp(self):
-        self.node = node.nodes()[0]
+        self.node = node.nodes()[self.number]
         super().setUp()
+        self.only_on(self.node)
 
     def create_on_node(self, flavor, network=False):
-        server = self.create(flavor, network=network)
-        self.assertEqual(self.node.host, self.host_of(server))
-        return server
+        return self.create_on(self.node, flavor, network=network)
 
-    def group(self, server):
-        return group.Group.of(self.node, server.id)
 
-    def assert_held(self, server, reservation):
-        """Record, Placement, tracker and kernel hold the same."""
-        rec = self.record(server)
-        self.assertEqual(reservation, str(rec.request.reservation))
-        found = self.group(server)
-        self.assertEqual(reservation, str(found.held()))
-        self.assertEqual(list(rec.cpus), found.cpus())
-        # Where systemd has the machines of libvirt.
-        self.assertTrue(found.path.startswith('/machine.slice/'), found.path)
-        self.assertEqual(
-            rec.total_ppm, self.allocations(server)[base.RESOURCE_CLASS]
-        )
-        (cpu,) = rec.cpus
-        runtime_us, period_us = map(int, reservation.split('/'))
-        self.assertEqual(
-            f'{cpu} runtime_ns={runtime_us}000 period_ns={period_us}000',
-            found.read('cpu.rt.effective'),
-        )
-        return rec
+class NodeTest(NodeTestCase):
+    """A guarantee in milliseconds, and what takes it away."""
 
     def assert_supplied(self, found, cpu, hogs_at=0.0):
         """The mean of a window is the reservation, by the kernel's counts."""
@@ -135,11 +110,7 @@ class NodeTest(base.LabTestCase):
         base.lab('kill', self.node.name)
         base.lab('up')
         for server, _ in servers:
-            self.wait_for(
-                lambda server=server: self._runs(server),
-                'a server does not come back',
-                BOOT_S,
-            )
+            self.wait_until_it_runs(server)
         after = [self.assert_held(*each) for each in servers]
         self.assertEqual(
             [rec.cpus for rec in before], [rec.cpus for rec in after]
@@ -164,9 +135,10 @@ class NodeTest(base.LabTestCase):
         """A host that boots it keeps its servers off until it has another."""
         server = self.create_on_node(MEDIUM)
         self.addCleanup(base.lab, 'up')
-        self.addCleanup(steps.MORE.unlink, missing_ok=True)
+        more = self.node.file(steps.MORE)
+        self.addCleanup(more.unlink, missing_ok=True)
         # The same kernel without the controller that reservations are of.
-        steps.MORE.write_text('cgroup_disable=cpu')
+        more.write_text('cgroup_disable=cpu')
         steps.disks()
         services.table()[self.node.name].ensure()
         self.wait_for(
@@ -180,11 +152,7 @@ class NodeTest(base.LabTestCase):
         self.assertNotIn(
             server.id, self.node.run('virsh -q -c lxc:/// list --uuid')
         )
-        self.wait_for(
-            lambda: self._state() == 'down',
-            'Nova takes it for a compute host',
-            PATIENCE_S,
-        )
+        self.wait_for_state(self.node, 'down')
         other = self.request_server(MEDIUM)
         self.wait_for(
             lambda: self.cloud.compute.get_server(other).status == 'ERROR',
@@ -192,11 +160,9 @@ class NodeTest(base.LabTestCase):
         )
         fault = self.cloud.compute.get_server(other).fault['message']
         self.assertIn('No valid host', fault)
-        steps.MORE.unlink()
+        more.unlink()
         base.lab('up')
-        self.wait_for(
-            lambda: self._runs(server), 'it does not come back', BOOT_S
-        )
+        self.wait_until_it_runs(server)
         self.assert_held(server, '3000/10000')
 
     def _reserved_ratio(self, server):
@@ -208,15 +174,21 @@ class NodeTest(base.LabTestCase):
             ).values()
         )
 
-    def _state(self):
-        (found,) = self.cloud.compute.services(
-            binary='nova-compute', host=self.node.host
-        )
-        return found.state
 
-    def _runs(self, server):
-        found = self.cloud.compute.get_server(server)
-        if found.status != 'ACTIVE' or found.task_state:
-            return False
-        listed = self.node.run('virsh -q -c lxc:/// list --uuid')
-        return server.id in listed
+@unittest.skipUnless(
+    len({each.release for each in node.nodes()}) > 1,
+    'a lab with nodes of two releases of Debian only',
+)
+class OtherReleaseTest(NodeTest):
+    """The same on the other release of Debian, with its libvirt and systemd."""
+
+    number = 1
+
+    def setUp(self):
+        super().setUp()
+        first = node.nodes()[0]
+        self.assertNotEqual(first.release, self.node.release)
+        self.assertEqual(
+            self.node.release,
+            self.node.run('. /etc/os-release; echo ${VERSION_ID%%.*}').strip(),
+        )

@@ -159,6 +159,10 @@ class HCBS(GroupBackend):
         now = self._reader.read_supply(found.partition)
         return _capability(found.partition, now, found.prepared)
 
+    def read_allowed(self, found: Capability) -> tuple[int, ...]:
+        """Read the cpuset of the partition, which is the operator's."""
+        return self.hierarchy.read_cpus_in(found.partition)
+
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """Describe the kernel's report on these CPUs."""
         now = self._reader.read_supply(found.partition)
@@ -208,13 +212,21 @@ class HCBS(GroupBackend):
 
         It is the outermost group that is confined to the server's CPUs;
         groups in it use its reservation. Below systemd libvirt confines a
-        group in the scope, not the scope itself.
+        group in the scope, not the scope itself. One that holds a reservation
+        keeps it: a scope is confined, too, while the operator confines all.
 
         :raises ReservationNotApplied: if no group is confined to these CPUs
         """
-        for level in container.levels:
-            if self.hierarchy.read_cpus_in(level) == cpus:
+        confined = [
+            level
+            for level in container.levels
+            if self.hierarchy.read_cpus_in(level) == cpus
+        ]
+        for level in confined:
+            if not self._reader.read_share(level).unbounded:
                 return level
+        if confined:
+            return confined[0]
         raise exception.ReservationNotApplied(
             cgroup.describe_other_cpus(
                 container.group, cpus, self.hierarchy.read_cpus(container)

@@ -61,7 +61,8 @@ class Supply:
 
     :ivar source: the group that supplies it: the nearest one, from the
         partition upwards, that has a reservation, else the host's own
-    :ivar total: CPU -> ceiling of all groups below the source
+    :ivar total: CPU -> ceiling of all groups below the source; 0 on CPUs that
+        are not in the cpuset of the partition
     :ivar inside: CPU -> bandwidth held by groups in the partition
     :ivar others: group below the source, not in the partition -> CPU ->
         bandwidth
@@ -188,15 +189,18 @@ class HCBSReader:
         """
         host = self.read_cpu_reports()
         source = self._find_source(partition)
+        allowed = self._read_allowed(partition)
         inside = self._add_up(self.find_reservations(partition))
         if source != self._hierarchy.root:
             # What is in the source was admitted against it, on its CPUs.
             held = self.read_share(source)
-            cpus = self._hierarchy.read_cpus_in(source)
-            total = {cpu: held.ppm if cpu in cpus else 0 for cpu in host}
+            total = {cpu: held.ppm if cpu in allowed else 0 for cpu in host}
             others = self._read_others(source, partition)
         else:
-            total = {cpu: each.ceiling_ppm for cpu, each in host.items()}
+            total = {
+                cpu: each.ceiling_ppm if cpu in allowed else 0
+                for cpu, each in host.items()
+            }
             reserved = {cpu: each.reserved_ppm for cpu, each in host.items()}
             others = {}
             if any(
@@ -218,6 +222,19 @@ class HCBSReader:
                 if sums
             },
         )
+
+    def _read_allowed(self, partition: pathlib.Path) -> tuple[int, ...]:
+        """Read the CPUs that groups in the partition can have.
+
+        A partition that is not made yet will have those of the group above.
+        """
+        while True:
+            try:
+                return self._hierarchy.read_cpus_in(partition)
+            except FileNotFoundError:
+                if partition == self._hierarchy.root:
+                    raise
+            partition = partition.parent
 
     def _find_source(self, partition: pathlib.Path) -> pathlib.Path:
         """Find the nearest group with a reservation, or the host's own."""

@@ -378,14 +378,19 @@ class Host:
             rec,
         )
 
-    def find_offline(self, claims: Iterable[record.Record]) -> set[int]:
-        """Find claimed CPUs that are off line now.
+    def find_absent(self, claims: Iterable[record.Record]) -> set[int]:
+        """Find claimed CPUs that no container can use now.
+
+        They are off line, or not in the cpuset of the partition.
 
         :returns: their numbers
         :raises OSError: with the kernel's errno
         """
-        claimed = {cpu for claim in claims for cpu in claim.cpus}
-        return claimed.difference(cpus.read_online(self._files))
+        present = set(cpus.read_online(self._files))
+        allowed = self._backend.read_allowed(self.capability)
+        if allowed is not None:
+            present.intersection_update(allowed)
+        return {cpu for claim in claims for cpu in claim.cpus} - present
 
     def find_outside(self, pid: int) -> pathlib.Path | None:
         """See :meth:`.Backend.find_outside`, of a domain's ID."""

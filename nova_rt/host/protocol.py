@@ -87,6 +87,15 @@ class Backend(abc.ABC, Generic[ContainerT]):
         :returns: the capability as it is now
         """
 
+    def read_allowed(self, found: Capability) -> tuple[int, ...] | None:
+        """Read the CPUs to which the operator confines all containers.
+
+        :returns: CPU numbers, ascending; None if containers may use every CPU
+            that is online
+        :raises OSError: with the kernel's errno
+        """
+        return None
+
     @abc.abstractmethod
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """Describe the bandwidth held now, for a refusal.

@@ -418,20 +418,19 @@ class RunningContainers:
         return True
 
     def _excuse(self, err: exception.ReservationNotApplied) -> None:
-        """Discard a verdict while a CPU of any server is off line.
+        """Discard a verdict while a CPU of any server is taken away.
 
         The tasks of that CPU run elsewhere, and may affect other servers.
 
         :raises ReservationNotApplied: the same error without a verdict
-        :raises OSError: if the online CPUs cannot be read
+        :raises OSError: if the present CPUs cannot be read
         """
-        offline = self._host.find_offline(
-            self._reservations.held.list_claims()
-        )
-        if offline:
+        absent = self._host.find_absent(self._reservations.held.list_claims())
+        if absent:
             raise exception.ReservationNotApplied(
-                f'CPUs {cpulist.render(offline)}, which servers have claimed, '
-                f'are off line: bring them on line again. {err}'
+                f'CPUs {cpulist.render(absent)}, which servers have claimed, '
+                'are off line, or not in the cpuset of '
+                f'{self._host.capability.partition}: give them back. {err}'
             ) from err
 
     def _correct_copy(

@@ -316,6 +316,13 @@ class HCBSTest(EveryInterface, DriftTestCase):
                 if path.parent == self.kernel.partition]  # fmt: skip
         self.assertEqual([], cpus)
 
+    def test_partition_is_confined_to_the_cpus_of_a_server(self):
+        """Its scope is, too, then: the reservation stays where it is."""
+        self._start(1, nested=('libvirt',))
+        for cpus in ((1,), (0, 1, 2, 3)):
+            self.kernel.set_cpus(self.kernel.partition, cpus)
+            self.assertIsNone(self.host.check(PID, self.record))
+
     def test_reservation_that_could_not_follow_its_cpuset(self):
         """The kernel tries it again with the same numbers."""
         self._start(1, 3)

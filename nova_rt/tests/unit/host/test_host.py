@@ -419,6 +419,17 @@ class HCBSTest(EveryInterface, HostTestCase):
         self.kernel.take_off_line(3)
         self.assertEqual(0, self._capacity().cpus[3])
 
+    def test_cpu_that_the_operator_takes_from_the_partition(self):
+        rec = self._start(_record(cpus=(3,)))
+        self.host.apply(PID, rec)
+        self.assertEqual(set(), self.host.find_absent([rec]))
+        self.kernel.set_cpus(self.kernel.partition, (0, 1, 2))
+        self.assertEqual(0, self._capacity().cpus[3])
+        self.assertEqual({3}, self.host.find_absent([rec]))
+        self.kernel.set_cpus(self.kernel.partition, (0, 1, 2, 3))
+        self.assertEqual(900_000, self._capacity().cpus[3])
+        self.assertEqual(set(), self.host.find_absent([rec]))
+
     def test_own_containers_are_no_others(self):
         rec = self._start(nested=('libvirt',))
         self.host.apply(PID, rec)

@@ -649,7 +649,8 @@ class RunningContainersTest(RunningContainersTestCase):
 
     def test_on_the_wrong_cpus_for_good_is_stopped(self):
         guest = self.start('a', 100)
-        self.kernel.take_off_line(2)
+        self.kernel.set_cpus(self.kernel.group_of(100), (1,))
+        self.kernel.refuse(errno.EBUSY)
         self.verify_again()
         self.assertTrue(guest.is_active())
         self.verify_again()
@@ -818,3 +819,28 @@ class OfflineTest(RunningContainersTestCase):
         (self.kernel.files.sys / 'devices/system/cpu/online').unlink()
         self.verify()
         self.assertTrue(self.ours.is_active())
+
+
+class NarrowPartitionTest(RunningContainersTestCase):
+    """An operator takes CPUs from the partition, under servers that run."""
+
+    def test_nobody_is_stopped(self):
+        ours = self.start('a', 100)
+        self.host.apply(100, RECORD)
+        (cpu,) = RECORD.cpus
+        partition = self.kernel.partition
+        others = set(self.kernel.cpus) - {cpu}
+        self.kernel.set_cpus(partition, sorted(others))
+        # For longer than it takes to stop somebody.
+        for _ in range(4):
+            self.running.verify_all()
+            self.now += 60
+        self.assertTrue(ours.is_active())
+        self.assertEqual({'Drifted', 'Unverified'}, set(self.kinds()))
+        self.assertIn(f'CPUs {cpu}, which servers', self.log.output)
+        self.assertIn(f'not in the cpuset of {partition}', self.log.output)
+        self.events.clear()
+        self.kernel.set_cpus(partition, sorted(self.kernel.cpus))
+        self.running.verify_all()
+        self.assertNotIn('Stopped', self.kinds())
+        self.assert_held(ours)
