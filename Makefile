@@ -146,11 +146,12 @@ faults: venv ## Break everything that a host can lose, for the manual's table
 
 ##@ Measure
 
-bench: venv ## Measure what nova_rt costs: scheduler, server create, memory
+bench: venv ## Measure scheduler, server create, memory, change
 	@mkdir -p $(NOVA_RT_LAB)/results/bench
 	@$(PY) bench/scheduler.py \
 		--output $(NOVA_RT_LAB)/results/bench/scheduler.json
 	@$(PY) -m bench.create
+	@$(PY) -m bench.change
 
 bench-exporter: venv ## Measure nova-rt-exporter
 	@mkdir -p $(NOVA_RT_LAB)/results/bench

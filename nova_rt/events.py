@@ -125,6 +125,41 @@ class Changed(_WithRecord):
 
 
 @dataclasses.dataclass(frozen=True)
+class Adapted(_WithRecord):
+    """A server has another reservation than before, by its load.
+
+    Once a minute at most, with the sum of what has happened since.
+
+    :ivar record: the new one
+    :ivar before: runtime and period of the old one
+    """
+
+    before: str = ''
+
+    @property
+    def details(self) -> str:
+        """The old reservation."""
+        return f'it was {self.before}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen(Event):
+    """The reservation of a server follows its load no longer.
+
+    Its use cannot be read. It keeps the reservation that it has.
+
+    :ivar reason: a sentence
+    """
+
+    reason: str
+
+    @property
+    def details(self) -> str:
+        """The reason."""
+        return self.reason
+
+
+@dataclasses.dataclass(frozen=True)
 class Released(_WithRecord):
     """A server no longer holds bandwidth of this host.
 
@@ -279,7 +314,7 @@ class Refused(Event):
 #: Every type of event.
 TYPES = (
     Claimed, Applied, Drifted, Repaired, Stopped, Released, Refused, Added,
-    Dropped, Unverified, Promoted, Changed,
+    Dropped, Unverified, Promoted, Changed, Adapted, Frozen,
 )  # fmt: skip
 
 Listener = Callable[[Event], None]

@@ -89,7 +89,7 @@ def _add(path: str, query: dict[str, Any]) -> str:
 
 
 def _describe(response: Any) -> str:
-    """Describe an error in one line, whoever has answered."""
+    """Describe an error in one line, of any service or none."""
     try:
         error = response.json()['errors'][0]
         return f'{error["detail"]} (HTTP {error["status"]}, {error["code"]})'

@@ -104,7 +104,7 @@ ARRIVE = {
 }
 CHANGE = {
     'change claimed': (_TRACKER + 'rt_begin_change', 'after'),
-    'change allocated': (_CHANGES + '_allocate', 'after'),
+    'change allocated': (_CHANGES + 'allocate', 'after'),
     'change written': (_RUNNING + 'change', 'after'),
     'change not recorded': (_TRACKER + 'rt_end_change', 'before'),
     'change recorded': (_TRACKER + 'rt_end_change', 'after'),

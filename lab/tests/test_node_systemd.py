@@ -34,7 +34,8 @@ class SystemdTest(NodeTestCase):
         """Give the servers of the node these CPUs; return what it says."""
         return self.node.run(
             'systemctl set-property --runtime machine.slice '
-            f'AllowedCPUs={cpus} 2>&1; cat /sys/fs/cgroup/machine.slice/cpuset.cpus.effective'
+            f'AllowedCPUs={cpus} 2>&1; '
+            'cat /sys/fs/cgroup/machine.slice/cpuset.cpus.effective'
         ).strip()
 
     def assert_kept(self, servers):

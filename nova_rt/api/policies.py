@@ -15,7 +15,7 @@ HINTS = 'compute_rt:hints'
 _RULES = [
     policy.DocumentedRuleDefault(
         name=HINTS,
-        # Whoever may create servers: Nova's own rule for that comes on top.
+        # All users who may create servers: Nova's own rule comes on top.
         check_str=base.RULE_ANY,
         description='Give a hint of nova_rt, such as ``rt_reservation``, when '
         'creating a server. Checked by nova-api, where it has the '

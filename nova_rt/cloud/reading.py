@@ -253,8 +253,8 @@ class Cloud:
     def find(self, uuid: str) -> Any:
         """Look for a server, wherever it is.
 
-        :returns: nova.objects.Instance with its flavor; None if there is
-            none; PENDING if it is in no cell yet
+        :returns: nova.objects.Instance with its flavor and metadata; None
+            if there is none; PENDING if it is in no cell yet
         :raises Unreadable: if a database does not answer
         """
         with _errors():
@@ -268,7 +268,9 @@ class Cloud:
                     self.context, mapping.cell_mapping
                 ) as cell:
                     return objects.Instance.get_by_uuid(
-                        cell, uuid, expected_attrs=['flavor']
+                        cell,
+                        uuid,
+                        expected_attrs=['flavor', 'system_metadata'],
                     )
             except (
                 nova_exception.InstanceMappingNotFound,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import contextlib
 import dataclasses
 import datetime
-from typing import Any
+from typing import Any, Self
 
 from nova import context as nova_context
 from nova import exception as nova_exception
@@ -20,9 +20,11 @@ from oslo_utils import uuidutils
 from nova_rt import exception
 from nova_rt.cloud import instances, nova_db
 from nova_rt.cloud.reading import PENDING, Cloud, Node
+from nova_rt.formats.changes import Answer, Change, Condition, OnNoRoom
 from nova_rt.reservation import extra_specs, record
 from nova_rt.reservation.admission import Capacity, sum_by_cpu
 from nova_rt.reservation.record import Record
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tracking import servers
 
 _RC = extra_specs.RESOURCE_CLASS
@@ -77,6 +79,73 @@ class HostRecord:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class ServerRecord:
+    """A server with a reservation, according to Nova.
+
+    :ivar host: '' for a server that is on none
+    :ivar record: None if it cannot be read
+    :ivar state: ``held``; ``busy`` while something is being done to the
+        server; ``released`` on no host; ``unreadable``
+    :ivar flavor: Nova's number of its flavor
+    :ivar generation: the last change that its host has seen
+    :ivar obstacle: a reason not to change it now; None if there is none
+    """
+
+    uuid: str
+    project: str
+    host: str
+    record: Record | None
+    state: str
+    flavor: int
+    generation: int
+    obstacle: str | None
+
+    @classmethod
+    def read(cls, instance: Any) -> Self:
+        """Read a server.
+
+        :param instance: a nova Instance with its flavor and system_metadata
+        :returns: the server
+        """
+        rec, state = None, 'held'
+        try:
+            if instance.host is None:
+                rec, state = servers.read_record(instance), 'released'
+            else:
+                rec = servers.read_claimed(instance)
+        except exception.InvalidRecord:
+            state = 'unreadable'
+        if state == 'held' and instances.is_busy(instance):
+            state = 'busy'
+        return cls(
+            instance.uuid,
+            instance.project_id,
+            instance.host or '',
+            rec,
+            state,
+            instance.flavor.id,
+            servers.read_generation(instance),
+            servers.find_unchangeable(instance),
+        )
+
+    def change(
+        self,
+        desired: Reservation,
+        on_no_room: OnNoRoom,
+        now: datetime.datetime,
+    ) -> Change:
+        """Make the request for a change.
+
+        :param now: the time of the request
+        :returns: the change, without an answer
+        """
+        return Change(
+            self.uuid, self.generation + 1, desired, self.flavor, on_no_room,
+            self.host, now, now, Answer(Condition.IN_PROGRESS, host=self.host),
+        )  # fmt: skip
+
+
 class Records(Cloud):
     """Nova's databases and Placement."""
 
@@ -102,14 +171,14 @@ class Records(Cloud):
         marker: str = '',
         host: str | None = None,
         project: str | None = None,
-    ) -> list[Any]:
+    ) -> list[ServerRecord]:
         """List servers with a record of a reservation.
 
         :param limit: at most so many
         :param marker: UUID of the last server of the page before
         :param host: those of this host alone; None for all
         :param project: those of this project alone; None for all
-        :returns: nova.objects.Instance, by UUID
+        :returns: by UUID
         :raises Unreadable: if a cell does not answer
         """
         wanted = {'host': host, 'project_id': project}
@@ -126,7 +195,23 @@ class Records(Cloud):
                             expected_attrs=['flavor', 'system_metadata'],
                         )
                     )
-        return sorted(found, key=lambda each: each.uuid)[:limit]
+        found.sort(key=lambda each: each.uuid)
+        return [ServerRecord.read(each) for each in found[:limit]]
+
+    def find_server(self, uuid: str) -> ServerRecord:
+        """Look up a real-time server, on a host or on none.
+
+        :returns: the server
+        :raises NotFound: if there is none
+        :raises Unreadable: if a database does not answer
+        """
+        instance = self.find(uuid) if uuidutils.is_uuid_like(uuid) else None
+        if instance in (None, PENDING) or not servers.is_rt(instance):
+            raise exception.NotFound(
+                f'there is no server {uuid} with a reservation'
+            )
+        with _errors():
+            return ServerRecord.read(instance)
 
     def list_holdings(self, node: Node) -> list[Holding]:
         """List the bandwidth that servers hold on a host.

@@ -15,40 +15,43 @@ whose service was killed. The lesser one needs no room that could be missing.
 The states are in doc/source/contributor/live-change.rst.
 """
 
+from collections.abc import Callable
+import contextlib
 import dataclasses
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 from nova import exception as nova_exception
-from nova import objects, utils
+from nova import utils
 from nova.compute import manager as nova_manager
 from nova.compute import task_states
 from oslo_log import log as logging
 import oslo_messaging
 
 from nova_rt import events, exception, revert
+from nova_rt.compute import allocations, obstacles
 from nova_rt.formats.changes import NAMESPACE, VERSION, Answer, Condition
-from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation import record
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tracking import once, servers
 
 LOG = logging.getLogger(__name__)
 
-_RC = extra_specs.RESOURCE_CLASS
-_ATTRIBUTES = ['flavor', 'system_metadata']
+_Result = TypeVar('_Result')
+
 #: Tasks of a server whose journal may be settled.
 _SETTLED_IN = (None, task_states.RESIZE_PREP)
 
 
-class _Obstacle(Exception):
-    """A change is not made; its text says why.
+class _Returning(Exception):
+    """The kernel still holds bandwidth that a change returns.
 
-    :ivar condition: of the change then
+    :ivar left_s: seconds until it holds it no more
     """
 
-    def __init__(self, condition: Condition, reason: str) -> None:
-        super().__init__(reason)
-        self.condition = condition
+    def __init__(self, left_s: float) -> None:
+        super().__init__(f'the kernel holds bandwidth for {left_s} s')
+        self.left_s = left_s
 
 
 class Changes:
@@ -61,8 +64,14 @@ class Changes:
 
     def __init__(self, manager: nova_manager.ComputeManager) -> None:
         self._manager = manager
+        self._allocations = allocations.Allocations(manager.reportclient)
         #: Refusals of deferred changes, which conductors ask for again.
         self._refused = once.Once()
+        #: Server -> monotonic time at which the kernel was read back, and at
+        #: which the kernel has its bandwidth back.
+        self._read_back: dict[str, float] = {}
+        self._returned: dict[str, float] = {}
+        self._started = time.monotonic()
 
     def change_reservation(
         self,
@@ -84,14 +93,43 @@ class Changes:
         :returns: the primitive form of an :class:`.Answer`
         """
 
-        @utils.synchronized(server)
+        began_s = time.monotonic()
+        context = context.elevated()
+
         def change() -> Answer:
             return self._answer(
-                context.elevated(), server, generation, flavor,
+                context, server, generation, flavor,
                 Reservation.parse(reservation),
             )  # fmt: skip
 
-        return dataclasses.asdict(change())
+        answer = self._run(server, change)
+        if server in self._returned:
+            # The change has failed, and the kernel is on its way back.
+            self._try_settle(context, server)
+        read_s = self._read_back.pop(server, None)
+        if answer.condition is Condition.APPLIED and read_s is not None:
+            LOG.info(
+                'Reservation changed to %s: in the kernel after %.1f ms, '
+                'everywhere after %.1f ms', reservation,
+                (read_s - began_s) * 1000,
+                (time.monotonic() - began_s) * 1000, instance_uuid=server,
+            )  # fmt: skip
+        return dataclasses.asdict(answer)
+
+    def _run(self, uuid: str, step: Callable[[], _Result]) -> _Result:
+        """Run a step under Nova's lock of a server.
+
+        The kernel holds used bandwidth until the end of its period, up to
+        seconds. Nova may delete the server meanwhile: it waits for the lock.
+
+        :returns: the result of the step
+        """
+        while True:
+            try:
+                result: _Result = utils.synchronized(uuid)(step)()
+                return result
+            except _Returning as err:
+                time.sleep(err.left_s)
 
     def _answer(
         self,
@@ -102,7 +140,7 @@ class Changes:
         wish: Reservation,
     ) -> Answer:
         try:
-            instance = _read(context, uuid)
+            instance = obstacles.read(context, uuid)
             if instance.host != self._manager.host:
                 return Answer(
                     Condition.IN_PROGRESS, 'the server has moved',
@@ -110,44 +148,50 @@ class Changes:
                 )  # fmt: skip
             if servers.is_changing(instance):
                 self._settle(context, instance)
-                instance = _read(context, uuid)
-            rec = _find_changeable(instance, generation, flavor)
+                instance = obstacles.read(context, uuid)
+            rec = obstacles.find_record(instance, generation, flavor)
             if rec.request.reservation != wish or generation > (
                 servers.read_generation(instance)
             ):
                 self._change(context, instance, rec, wish, generation)
-        except nova_exception.InstanceNotFound:
+        except _Returning:
+            raise
+        except Exception as err:
+            return self._explain(uuid, err)
+        self._refused.forget(uuid)
+        return Answer(Condition.APPLIED, actual=str(wish))
+
+    def _explain(self, uuid: str, err: Exception) -> Answer:
+        """Turn the error of a change into an answer."""
+        if isinstance(err, nova_exception.InstanceNotFound):
+            self._returned.pop(uuid, None)
             return Answer(
                 Condition.INFEASIBLE, 'there is no such server', gone=True
             )
-        except _Obstacle as err:
+        if isinstance(err, obstacles.Obstacle):
             return Answer(err.condition, str(err))
-        except exception.InsufficientBandwidth as err:
+        condition = Condition.INFEASIBLE
+        if isinstance(err, exception.InsufficientBandwidth):
             self._refuse(uuid, err)
+            if not isinstance(err, exception.TooLarge):
+                condition = Condition.DEFERRED
             return Answer(
-                Condition.INFEASIBLE
-                if isinstance(err, exception.TooLarge)
-                else Condition.DEFERRED,
-                str(err), err.asked_ppm, min(err.free_ppm, default=0),
-                err.rule,
+                condition, str(err), err.asked_ppm,
+                min(err.free_ppm, default=0), err.rule,
             )  # fmt: skip
-        except exception.InvalidRecord as err:
+        if isinstance(err, exception.InvalidRecord):
             self._refuse(uuid, err)
-            return Answer(Condition.INFEASIBLE, str(err))
-        except exception.ReservationNotApplied as err:
+        elif isinstance(err, exception.ReservationNotApplied):
             self._refuse(uuid, err)
-            return Answer(
-                Condition.INFEASIBLE if err.verdict else Condition.IN_PROGRESS,
-                str(err),
-            )
-        except Exception as err:
+            if not err.verdict:
+                condition = Condition.IN_PROGRESS
+        else:
             # A fault of ours, of Placement or of a database: to be repeated.
             LOG.warning(
                 'Cannot change reservation now: %r', err, instance_uuid=uuid
             )
-            return Answer(Condition.IN_PROGRESS, str(err) or repr(err))
-        self._refused.forget(uuid)
-        return Answer(Condition.APPLIED, actual=str(wish))
+            condition = Condition.IN_PROGRESS
+        return Answer(condition, str(err) or repr(err))
 
     def _refuse(self, uuid: str, err: Exception) -> None:
         if self._refused.is_new(uuid, str(err)):
@@ -174,7 +218,7 @@ class Changes:
                 instance, rec, wanted, generation
             )
             if not servers.is_lesser(target, rec):
-                self._allocate(context, instance, target)
+                self.allocate(context, instance, target)
                 self._hold(instance.uuid, target)
                 servers.end_change(instance, target)
                 self._manager.rt.rt_end_change(instance)
@@ -196,9 +240,10 @@ class Changes:
             )
 
     def _settle_again(self, context: Any, uuid: str) -> None:
-        instance = _read(context, uuid)
+        instance = obstacles.read(context, uuid)
         if servers.is_changing(instance):
-            self._settle(context, instance)
+            with contextlib.suppress(_Returning):
+                self._settle(context, instance)
         else:
             self._manager.rt.rt_hold_record(instance)
 
@@ -209,15 +254,15 @@ class Changes:
             the next call goes on
         """
 
-        @utils.synchronized(uuid)
         def settle() -> None:
-            instance = _read(context, uuid)
+            instance = obstacles.read(context, uuid)
             if servers.is_changing(instance) and (
                 instance.host == self._manager.host
             ):
                 self._settle(context, instance)
 
-        settle()
+        self._run(uuid, settle)
+        self._read_back.pop(uuid, None)
 
     def settle_all(self, context: Any) -> None:
         """Settle every change that waits on this host.
@@ -226,15 +271,19 @@ class Changes:
         """
         held = self._manager.driver.reservations.held
         for uuid, slots in held.list_all().items():
-            if slots.changing is None:
-                continue
-            try:
-                self.settle(context, uuid)
-            except Exception as err:
-                LOG.warning(
-                    'Cannot end change of reservation: %s; the next check '
-                    'tries again', err, instance_uuid=uuid,
-                )  # fmt: skip
+            if slots.changing is not None:
+                self._try_settle(context, uuid)
+
+    def _try_settle(self, context: Any, uuid: str) -> None:
+        try:
+            self.settle(context, uuid)
+        except nova_exception.InstanceNotFound:
+            self._returned.pop(uuid, None)
+        except Exception as err:
+            LOG.warning(
+                'Cannot end change of reservation: %s; the next check tries '
+                'again', err, instance_uuid=uuid,
+            )  # fmt: skip
 
     def _settle(
         self, context: Any, instance: Any
@@ -243,10 +292,11 @@ class Changes:
 
         :param instance: nova.objects.Instance, as just read
         :returns: the refusal of a kernel that keeps the larger one, else None
+        :raises _Returning: if this is to be called again later
         """
         refused = None
         if instance.task_state not in _SETTLED_IN:
-            raise _Obstacle(
+            raise obstacles.Obstacle(
                 Condition.IN_PROGRESS,
                 f'the server has the task {instance.task_state}',
             )
@@ -268,18 +318,39 @@ class Changes:
                 'Undoing change of reservation: %s', err, instance=instance
             )
             self._hold(uuid, rec)
-            lesser, refused, written = rec, err, False
-        if written:
-            # The kernel holds used bandwidth until the end of its period.
-            time.sleep(other.request.reservation.period_us / 1_000_000)
-        self._allocate(context, instance, lesser)
+            lesser, refused = rec, err
+        if refused is None:
+            self._check_returned(uuid, other, written)
+        self.allocate(context, instance, lesser)
         servers.end_change(instance, lesser)
         self._manager.rt.rt_end_change(instance)
         self._announce(uuid, rec, lesser)
         return refused
 
+    def _check_returned(
+        self, uuid: str, larger: record.Record, written: bool
+    ) -> None:
+        """Require that the kernel has all bandwidth back.
+
+        It holds used bandwidth until the end of its period.
+
+        :param larger: the record that it held before
+        :param written: whether a lesser one was written just now; if not, an
+            earlier run of this service may have done it
+        :raises _Returning: if not
+        """
+        now = time.monotonic()
+        period_s = larger.request.reservation.period_us / 1_000_000
+        if written:
+            self._returned[uuid] = now + period_s
+        left_s = self._returned.get(uuid, self._started + period_s) - now
+        if left_s > 0:
+            raise _Returning(left_s)
+        self._returned.pop(uuid, None)
+
     def _hold(self, uuid: str, *path: record.Record) -> bool:
         written: bool = self._manager.driver.running.change(uuid, *path)
+        self._read_back[uuid] = time.monotonic()
         return written
 
     def _hold_lesser(
@@ -295,82 +366,9 @@ class Changes:
             path.insert(0, lesser.claimed_on(other.cpus))
         return self._hold(uuid, *path)
 
-    def _allocate(
+    def allocate(
         self, context: Any, instance: Any, rec: record.Record
     ) -> None:
-        """Make Placement hold the bandwidth of a record.
-
-        The generation of the consumer excludes another change in between.
-
-        :raises InsufficientBandwidth: if the host has less left
-        :raises NotAdmitted: if Placement holds nothing there for the server
-        """
-        client = self._manager.reportclient
-        node = objects.ComputeNode.get_by_host_and_nodename(
-            context, instance.host, instance.node
-        )
-        payload = client.get_allocs_for_consumer(context, instance.uuid)
-        allocations = payload['allocations']
-        held = allocations.get(node.uuid, {}).get('resources', {})
-        wanted = rec.request.total_ppm
-        if _RC not in held:
-            raise exception.NotAdmitted(
-                f'Placement holds no {_RC} for this server on this host'
-            )
-        if held[_RC] == wanted:
-            return
-        before, held[_RC] = held[_RC], wanted
-        for each in allocations.values():
-            # Of the provider, not wanted in an answer.
-            each.pop('generation', None)
-        if not client.put_allocations(context, instance.uuid, payload):
-            free = self._read_free(context, node.uuid) + before
-            raise exception.InsufficientBandwidth(
-                wanted, 1, (free,),
-                'Placement has no more left for this host',
-            )  # fmt: skip
-
-    def _read_free(self, context: Any, provider: str) -> int:
-        """Read the bandwidth that Placement has left for a host."""
-        client, request = self._manager.reportclient, context.global_id
-        url = f'/resource_providers/{provider}'
-        total, used = (
-            client.get(f'{url}/{name}', global_request_id=request).json()
-            for name in ('inventories', 'usages')
-        )
-        inventory = total['inventories'].get(_RC, {})
-        left = inventory.get('total', 0) - inventory.get('reserved', 0)
-        free: int = left - used['usages'].get(_RC, 0)
-        return free
-
-
-def _read(context: Any, uuid: str) -> Any:
-    return objects.Instance.get_by_uuid(
-        context, uuid, expected_attrs=_ATTRIBUTES
-    )
-
-
-def _find_changeable(
-    instance: Any, generation: int, flavor: int
-) -> record.Record:
-    """Require that the reservation of a server may be changed now.
-
-    :returns: its record
-    :raises _Obstacle: if not
-    :raises InvalidRecord: if the record cannot be read
-    """
-    if not servers.is_rt(instance):
-        raise _Obstacle(Condition.INFEASIBLE, 'the server is not real-time')
-    if instance.flavor.id != flavor:
-        raise _Obstacle(
-            Condition.INFEASIBLE,
-            'the server was resized to another flavor after the request',
-        )
-    if generation < servers.read_generation(instance):
-        raise _Obstacle(Condition.INFEASIBLE, 'a newer change was made')
-    reason = servers.find_unchangeable(instance)
-    if reason is not None:
-        raise _Obstacle(Condition.IN_PROGRESS, reason)
-    rec = servers.read_claimed(instance)
-    assert rec is not None  # it is real-time
-    return rec
+        """Make Placement hold a record; see :meth:`.Allocations.change`."""
+        provider = self._manager.rt.rt_find_provider(context, instance)
+        self._allocations.change(context, instance.uuid, provider, rec)

@@ -58,6 +58,19 @@ class Counters:
             )
         self._changed.set()
 
+    def note_adaptation(self, result: counts.Adaptation) -> None:
+        """Count an adaptation; written with the next event, or minute."""
+        with self._lock:
+            self._counts = self._counts.add_adaptation(result)
+
+    def note_frozen(self, number: int) -> None:
+        """Note the number of servers that do not follow their load."""
+        with self._lock:
+            if number == self._counts.frozen:
+                return
+            self._counts = dataclasses.replace(self._counts, frozen=number)
+        self._changed.set()
+
     def note_verified(self) -> None:
         """Note that all servers have been verified."""
         with self._lock:

@@ -101,6 +101,19 @@ class HostClaims:
         """See :meth:`.Reservations.hold_record`."""
         self._require().hold_record(instance)
 
+    def end_change(self, instance: Any) -> None:
+        """Hold the record of a change, which the kernel holds as well."""
+        self.hold_record(instance)
+        self._require().note_actual(instance.uuid, None)
+
+    def grow(self, uuid: str, wanted: record.Record) -> record.Record | None:
+        """See :meth:`.Reservations.grow`."""
+        return self._require().grow(uuid, wanted)
+
+    def note_record(self, uuid: str, rec: record.Record) -> None:
+        """See :meth:`.Reservations.note_record`."""
+        self._require().note_record(uuid, rec)
+
     def release(self, uuid: str) -> None:
         """Release all claims of a server, if any."""
         if self._reservations is not None:

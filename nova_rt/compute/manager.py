@@ -21,8 +21,10 @@ from oslo_service import periodic_task, systemd
 
 from nova_rt import conf, events, faults, revert
 from nova_rt.compute import (
+    adapted_records,
     changes,
     counters,
+    feedback,
     history,
     notifications,
     queued_listener,
@@ -70,7 +72,7 @@ class RTComputeManager(manager.ComputeManager):
 
     def __init__(self, compute_driver=None, *args, **kwargs):
         super().__init__(compute_driver, *args, **kwargs)
-        self._rt_history = None
+        self._rt_history = self.rt_feedback = None
         ours = isinstance(self.driver, driver.RTLibvirtDriver)
         self.rt = resource_tracker.RTResourceTracker(
             self.host,
@@ -117,6 +119,16 @@ class RTComputeManager(manager.ComputeManager):
             channels.append(self._rt_history)
         notifications.subscribe(dispatcher, self.host, *channels)
         super().init_host(service_ref)
+        if CONF.nova_rt.adapt:
+            self.rt_feedback = feedback.Feedback(
+                self,
+                self._rt_counters.note_adaptation,
+                self._rt_counters.note_frozen,
+            )
+            self._rt_adapted = adapted_records.AdaptedRecords(
+                self, self._rt_counters.note_adaptation
+            )
+            self.rt_feedback.start()
         interrupted.settle(self, nova_context.get_admin_context())
 
     def _destroy_evacuated_instances(self, context, node_cache):
@@ -168,6 +180,8 @@ class RTComputeManager(manager.ComputeManager):
     def cleanup_host(self):
         """Stop the threads that init_host() has started."""
         super().cleanup_host()
+        if self.rt_feedback is not None:
+            self.rt_feedback.stop()
         if self._rt_history is not None:
             # Events of the last tasks arrive until here.
             self._rt_history.stop()
@@ -183,8 +197,9 @@ class RTComputeManager(manager.ComputeManager):
         host_list: Any = None, accel_uuids: Any = None,
     ) -> Any:  # fmt: skip
         """Keep the reason of a failure on the last of the chosen hosts."""
-        if requests.is_last(host_list) and servers.is_rt(instance):
-            filter_properties = requests.without_retry(filter_properties)
+        filter_properties = requests.end_retries(
+            filter_properties, host_list, lambda: servers.is_rt(instance)
+        )
         result = super()._do_build_and_run_instance(
             context, instance, image, request_spec, filter_properties,
             admin_password, injected_files, requested_networks,
@@ -247,10 +262,11 @@ class RTComputeManager(manager.ComputeManager):
         clean_shutdown: Any, migration: Any, host_list: Any,
     ) -> Any:  # fmt: skip
         """Keep the reason of a failure on the last of the chosen hosts."""
-        if requests.is_last(host_list) and (
-            servers.is_rt_move(instance, flavor)
-        ):
-            filter_properties = requests.without_retry(filter_properties)
+        filter_properties = requests.end_retries(
+            filter_properties,
+            host_list,
+            lambda: servers.is_rt_move(instance, flavor),
+        )
         return super()._do_prep_resize(
             context, image, instance, flavor, request_spec,
             filter_properties, node, clean_shutdown, migration, host_list,
@@ -493,6 +509,12 @@ class RTComputeManager(manager.ComputeManager):
     def _settle_changes(self, context: Any) -> None:
         """End the changes of reservations that could not be ended before."""
         self.rt_changes.settle_all(context)
+
+    @periodic_task.periodic_task(spacing=adapted_records.INTERVAL_S)
+    def _record_adapted(self, context: Any) -> None:
+        """Save the reservations that have followed their load."""
+        if self.rt_feedback is not None:
+            self._rt_adapted.report_all(context, self.rt_feedback.loops)
 
     # Refused actions
 

@@ -6,6 +6,7 @@ resize. Between these the server's record is the only request: later changes of
 the operator's options do not affect it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from nova import exception as nova_exception
@@ -125,23 +126,22 @@ class Requests:
         return text
 
 
-def is_last(host_list: Any) -> bool:
-    """Tell whether a host is the last of the chosen ones.
+def end_retries(
+    filter_properties: Any, host_list: Any, is_rt: Callable[[], bool]
+) -> Any:
+    """Make Nova keep the reason of a failure on the last of the chosen hosts.
 
     If Nova tried another one, the server's fault would be "Exhausted all
     hosts available for retrying", without a number.
 
     :param host_list: the chosen hosts left after this one; None if unknown
-    :returns: whether none is left
+    :param is_rt: whether the server needs a reservation; called only on the
+        last host
+    :returns: the filter properties, without ``retry`` on the last host of a
+        server with a reservation
     """
-    return host_list is not None and not host_list
-
-
-def without_retry(filter_properties: Any) -> dict[str, Any]:
-    """Copy filter properties so that Nova tries no other host.
-
-    :returns: the copy
-    """
+    if host_list is None or host_list or not is_rt():
+        return filter_properties
     return {
         key: value
         for key, value in (filter_properties or {}).items()

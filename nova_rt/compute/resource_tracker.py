@@ -10,7 +10,7 @@ again, and each change publishes the free bandwidth.
 from collections.abc import Iterable
 from typing import Any
 
-from nova import utils
+from nova import objects, utils
 from nova.compute import resource_tracker, task_states, vm_states
 from nova.objects import fields
 from oslo_log import log as logging
@@ -269,8 +269,8 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         target = self._rt.begin_change(instance.uuid, rec, wanted)
         servers.begin_change(instance, target, generation)
         instance.task_state = task_states.RESIZE_PREP
+        # The end publishes it: one request less before the kernel.
         instance.save(expected_task_state=[None])
-        self._rt_publish_again(instance.node)
         return target
 
     @locked
@@ -280,13 +280,47 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         if expected == task_states.RESIZE_PREP:
             instance.task_state = None
         instance.save(expected_task_state=[expected])
-        self._rt.hold_record(instance)
+        self._rt.end_change(instance)
         self._rt_publish_again(instance.node)
 
     @locked
     def rt_hold_record(self, instance: Any) -> None:
         """Set the claims of a server to its records, as they were saved."""
         self._rt.hold_record(instance)
+        self._rt_publish_again(instance.node)
+
+    def rt_find_provider(self, context: Any, instance: Any) -> str:
+        """Find the UUID of the node of a server, and of its provider.
+
+        :returns: it, from memory if this service has seen it
+        """
+        node = self.compute_nodes.get(instance.node)
+        if node is None:
+            # While the service starts.
+            node = objects.ComputeNode.get_by_host_and_nodename(
+                context, instance.host, instance.node
+            )
+        uuid: str = node.uuid
+        return uuid
+
+    # Feedback
+
+    @locked
+    def rt_grow(
+        self, uuid: str, wanted: record.Record
+    ) -> record.Record | None:
+        """Claim more for a server; see :meth:`.Reservations.grow`."""
+        return self._rt.grow(uuid, wanted)
+
+    @locked
+    def rt_save_adapted(self, instance: Any, rec: record.Record) -> None:
+        """Save the record that feedback has led to.
+
+        :param instance: nova.objects.Instance, without a task
+        """
+        servers.adapt(instance, rec)
+        instance.save(expected_task_state=[None])
+        self._rt.note_record(instance.uuid, rec)
         self._rt_publish_again(instance.node)
 
     def _rt_publish_again(self, nodename: str) -> None:

@@ -47,7 +47,7 @@ THREADS = 8
 
 #: Kinds of events after which a host has more room, and after which a server
 #: is known to be on a host.
-FREEING = frozenset({'released', 'dropped', 'changed'})
+FREEING = frozenset({'released', 'dropped', 'changed', 'adapted'})
 ARRIVING = frozenset({'claimed', 'applied'})
 
 

@@ -37,7 +37,7 @@ CHANGES = prometheus_client.Counter(
 CHANGE_SECONDS = prometheus_client.Histogram(
     'nova_rt_conductor_change_seconds',
     'Time from the request for a change of a reservation to its end.',
-    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600),
+    buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600),
 )
 PURGED = prometheus_client.Counter(
     'nova_rt_conductor_purged_rows', 'Events that were too old.'

@@ -282,6 +282,19 @@ control groups that libvirt has left behind after containers ended. Read by
 nova-rt-compute when it starts.
 """,
     ),
+    cfg.BoolOpt(
+        'adapt',
+        default=True,
+        help="""
+Let the runtime of a server follow its load, if its flavor has ``rt:adapt``.
+
+nova-rt-compute reads the use of such servers ten times a second, and moves
+their runtime within the bounds of the flavor, by bandwidth that is free on
+their CPUs. If this option is off, servers get the runtime that they were last
+recorded with when nova-rt-compute starts, and keep it. Read by nova-rt-compute
+when it starts.
+""",
+    ),
     cfg.IntOpt(
         'max_stops_per_minute',
         default=1,

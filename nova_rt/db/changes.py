@@ -72,7 +72,7 @@ def _update(
 
 
 def _execute(writer: Any, statement: sa.Update) -> bool:
-    """Update at most one row, whatever the session has read before.
+    """Update at most one row, without a look at objects of the session.
 
     :returns: whether there was one
     """

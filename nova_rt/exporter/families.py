@@ -174,6 +174,18 @@ def _collect_states(
             if state.drifted is not None
         ],
     )
+    yield _gauge(
+        'server_cpu_actual_ratio',
+        'Bandwidth of a CPU that this running server has now; another than '
+        'the reserved one if its reservation follows its load.',
+        ('server', 'cpu'),
+        [
+            ((uuid, str(cpu)), state.actual.ppm / PPM)
+            for uuid, state in states.items()
+            if state.actual is not None
+            for cpu in state.actual.cpus
+        ],
+    )
     used = [
         ((uuid, str(cpu)), usage)
         for uuid, state in states.items()
@@ -239,6 +251,22 @@ def _collect_counts(counted: CountsFile) -> Iterator[core.Metric]:
         'Refusals by this host, by what was refused.',
         ('kind',),
         [((what,), found.by_action.get(what, 0)) for what in counts.ACTIONS],
+    )
+    yield _counter(
+        'adaptations',
+        'Decisions to let a server follow its load, by result.',
+        ('kind',),
+        [
+            ((what,), found.by_adaptation.get(what, 0))
+            for what in counts.ADAPTATIONS
+        ],
+    )
+    yield _gauge(
+        'frozen_servers',
+        'Servers whose reservation does not follow their load, since their '
+        'use cannot be read.',
+        (),
+        [((), found.frozen)],
     )
     yield _counter(
         'history_dropped_events',

@@ -50,10 +50,12 @@ class ContainerState:
 
     :ivar drifted: whether that differs from its record; None without one
     :ivar usage: CPU -> its use; None where the kernel does not count it
+    :ivar actual: its record with the runtime that it has now; None without one
     """
 
     drifted: bool | None
     usage: Mapping[int, Usage] | None
+    actual: Record | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,8 +234,8 @@ class HostReader:
     def _read_state(self, server: LibvirtServer, pid: int) -> ContainerState:
         if server.record is None:
             return ContainerState(None, self._host.read_usage(pid))
-        differs, usage = self._host.observe(pid, server.record)
-        return ContainerState(differs is not None, usage)
+        differs, usage, actual = self._host.observe(pid, server.record)
+        return ContainerState(differs is not None, usage, actual)
 
     def _read_counted(self) -> CountsFile:
         with self._counters.open(encoding='ascii') as file:

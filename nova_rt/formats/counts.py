@@ -7,6 +7,7 @@ the options that decide the offer of the host.
 
 from collections.abc import Mapping
 import dataclasses
+import enum
 import json
 from typing import Any, Self
 
@@ -16,9 +17,23 @@ _VERSION = 1
 _LARGEST = 2**53  # What every reader of JSON has.
 
 
-#: Names of all types of events, and of all that can be refused.
+class Adaptation(enum.StrEnum):
+    """The result of a decision to let a server follow its load."""
+
+    GROWN = 'grown'
+    SHRUNK = 'shrunk'
+    #: It got less than its load needs, since its CPUs have no more.
+    LIMITED = 'limited'
+    #: The kernel, or libvirt, did not take it.
+    REFUSED = 'refused'
+    #: Placement had no room, so that it was given back.
+    RETURNED = 'returned'
+
+
+#: Names of all types of events, of all that can be refused, and of results.
 KINDS = tuple(map(events.name_of, events.TYPES))
 ACTIONS = tuple(action.value for action in events.Action)
+ADAPTATIONS = tuple(each.value for each in Adaptation)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +46,9 @@ class Counts:
         1970; 0 if they are not
     :ivar dropped: events that are missing in the history, because they could
         not be sent
+    :ivar by_adaptation: result of an adaptation -> number
+    :ivar frozen: servers that do not follow their load now, since their use
+        cannot be read
     :ivar host: the options, from :meth:`nova_rt.host.options.Options.to_dict`;
         None if the file has none
     """
@@ -39,6 +57,8 @@ class Counts:
     by_action: Mapping[str, int] = dataclasses.field(default_factory=dict)
     verified_at: int = 0
     dropped: int = 0
+    by_adaptation: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    frozen: int = 0
     host: Mapping[str, Any] | None = None
 
     def add(self, event: events.Event) -> Self:
@@ -55,6 +75,15 @@ class Counts:
             by_action=_add(self.by_action, actions),
         )
 
+    def add_adaptation(self, result: Adaptation) -> Self:
+        """Count an adaptation.
+
+        :returns: a copy
+        """
+        return dataclasses.replace(
+            self, by_adaptation=_add(self.by_adaptation, {result.value: 1})
+        )
+
     def plus(self, other: Self) -> Self:
         """Add up.
 
@@ -67,6 +96,8 @@ class Counts:
             by_action=_add(self.by_action, other.by_action),
             verified_at=max(self.verified_at, other.verified_at),
             dropped=self.dropped + other.dropped,
+            by_adaptation=_add(self.by_adaptation, other.by_adaptation),
+            frozen=other.frozen,
             host=self.host if other.host is None else other.host,
         )
 
@@ -81,6 +112,8 @@ class Counts:
             'refused': dict(self.by_action),
             'verified_at': self.verified_at,
             'dropped': self.dropped,
+            'adapted': dict(self.by_adaptation),
+            'frozen': self.frozen,
         }
         if self.host is not None:
             what['host'] = dict(self.host)
@@ -105,7 +138,8 @@ class Counts:
         return cls(
             _pick(found.get('events'), KINDS),
             _pick(found.get('refused'), ACTIONS),
-            **_pick(found, ('verified_at', 'dropped')),
+            **_pick(found, ('verified_at', 'dropped', 'frozen')),
+            by_adaptation=_pick(found.get('adapted', {}), ADAPTATIONS),
             host=host,
         )
 

@@ -174,6 +174,10 @@ class Interval:
         return cpulist.render(self.cpus)
 
 
+#: Kinds of events with which one reservation replaces another.
+_REPLACING = ('changed', 'adapted')
+
+
 def find_intervals(events: list[HistoryEvent]) -> list[Interval]:
     """Find the intervals in which a server held reservations.
 
@@ -197,7 +201,7 @@ def find_intervals(events: list[HistoryEvent]) -> list[Interval]:
             found[number] = dataclasses.replace(found[number], until=event.at)
         # An event of what nobody has claimed: the history began later.
         missing = not held and event.kind in ('applied', 'drifted', 'repaired')
-        begins = event.kind in ('claimed', 'added', 'changed')
+        begins = event.kind in ('claimed', 'added', *_REPLACING)
         if new is not None and (begins or missing):
             found.append(new)
     return found
@@ -207,7 +211,7 @@ def _choose_ended(
     event: HistoryEvent, found: list[Interval], held: list[int]
 ) -> list[int]:
     """Choose those of the open intervals of a host that an event ends."""
-    if event.kind in ('claimed', 'released', 'changed'):
+    if event.kind in ('claimed', 'released', *_REPLACING):
         return held
     if event.kind != 'dropped':
         return []

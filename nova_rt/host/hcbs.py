@@ -25,12 +25,20 @@ from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hcbs_files import (
     EFFECTIVE_FILE,
     MAX_FILE,
+    STAT_FILE,
     EffectiveShare,
     HCBSReader,
     Supply,
+    parse_usage,
 )  # fmt: skip
 from nova_rt.host.hierarchies import V2
-from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
+from nova_rt.host.interface import (
+    SMALLEST_US,
+    Interface,
+    Share,
+    Usage,
+    UsageFile,
+)
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.reservation.record import Record
@@ -301,10 +309,26 @@ class HCBS(GroupBackend):
 
     def read_usage(self, container: Container) -> Mapping[int, Usage]:
         """Read the usage of the level with the reservation."""
+        level = self._find_reserving(container)
+        return {} if level is None else self._reader.read_usage(level)
+
+    def find_usage(self, container: Container) -> UsageFile | None:
+        """Find the file of the level with the reservation."""
+        level = self._find_reserving(container)
+        if level is None:
+            return None
+        return UsageFile(level / STAT_FILE, parse_usage)
+
+    def read_held(self, container: Container) -> Share | None:
+        """Read the share of the level with the reservation."""
+        level = self._find_reserving(container)
+        return None if level is None else self._reader.read_share(level)
+
+    def _find_reserving(self, container: Container) -> pathlib.Path | None:
         for level in container.levels:
             if not self._reader.read_share(level).unbounded:
-                return self._reader.read_usage(level)
-        return {}
+                return level
+        return None
 
     def read_usages(
         self, found: Capability

@@ -9,7 +9,7 @@ from nova_rt import exception
 from nova_rt.host.cgroup import CPUS_FILE, Container, Hierarchy
 from nova_rt.host.cpus import read_possible
 from nova_rt.host.files import Files
-from nova_rt.host.interface import Usage
+from nova_rt.host.interface import Usage, UsageFile
 
 
 class V1(Hierarchy):
@@ -93,25 +93,38 @@ class V1(Hierarchy):
             its start; None where cpuacct is not mounted
         :raises OSError: with the kernel's errno; EIO for an unexpected format
         """
-        below = container.levels[0].relative_to(self.root)
-        path = self.files.cgroup / 'cpuacct' / below / 'cpuacct.usage_percpu'
+        file = self.find_usage(container)
         try:
-            text = self.read(path)
+            text = self.read(file.path)
         except FileNotFoundError:
             return None
         try:
-            times = zip(self._possible, map(int, text.split()), strict=True)
-            used_ns = dict(times)
+            used = file.parse(text)
         except ValueError as err:
             raise OSError(
-                errno.EIO, f'{path} has not one time of each CPU: {err}'
+                errno.EIO, f'{file.path} has not one time of each CPU: {err}'
             ) from err
         may_use = self.read_cpus(container)
         return {
-            cpu: Usage(None, None, each // 1000)
-            for cpu, each in used_ns.items()
-            if each or cpu in may_use
+            cpu: each
+            for cpu, each in used.items()
+            if each.used_us or cpu in may_use
         }
+
+    def find_usage(self, container: Container) -> UsageFile:
+        """Find the file with the CPU time of a container's tasks.
+
+        :returns: the file, which is missing where cpuacct is not mounted
+        """
+        below = container.levels[0].relative_to(self.root)
+        return UsageFile(
+            self.files.cgroup / 'cpuacct' / below / 'cpuacct.usage_percpu',
+            self._parse_usage,
+        )
+
+    def _parse_usage(self, text: str) -> dict[int, Usage]:
+        times = zip(self._possible, map(int, text.split()), strict=True)
+        return {cpu: Usage(None, None, ns // 1000) for cpu, ns in times}
 
     @functools.cached_property
     def _possible(self) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from nova_rt import exception
 from nova_rt.host import capability, cgroup, cpus, lxc, ownership, probe
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
-from nova_rt.host.interface import Share, Usage
+from nova_rt.host.interface import Share, Usage, UsageFile
 from nova_rt.host.offer import Offer
 from nova_rt.host.options import Options
 from nova_rt.host.orphans import OrphanedGroup
@@ -363,14 +363,20 @@ class Host:
 
     def observe(
         self, pid: int, rec: record.Record
-    ) -> tuple[str | None, Mapping[int, Usage] | None]:
+    ) -> tuple[str | None, Mapping[int, Usage] | None, record.Record]:
         """Read the kernel's reservation and usage of a container, only.
 
-        :returns: the difference as in :meth:`check`, and :meth:`read_usage`
+        :returns: the difference as in :meth:`check`, :meth:`read_usage`, and
+            :meth:`read_held`
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        return self._find_unheld(found, rec), self._backend.read_usage(found)
+        rec = self.read_held(pid, rec)
+        return (
+            self._find_unheld(found, rec),
+            self._backend.read_usage(found),
+            rec,
+        )
 
     def find_absent(self, claims: Iterable[record.Record]) -> set[int]:
         """Find claimed CPUs that no container can use now.
@@ -393,6 +399,40 @@ class Host:
     def read_usage(self, pid: int) -> Mapping[int, Usage] | None:
         """See :meth:`.Backend.read_usage`, of a domain's ID."""
         return self._backend.read_usage(self._find(pid))
+
+    def find_usage(self, pid: int) -> UsageFile | None:
+        """See :meth:`.Backend.find_usage`, of a domain's ID."""
+        return self._backend.find_usage(self._find(pid))
+
+    def read_counters(self, file: UsageFile) -> Mapping[int, Usage]:
+        """Read a file that :meth:`find_usage` has found.
+
+        :returns: CPU -> usage, of any CPUs
+        :raises OSError: with the kernel's errno
+        :raises ValueError: if it has another format
+        """
+        return file.parse(self._files.read(file.path))
+
+    def read_held(self, pid: int, rec: record.Record) -> record.Record:
+        """Read the runtime that the kernel holds for a server that adapts.
+
+        :param rec: its record
+        :returns: the record with that runtime; the same if it does not adapt,
+            or the kernel holds something else than a runtime in its bounds
+        :raises OSError: with the kernel's errno
+        """
+        request = rec.request
+        if not request.adapts:
+            return rec
+        held = self._backend.read_held(self._find(pid))
+        if (
+            held is None
+            or held.period_us != request.reservation.period_us
+            or held.runtime_us is None
+            or request.clamp(held.runtime_us) != held.runtime_us
+        ):
+            return rec
+        return rec.with_runtime(held.runtime_us)
 
     def read_usages(
         self,

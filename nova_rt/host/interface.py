@@ -5,7 +5,9 @@ The names and formats of the files of one kernel are in its back end:
 :mod:`nova_rt.host.v1_throttling`, :mod:`nova_rt.host.hcbs`.
 """
 
+from collections.abc import Callable, Mapping
 import dataclasses
+import pathlib
 from typing import Self
 
 from nova_rt.reservation.admission import Scope
@@ -108,6 +110,21 @@ class Usage:
     periods: int | None
     throttled: int | None
     used_us: int
+
+
+@dataclasses.dataclass(frozen=True)
+class UsageFile:
+    """The file with the use of a container, for those who read it often.
+
+    Reading it takes no privileges, and no call of anything but the kernel.
+
+    :ivar path: its place, until the container ends
+    :ivar parse: turns its text into CPU -> usage, of any CPUs; raises
+        ValueError for another format
+    """
+
+    path: pathlib.Path
+    parse: Callable[[str], Mapping[int, Usage]]
 
 
 def to_ratio(runtime: int, period: int) -> int:

@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
-from nova_rt.host.interface import Share, Usage
+from nova_rt.host.interface import Share, Usage, UsageFile
 from nova_rt.host.orphans import OrphanedGroup
 from nova_rt.reservation.record import Record
 
@@ -191,6 +191,20 @@ class Backend(abc.ABC, Generic[ContainerT]):
             container without a reservation; None where the kernel does not
             count it
         """
+
+    def find_usage(self, container: ContainerT) -> UsageFile | None:
+        """Find the file that :meth:`read_usage` reads.
+
+        :returns: None where the kernel does not count, or not in one file
+        """
+        return None
+
+    def read_held(self, container: ContainerT) -> Share | None:
+        """Read the share that a container's tasks use.
+
+        :returns: None if it has none of its own
+        """
+        return None
 
     def read_usages(
         self, found: Capability

@@ -25,7 +25,13 @@ from nova_rt.host.cgroup import Container, Patience
 from nova_rt.host.files import Files
 from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hierarchies import V1
-from nova_rt.host.interface import SMALLEST_US, Interface, Share, Usage
+from nova_rt.host.interface import (
+    SMALLEST_US,
+    Interface,
+    Share,
+    Usage,
+    UsageFile,
+)
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.reservation.record import Record
@@ -310,6 +316,14 @@ class V1Throttling(GroupBackend):
     def read_usage(self, container: Container) -> Mapping[int, Usage] | None:
         """See :meth:`V1.read_usage`."""
         return self.hierarchy.read_usage(container)
+
+    def find_usage(self, container: Container) -> UsageFile | None:
+        """See :meth:`V1.find_usage`."""
+        return self.hierarchy.find_usage(container)
+
+    def read_held(self, container: Container) -> Share:
+        """Read the share of the group of its tasks."""
+        return self.read_share(container.group)
 
     # Shares
 

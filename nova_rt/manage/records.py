@@ -9,10 +9,15 @@ import contextlib
 
 from nova_rt import exception
 from nova_rt.cloud import nova_db
-from nova_rt.cloud.records import Holding, HostRecord, Records
+from nova_rt.cloud.records import (
+    Holding,
+    HostRecord,
+    Records,
+    ServerRecord,
+)
 from nova_rt.cmd.cli import base
 
-__all__ = ['Holding', 'HostRecord', 'Records', 'errors']
+__all__ = ['Holding', 'HostRecord', 'Records', 'ServerRecord', 'errors']
 
 
 @contextlib.contextmanager

@@ -6,24 +6,17 @@ from collections.abc import Sequence
 import datetime
 import time
 from typing import TYPE_CHECKING, Any
-import uuid
 
 from nova_rt import exception
 from nova_rt.cmd.cli import base
-from nova_rt.formats.changes import (
-    WAKE,
-    Answer,
-    Change,
-    Condition,
-    OnNoRoom,
-)
+from nova_rt.formats.changes import Change, Condition, OnNoRoom
 from nova_rt.manage import db_access
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.bounds import Bounds
 from nova_rt.reservation.reservation import Reservation
 
 if TYPE_CHECKING:
-    from nova_rt.reservation.record import Record
+    from nova_rt.manage.records import ServerRecord
 
 _COLUMNS = (
     'Server', 'Host', 'Condition', 'Desired', 'Allocated', 'Actual',
@@ -35,57 +28,46 @@ _ENDS = (Condition.APPLIED, Condition.INFEASIBLE)
 _POLL_S = 0.2
 
 
-def _find(server: str) -> Any:
-    """Look up a real-time server.
+def _find(server: str) -> 'ServerRecord':
+    """Look up a real-time server on a host.
 
-    :returns: nova.objects.Instance
-    :raises CommandFailed: if there is none on a host
+    :returns: the server
+    :raises CommandFailed: if there is none, or its record cannot be read
     """
-    from nova_rt.cloud.reading import PENDING
     from nova_rt.manage import records
-    from nova_rt.tracking import servers
 
     with records.errors():
-        instance = records.Records().find(server)
-    if instance in (None, PENDING) or instance.host is None:
+        found = records.Records().find_server(server)
+    if not found.host:
         raise base.CommandFailed(f'server {server} is on no host')
-    if not servers.is_rt(instance):
-        raise base.CommandFailed(f'server {server} is not real-time')
-    return instance
+    if found.record is None:
+        raise base.CommandFailed(
+            f'the record of server {server} cannot be read'
+        )
+    return found
 
 
-def _read_record(instance: Any) -> 'Record':
-    from nova_rt.tracking import servers
-
-    try:
-        rec = servers.read_claimed(instance)
-    except exception.InvalidRecord as err:
-        raise base.CommandFailed(str(err)) from err
-    assert rec is not None  # it is real-time
-    return rec
-
-
-def _show(instance: Any, change: Change | None) -> Sequence[Any]:
+def _show(server: 'ServerRecord', change: Change | None) -> Sequence[Any]:
     """Render the state of a server.
 
     :param change: None if there was none
     """
-    rec = _read_record(instance)
-    if change is None or change.flavor != instance.flavor.id:
+    assert server.record is not None
+    allocated = str(server.record.request.reservation)
+    if change is None or change.flavor != server.flavor:
         # A resize to another flavor ends a change.
         generation = 0 if change is None else change.generation
-        allocated = str(rec.request.reservation)
         return (
-            instance.uuid, instance.host, str(Condition.APPLIED), allocated,
+            server.uuid, server.host, str(Condition.APPLIED), allocated,
             allocated, '', generation, '', '', '', None, None, '',
         )  # fmt: skip
     answer = change.answer
     return (
-        instance.uuid,
-        instance.host,
+        server.uuid,
+        server.host,
         str(answer.condition),
         str(change.desired),
-        str(rec.request.reservation),
+        allocated,
         answer.actual,
         change.generation,
         str(change.on_no_room),
@@ -97,7 +79,7 @@ def _show(instance: Any, change: Change | None) -> Sequence[Any]:
     )
 
 
-class Show(base.ShowOne):
+class Show(base.OfServer, base.ShowOne):
     """Show the change of a server's reservation, and its state.
 
     Desired: as asked for; allocated: as claimed on its host and recorded;
@@ -105,15 +87,6 @@ class Show(base.ShowOne):
     ``Applied``; ``InProgress``: a host is asked; ``Deferred``: it has no room
     now, and is asked again; ``Infeasible``: it stays as it is.
     """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        parser.add_argument('server', help='UUID of the server.')
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -125,13 +98,13 @@ class Show(base.ShowOne):
         db_access.require(self.conf)
         from nova_rt.db import changes
 
-        instance = _find(parsed_args.server)
+        server = _find(parsed_args.server)
         with db_access.errors():
-            change = changes.get(instance.uuid)
-        return _COLUMNS, _show(instance, change)
+            change = changes.get(server.uuid)
+        return _COLUMNS, _show(server, change)
 
 
-class Set(base.ShowOne):
+class Set(base.OfServer, base.ShowOne):
     """Change the reservation of a server while it runs.
 
     The host decides: it grows if there is room on its CPUs, or on others of
@@ -146,7 +119,6 @@ class Set(base.ShowOne):
         :returns: the parser
         """
         parser = super().get_parser(prog_name)
-        parser.add_argument('server', help='UUID of the server.')
         parser.add_argument(
             'reservation',
             metavar='RUNTIME/PERIOD',
@@ -190,19 +162,26 @@ class Set(base.ShowOne):
             else has changed it
         """
         db_access.require(self.conf)
-        from nova_rt.db import changes
+        from nova_rt.conductor.wishes import Wishes
 
         wish = self._parse(parsed_args.reservation)
-        instance = _find(parsed_args.server)
-        wanted = _ask(instance, wish, OnNoRoom(parsed_args.on_no_room))
+        server = _find(parsed_args.server)
+        if server.obstacle is not None:
+            raise base.CommandFailed(f'not now: {server.obstacle}')
+        wanted = server.change(
+            wish,
+            OnNoRoom(parsed_args.on_no_room),
+            datetime.datetime.now(datetime.UTC),
+        )
         with db_access.errors():
-            change = changes.ask(wanted, parsed_args.generation)
-        self._wake()
+            change = Wishes(self.conf, 'nova-rt-manage').add(
+                wanted, parsed_args.generation
+            )
         if parsed_args.wait:
             change = self._wait(change, parsed_args.timeout)
             if change.answer.condition is not Condition.APPLIED:
                 self.exit_code = 1
-        return _COLUMNS, _show(_find(instance.uuid), change)
+        return _COLUMNS, _show(_find(server.uuid), change)
 
     def _parse(self, text: str) -> Reservation:
         try:
@@ -212,20 +191,6 @@ class Set(base.ShowOne):
             return Reservation.parse(text)
         except exception.InvalidRequest as err:
             raise base.CannotRun(str(err)) from err
-
-    def _wake(self) -> None:
-        from nova_rt.conductor import queue
-
-        try:
-            queue.Sender(self.conf).send(
-                str(uuid.uuid4()), 'nova-rt-manage', WAKE, {}
-            )
-        except Exception as err:
-            # Of the driver, which has many.
-            self.app.LOG.warning(
-                'no conductor could be woken (%s): they find the change by '
-                'themselves', err,
-            )  # fmt: skip
 
     def _wait(self, change: Change, limit_s: int) -> Change:
         """Wait for the end of a change.
@@ -252,28 +217,3 @@ class Set(base.ShowOne):
             ):
                 return found
             time.sleep(_POLL_S)
-
-
-def _ask(instance: Any, wish: Reservation, on_no_room: OnNoRoom) -> Change:
-    """Make the request for a change.
-
-    :raises CommandFailed: if something is being done to the server
-    """
-    from nova_rt.tracking import servers
-
-    _read_record(instance)
-    reason = servers.find_unchangeable(instance)
-    if reason is not None:
-        raise base.CommandFailed(f'not now: {reason}')
-    now = datetime.datetime.now(datetime.UTC)
-    return Change(
-        instance.uuid,
-        servers.read_generation(instance) + 1,
-        wish,
-        instance.flavor.id,
-        on_no_room,
-        instance.host,
-        now,
-        now,
-        Answer(Condition.IN_PROGRESS, host=instance.host),
-    )

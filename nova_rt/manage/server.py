@@ -83,20 +83,7 @@ def _list(held: 'Holding') -> Sequence[Any]:
     )
 
 
-class _OfServer(base.ExitCodes):
-    """A command with a server as its argument."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the argument.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        parser.add_argument('server', help='UUID of the server.')
-        return parser
-
-
-class Show(_OfServer, base.ShowOne):
+class Show(base.OfServer, base.ShowOne):
     """Show the reservation of a server on its host, or its last one.
 
     If Nova has no such server any more, or it is on no host, the history, if
@@ -155,7 +142,7 @@ def _show(held: 'Holding') -> Sequence[Any]:
     )
 
 
-class History(_OfServer, base.Lister):
+class History(base.OfServer, base.Lister):
     """List the events of a server's reservation, the latest first.
 
     Times are those of the hosts' clocks. Request, user and project are those
@@ -207,7 +194,7 @@ def _describe(event: 'HistoryEvent') -> Sequence[Any]:
     )
 
 
-class Reservations(_OfServer, base.Lister):
+class Reservations(base.OfServer, base.Lister):
     """List the intervals in which a server held reservations.
 
     During a move it holds two reservations. ``To`` is empty while no event

@@ -106,8 +106,8 @@ def map_owners(server: str, first_id: int) -> None:
             )
         try:
             _set_attributes(libc, mount, first_id)
-            # One mount in all: whoever unmounts it later knows of one. Not by
-            # its own descriptor, which would keep it busy.
+            # One mount in all: the program that unmounts it later knows of
+            # one. Not by its own descriptor, which would keep it busy.
             path = f'/proc/self/fd/{directory}/{roots.ROOTFS}'
             _call(libc.umount2, os.fsencode(path), _UMOUNT_NOFOLLOW)
             with roots.opened_mount_point(directory) as target:

@@ -24,6 +24,7 @@ PRIORITY = 'rt:priority'
 NUMA = 'rt:numa'
 RUNTIME_MIN = 'rt:runtime_min'
 RUNTIME_MAX = 'rt:runtime_max'
+ADAPT = 'rt:adapt'
 
 HINT = 'rt_reservation'
 
@@ -67,6 +68,15 @@ class Numa(enum.StrEnum):
     SAME = 'same'
     #: Nodes do not matter.
     ANY = 'any'
+
+
+class Adapt(enum.StrEnum):
+    """The law by which the runtime of a server follows its load."""
+
+    #: Grows when budgets are used up, shrinks to the largest use and a margin.
+    THROTTLED = 'throttled'
+    #: Keeps to a quantile of the consumed time, with a surplus.
+    QUANTILE = 'quantile'
 
 
 # The entries of the table
@@ -258,6 +268,20 @@ class ExtraSpecs:
             'letter': 'h',
             'text': 'Longest runtime, likewise. Without both, only operators '
             'may change the reservation of a running server.',
+        },
+    )
+    adapt: Adapt | None = dataclasses.field(
+        default=None,
+        metadata={
+            'key': ADAPT,
+            'values': spec_values.Words(Adapt),
+            'letter': 'a',
+            'text': 'Whether the host moves the runtime of a running server '
+            f'between ``{RUNTIME_MIN}`` and ``{RUNTIME_MAX}``, of which the '
+            'flavor needs one, and by which law. ``throttled`` grows when '
+            'the server has used up its runtime, and shrinks to its largest '
+            'use with a margin; ``quantile`` keeps to a quantile of its use. '
+            'Without it, the runtime stays as it is.',
         },
     )
 

@@ -96,6 +96,18 @@ class Record:
         """
         return dataclasses.replace(self, cpus=tuple(sorted(cpus)))
 
+    def with_runtime(self, runtime_us: int) -> Self:
+        """Replace the runtime.
+
+        :returns: a copy
+        :raises InvalidReservation: if it does not fit the period
+        """
+        reservation = dataclasses.replace(
+            self.request.reservation, runtime_us=runtime_us
+        )
+        request = dataclasses.replace(self.request, reservation=reservation)
+        return dataclasses.replace(self, request=request)
+
     def encode(self) -> str:
         """Encode the record as text.
 

@@ -116,6 +116,29 @@ class Request(ExtraSpecs):
             values[field] = value
         return cls(vcpus=vcpus, **values | _read_runtimes(specs, values))
 
+    @property
+    def adapts(self) -> bool:
+        """Whether the host moves the runtime by the load.
+
+        A runtime outside of the bounds was set by an operator, and stays.
+        """
+        runtime_us = self.reservation.runtime_us
+        return self.adapt is not None and (
+            self.clamp(runtime_us) == runtime_us
+        )
+
+    def clamp(self, runtime_us: int) -> int:
+        """Bound a runtime as the flavor does.
+
+        :returns: the nearest runtime that its owner may have; the present one
+            if that is none
+        """
+        low, high = self.runtime_min, self.runtime_max
+        if low is None or high is None:
+            return self.reservation.runtime_us
+        high = min(high, self.reservation.period_us)
+        return max(low, min(runtime_us, high))
+
     def check_change(self, wish: Reservation) -> None:
         """Require that the owner of the server may make a change.
 
@@ -148,7 +171,8 @@ def _read_runtimes(
 
     :param values: of all extra specs
     :returns: both bounds, or nothing if the flavor has neither
-    :raises InvalidRequest: if the runtime of the flavor is not within
+    :raises InvalidRequest: if the runtime of the flavor is not within, or a
+        flavor that is to adapt has no bounds
     """
     given = {
         field: values[field]
@@ -156,6 +180,11 @@ def _read_runtimes(
         if values[field] is not None
     }
     if not given:
+        if values['adapt'] is not None:
+            raise exception.InvalidRequest(
+                f'{extra_specs.ADAPT} needs {extra_specs.RUNTIME_MIN} or '
+                f'{extra_specs.RUNTIME_MAX}, or both'
+            )
         return {}
     # Of the flavor, whatever a hint asks for.
     own = Reservation.parse(specs[extra_specs.RESERVATION])

@@ -13,10 +13,11 @@ from oslo_log import log as logging
 from oslo_policy import policy
 
 from nova_rt import exception
+from nova_rt.cloud.records import ServerRecord
 from nova_rt.formats.changes import OnNoRoom
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.rest import openapi, policies, schemas, views
-from nova_rt.rest.sources import Server, Sources
+from nova_rt.rest.sources import Sources
 
 LOG = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class Call:
         if not self.allows(rule, project):
             raise Forbidden(f'the policy does not allow {rule}')
 
-    def find_server(self, uuid: str) -> Server:
+    def find_server(self, uuid: str) -> ServerRecord:
         """Look up a server that the user may see.
 
         :returns: the server
@@ -85,7 +86,7 @@ class Call:
             )
         return server
 
-    def render(self, server: Server, change: Any) -> dict[str, Any]:
+    def render(self, server: ServerRecord, change: Any) -> dict[str, Any]:
         """Render a server as far as the user may see it.
 
         :returns: an object of the schema

@@ -1,96 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova, Placement, the database and the message bus, as nova-rt-api uses them.
 
-Everything is read anew for each request. The database has the desired state,
-and conductors look for it: a message bus that is away delays a change and
-loses nothing.
+Everything is read anew for each request.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-import dataclasses
 import datetime
-import threading
-from typing import Any
-import uuid
 
 from nova.limit import utils as limit_utils
 from oslo_config import cfg
 from oslo_limit import exception as limit_exception
 from oslo_limit import limit
-from oslo_log import log as logging
 
 from nova_rt import exception
-from nova_rt.cloud import instances
 from nova_rt.cloud.nova_db import Unreadable
-from nova_rt.cloud.reading import PENDING
-from nova_rt.cloud.records import HostRecord, Records
-from nova_rt.conductor import queue
+from nova_rt.cloud.records import HostRecord, Records, ServerRecord
+from nova_rt.conductor import wishes
 from nova_rt.db import api, changes
-from nova_rt.formats.changes import WAKE, Answer, Change, Condition, OnNoRoom
+from nova_rt.formats.changes import Change, OnNoRoom
 from nova_rt.formats.history import HistoryEvent
 from nova_rt.reservation import extra_specs
-from nova_rt.reservation.record import Record
 from nova_rt.reservation.reservation import Reservation
-from nova_rt.tracking import servers
-
-LOG = logging.getLogger(__name__)
 
 _LIMIT = f'class:{extra_specs.RESOURCE_CLASS}'
 
 
 class OverLimit(exception.NovaRTError):
     """A change would exceed the limit of a project."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Server:
-    """A server with a reservation, according to Nova.
-
-    :ivar host: '' for a server that is on none
-    :ivar record: None if it cannot be read
-    :ivar state: ``held``; ``busy`` while something is being done to the
-        server; ``released`` on no host; ``unreadable``
-    :ivar flavor: Nova's number of its flavor
-    :ivar generation: the last change that its host has seen
-    :ivar obstacle: a reason not to change it now; None if there is none
-    """
-
-    uuid: str
-    project: str
-    host: str
-    record: Record | None
-    state: str
-    flavor: int
-    generation: int
-    obstacle: str | None
-
-
-def make_server(instance: Any) -> Server:
-    """Read a server.
-
-    :param instance: a nova Instance with its flavor and system_metadata
-    :returns: the server
-    """
-    rec, state = None, 'held'
-    try:
-        if instance.host is None:
-            rec, state = servers.read_record(instance), 'released'
-        else:
-            rec = servers.read_claimed(instance)
-    except exception.InvalidRecord:
-        state = 'unreadable'
-    if state == 'held' and instances.is_busy(instance):
-        state = 'busy'
-    return Server(
-        instance.uuid,
-        instance.project_id,
-        instance.host or '',
-        rec,
-        state,
-        instance.flavor.id,
-        servers.read_generation(instance),
-        servers.find_unchangeable(instance),
-    )
 
 
 class Sources:
@@ -100,35 +36,28 @@ class Sources:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._conf = conf
-        self._sender: queue.Sender | None = None
-        self._lock = threading.Lock()
+        self._wishes = wishes.Wishes(conf, 'nova-rt-api')
+        self._enforcer: limit.Enforcer | None = None
 
     # Nova and Placement
 
-    def find_server(self, server: str) -> Server:
+    def find_server(self, server: str) -> ServerRecord:
         """Look up a real-time server.
 
         :param server: UUID
         :returns: the server
         :raises NotFound: if there is none
         """
-        instance = Records().find(server)
-        if instance in (None, PENDING) or not servers.is_rt(instance):
-            raise exception.NotFound(
-                f'there is no server {server} with a reservation'
-            )
-        return make_server(instance)
+        return Records().find_server(server)
 
     def list_servers(
         self, limit: int, marker: str, host: str | None, project: str | None
-    ) -> list[Server]:
+    ) -> list[ServerRecord]:
         """List real-time servers; see :meth:`.Records.list_servers`.
 
         :returns: by UUID
         """
-        found = Records().list_servers(limit, marker, host, project)
-        return [make_server(instance) for instance in found]
+        return Records().list_servers(limit, marker, host, project)
 
     def list_hosts(self, limit: int, marker: str) -> list[HostRecord]:
         """List hosts that offer bandwidth.
@@ -157,7 +86,7 @@ class Sources:
             raise exception.NotFound(f'host {name} offers no bandwidth')
         return host
 
-    def check_limit(self, server: Server, wish: Reservation) -> None:
+    def check_limit(self, server: ServerRecord, wish: Reservation) -> None:
         """Require that the limit of a project allows a server to grow.
 
         :raises OverLimit: if it does not
@@ -168,21 +97,11 @@ class Sources:
         grown -= server.record.total_ppm
         if grown <= 0 or not limit_utils.use_unified_limits():
             return
-        records = Records()
-
-        def count(
-            project: str | None, names: Collection[str]
-        ) -> dict[str, int]:
-            used = records.client.get_usages_counts_for_limits(
-                records.context, project
-            )
-            return {
-                name: used.get(name.removeprefix('class:'), 0)
-                for name in names
-            }
-
         try:
-            limit.Enforcer(count).enforce(server.project, {_LIMIT: grown})
+            if self._enforcer is None:
+                # It asks Keystone for the model once, for limits each time.
+                self._enforcer = limit.Enforcer(_count, cache=False)
+            self._enforcer.enforce(server.project, {_LIMIT: grown})
         except limit_exception.ProjectOverLimit as err:
             if limit_utils.should_enforce(err):
                 raise OverLimit(str(err)) from err
@@ -213,7 +132,7 @@ class Sources:
 
     def ask(
         self,
-        server: Server,
+        server: ServerRecord,
         wish: Reservation,
         on_no_room: OnNoRoom,
         known: int | None,
@@ -225,28 +144,13 @@ class Sources:
         :raises GenerationConflict: if there is another generation by now
         """
         now = datetime.datetime.now(datetime.UTC)
-        change = changes.ask(
-            Change(
-                server.uuid,
-                server.generation + 1,
-                wish,
-                server.flavor,
-                on_no_room,
-                server.host,
-                now,
-                now,
-                Answer(Condition.IN_PROGRESS, host=server.host),
-            ),
-            known,
-        )
-        try:
-            with self._lock:
-                self._sender = self._sender or queue.Sender(self._conf)
-            self._sender.send(str(uuid.uuid4()), 'nova-rt-api', WAKE, {})
-        except Exception as err:
-            # Of the driver, which has many.
-            LOG.warning(
-                'No conductor could be woken (%s): they find the change by '
-                'themselves', err, extra={'instance_uuid': server.uuid},
-            )  # fmt: skip
-        return change
+        return self._wishes.add(server.change(wish, on_no_room, now), known)
+
+
+def _count(project: str | None, names: Collection[str]) -> dict[str, int]:
+    """Count what a project uses, as Enforcer asks for it."""
+    records = Records()
+    used = records.client.get_usages_counts_for_limits(
+        records.context, project
+    )
+    return {name: used.get(name.removeprefix('class:'), 0) for name in names}

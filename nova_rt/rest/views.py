@@ -4,13 +4,12 @@
 import datetime
 from typing import Any
 
-from nova_rt.cloud.records import HostRecord
+from nova_rt.cloud.records import HostRecord, ServerRecord
 from nova_rt.formats.changes import Change, Condition
 from nova_rt.formats.history import HistoryEvent
 from nova_rt.reservation import cpulist
 from nova_rt.reservation.extra_specs import SPECS
 from nova_rt.reservation.reservation import Reservation
-from nova_rt.rest.sources import Server
 
 _OTHERS = [field for field in SPECS if field != 'reservation']
 
@@ -43,7 +42,7 @@ def _render_runtime(reservation: Reservation | None) -> Any:
 
 
 def render_state(
-    server: Server, change: Change | None, hosts: bool, reasons: bool
+    server: ServerRecord, change: Change | None, hosts: bool, reasons: bool
 ) -> dict[str, Any]:
     """Render the reservation of a server.
 

@@ -85,7 +85,7 @@ class RTSchedulerManager(manager.SchedulerManager):
         try:
             reason = self._look(context, spec_obj, instance_uuids)
         except Exception:
-            # The refusal stands, whatever keeps us from explaining it.
+            # The refusal stands, with or without its explanation.
             LOG.exception('A refusal cannot be explained')
             return None
         if reason is not None:

@@ -26,7 +26,7 @@ def rt_bandwidth_filter(ctxt: Any, request_spec: Any) -> bool:
     :raises nova.exception.RequestFilterFailed: if its request is wrong
         or not allowed, or it is to leave its cell
     """
-    # First: whoever may give no hint does not learn what is wrong with it.
+    # First: a user who may give no hint does not learn what is wrong with it.
     rights.check(ctxt, request_spec)
     try:
         asked = request_specs.admit(

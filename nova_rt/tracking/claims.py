@@ -12,6 +12,7 @@ second alone.
 import collections
 from collections.abc import Callable, Mapping
 import dataclasses
+import threading
 from typing import Any
 
 from oslo_log import log as logging
@@ -76,16 +77,60 @@ class Slots:
 _NOTHING = Slots()
 
 
+@dataclasses.dataclass(frozen=True)
+class Adapted:
+    """The present reservation of a server that follows its load.
+
+    It moves between two changes of the server's record.
+
+    :ivar actual: the one that the kernel is to hold
+    :ivar claim: the one that is counted if it is larger than the record; not
+        less than the actual one, and that of a write to come
+    :ivar growing: whether such a write is to come
+    """
+
+    actual: record.Record
+    claim: record.Record
+    growing: bool = False
+
+
 class ClaimStore:
     """The slots of one host's servers, for any thread to read."""
 
     def __init__(self) -> None:
         # Replaced, never changed in place: readers have no lock.
         self._slots: Mapping[str, Slots] = {}
+        self._adapted: Mapping[str, Adapted] = {}
 
     def get(self, uuid: str) -> Slots:
         """Return the slots of a server, which may be empty."""
         return self._slots.get(uuid, _NOTHING)
+
+    def get_adapted(self, uuid: str) -> Adapted | None:
+        """Return the present reservation of a server that has adapted.
+
+        :returns: None if the kernel is to hold that of its record
+        """
+        return self._adapted.get(uuid)
+
+    def get_actual(self, uuid: str, rec: record.Record) -> record.Record:
+        """Look up the reservation that the kernel is to hold.
+
+        :param rec: the server's record
+        :returns: the record with another runtime, if the server has adapted
+        """
+        adapted = self._adapted.get(uuid)
+        return rec if adapted is None else adapted.actual
+
+    def _count(self, uuid: str, slots: Slots) -> tuple[record.Record, ...]:
+        """List the claims of a server that has these slots."""
+        claims, adapted = slots.claims, self._adapted.get(uuid)
+        if adapted is None or not claims:
+            return claims
+        claim, (first, *others) = adapted.claim, claims
+        if first.cpus != claim.cpus:
+            return (*claims, claim)
+        return (claim if claim.ppm > first.ppm else first, *others)
 
     def list_all(self) -> Mapping[str, Slots]:
         """Return the slots of all servers by UUID, readable or not."""
@@ -111,9 +156,9 @@ class ClaimStore:
         return [
             claim
             for uuid, slots in self._slots.items()
-            for claim in (
-                Slots(slots.current) if uuid == without else slots
-            ).claims
+            for claim in self._count(
+                uuid, Slots(slots.current) if uuid == without else slots
+            )
         ]
 
     def claims(self) -> dict[str, tuple[record.Record, ...]]:
@@ -121,7 +166,9 @@ class ClaimStore:
 
         :returns: UUID of each server with a claim -> its claims
         """
-        found = {uuid: each.claims for uuid, each in self._slots.items()}
+        found = {
+            uuid: self._count(uuid, each) for uuid, each in self._slots.items()
+        }
         return {uuid: records for uuid, records in found.items() if records}
 
     def get_record(self, uuid: str) -> record.Record | None:
@@ -155,6 +202,7 @@ class Claims(ClaimStore):
     def __init__(self, dispatcher: events.Dispatcher) -> None:
         super().__init__()
         self._dispatcher = dispatcher
+        self._lock = threading.Lock()
 
     def put(
         self,
@@ -171,6 +219,7 @@ class Claims(ClaimStore):
         slots = dict(self._slots)
         if after == _NOTHING:
             slots.pop(uuid, None)
+            self.adapt(uuid, None)
         else:
             slots[uuid] = after
         self._slots = slots
@@ -187,6 +236,51 @@ class Claims(ClaimStore):
         """
         self._slots = {**self._slots, uuid: slots}
 
+    def adapt(self, uuid: str, adapted: Adapted | None) -> None:
+        """Set the present reservation of a server, from any thread.
+
+        A larger claim takes the lock of :meth:`put` as well.
+
+        :param adapted: None for that of its record
+        """
+        with self._lock:
+            self._adapt(uuid, adapted)
+
+    def _adapt(self, uuid: str, adapted: Adapted | None) -> None:
+        found = {**self._adapted, uuid: adapted}
+        self._adapted = {
+            uuid: each for uuid, each in found.items() if each is not None
+        }
+
+    def note_actual(self, uuid: str, actual: record.Record) -> None:
+        """Note the reservation that the kernel holds since a write.
+
+        The claim stays until :meth:`note_record`.
+        """
+        with self._lock:
+            known = self._adapted.get(uuid)
+            claim = actual
+            if known is not None and known.claim.ppm > actual.ppm:
+                claim = known.claim
+            self._adapt(uuid, Adapted(actual, claim))
+
+    def stop_growing(self, uuid: str) -> None:
+        """Note that a write that was to come is not made."""
+        with self._lock:
+            known = self._adapted.get(uuid)
+            if known is not None:
+                self._adapt(uuid, dataclasses.replace(known, growing=False))
+
+    def note_record(self, uuid: str, rec: record.Record) -> None:
+        """Release all but the actual reservation beside a new record."""
+        with self._lock:
+            known = self._adapted.get(uuid)
+            if known is not None and not known.growing:
+                actual = known.actual
+                self._adapt(
+                    uuid, None if actual == rec else Adapted(actual, actual)
+                )
+
     def replace(self, slots: Mapping[str, Slots]) -> None:
         """Replace the slots of all servers by the findings of an audit.
 
@@ -194,6 +288,8 @@ class Claims(ClaimStore):
         service has emitted it.
         """
         before, self._slots = self._slots, dict(slots)
+        for uuid in self._adapted.keys() - slots.keys():
+            self.adapt(uuid, None)
         for uuid, known in before.items():
             # Verification reports records that have merely changed.
             fewer = len(known.records) - len(self.get(uuid).records)

@@ -55,6 +55,13 @@ class EventLog:
         )  # fmt: skip
 
     @_log.register
+    def _(self, event: events.Frozen) -> None:
+        LOG.warning(
+            'The reservation does not follow the load: %s', event.reason,
+            instance_uuid=event.uuid,
+        )  # fmt: skip
+
+    @_log.register
     def _(self, event: events.Applied) -> None:
         LOG.info(
             'Applied reservation %s on CPU %s',

@@ -21,8 +21,10 @@ from nova_rt import events, exception
 from nova_rt.host import host as rt_host
 from nova_rt.host.capability import Capability
 from nova_rt.reservation import admission, record
+from nova_rt.reservation.reservation import PPM
 from nova_rt.tracking import event_log, servers
 from nova_rt.tracking.claims import (
+    Adapted,
     Claims,
     ClaimStore,
     Known,
@@ -168,7 +170,11 @@ class Reservations:
                                           'servers yet')  # fmt: skip
         if not servers.is_lesser(wanted, rec):
             claims = self._claims.list_claims()
-            cpus = self._host.place(claims, wanted.request, rec)
+            held = rec
+            adapted = self._claims.get_adapted(uuid)
+            if adapted is not None and adapted.claim.ppm > rec.ppm:
+                held = adapted.claim
+            cpus = self._host.place(claims, wanted.request, held)
             wanted = wanted.claimed_on(cpus)
         wanted.encode()
         lesser = servers.is_lesser(wanted, rec)
@@ -182,6 +188,75 @@ class Reservations:
         :param instance: nova.objects.Instance, as it was saved
         """
         self._claims.change(instance.uuid, read_slots(instance))
+
+    # Feedback
+
+    def grow(self, uuid: str, wanted: record.Record) -> record.Record | None:
+        """Claim more for a server that follows its load.
+
+        Its CPUs stay, and their free bandwidth decides. The kernel is to be
+        written next, and the result noted by :meth:`note_actual`.
+
+        :param wanted: its record with a longer runtime than the actual one
+        :returns: the same, with a shorter runtime if there is less room; None
+            if there is none, or its record has changed
+        :raises HostNotPrepared: if the kernel's bandwidth cannot be read
+        """
+        slots = self._claims.get(uuid)
+        rec = slots.current
+        if not self._audited or not isinstance(rec, record.Record):
+            return None
+        actual = self._claims.get_actual(uuid, rec)
+        if slots != Slots(rec) or wanted != rec.with_runtime(
+            wanted.request.reservation.runtime_us
+        ):
+            return None
+        known = self._claims.get_adapted(uuid)
+        claim = rec
+        if known is not None and known.claim.ppm > rec.ppm:
+            claim = known.claim
+        if wanted.ppm > claim.ppm:
+            most_ppm = claim.ppm + self._find_room(wanted)
+            if wanted.ppm > most_ppm:
+                period_us = wanted.request.reservation.period_us
+                wanted = wanted.with_runtime(most_ppm * period_us // PPM)
+        if wanted.ppm <= actual.ppm:
+            return None
+        claim = wanted if wanted.ppm > claim.ppm else claim
+        self._claims.adapt(uuid, Adapted(actual, claim, growing=True))
+        return wanted
+
+    def _find_room(self, rec: record.Record) -> int:
+        """Find the bandwidth that is free on each CPU of a server, in ppm."""
+        self._host.refresh()
+        free = self._host.free(self._claims.list_claims())
+        room = min(free.cpus.get(cpu, 0) for cpu in rec.cpus)
+        if free.host_ppm is not None:
+            room = min(room, free.host_ppm // len(rec.cpus))
+        return room
+
+    def note_actual(self, uuid: str, actual: record.Record | None) -> None:
+        """Note the reservation that the kernel holds, from any thread.
+
+        :param actual: None for that of its record, and for a container that
+            has ended
+        """
+        if actual is None:
+            self._claims.adapt(uuid, None)
+        else:
+            self._claims.note_actual(uuid, actual)
+
+    def stop_growing(self, uuid: str) -> None:
+        """See :meth:`.Claims.stop_growing`."""
+        self._claims.stop_growing(uuid)
+
+    def note_record(self, uuid: str, rec: record.Record) -> None:
+        """Take the record that feedback has saved, without an event.
+
+        What is claimed beyond it and the actual reservation is released.
+        """
+        self._claims.change(uuid, Slots(rec))
+        self._claims.note_record(uuid, rec)
 
     def hold(
         self,

@@ -208,6 +208,14 @@ def begin_change(
     instance.system_metadata[CHANGED] = f'{generation} {instance.flavor.id}'
 
 
+def adapt(instance: Any, rec: record.Record) -> None:
+    """Write a record with the runtime that feedback has led to."""
+    write_record(instance, rec)
+    instance.system_metadata[CHANGED] = (
+        f'{read_generation(instance)} {instance.flavor.id}'
+    )
+
+
 def read_change(instance: Any) -> record.Record | None:
     """Read the journal of a change.
 

@@ -73,6 +73,12 @@ _CLOUD = [
         'hint is found by the scheduler, and the tests of its answers skip.',
     ),
     cfg.BoolOpt(
+        'api',
+        default=False,
+        help='Whether the catalog has nova-rt-api, as a service of the type '
+        '``rt``. Without it, changes of reservations are not tested.',
+    ),
+    cfg.BoolOpt(
         'unified_limits',
         default=False,
         help='Whether Nova takes the limit of ``class:CUSTOM_RT_BANDWIDTH`` '

@@ -37,7 +37,7 @@ CHAPTER = ROOT / 'doc' / 'source' / 'install' / 'index.rst'
 LOG = RUN / 'chapter.log'
 #: Services of the node, and those that each part of the chapter starts.
 CLOUD = ('mariadb', 'rabbitmq-server', 'nova-conductor', 'placement')
-CONTROLLER = ('nova-api', 'nova-scheduler', 'nova-rt-conductor')
+CONTROLLER = ('nova-api', 'nova-scheduler', 'nova-rt-conductor', 'nova-rt-api')
 COMPUTE = ('nova-rt-exporter',)
 #: Commands that succeed once a service serves, which takes a while where CPUs
 #: are busy. A service that systemd starts again and again is active most of
@@ -48,6 +48,7 @@ SERVES = {
     r" | grep -P '^scheduler\t[1-9]'",
     'nova-rt-conductor': 'rabbitmqctl --quiet list_queues name consumers'
     r" | grep -P '^nova-rt-conductor\t[1-9]'",
+    'nova-rt-api': 'curl --silent --fail http://127.0.0.1:8798/',
     'nova-compute': 'rabbitmqctl --quiet list_queues name consumers'
     r" | grep -P '^compute\t[1-9]'",
     'nova-rt-exporter': 'curl --silent --fail http://127.0.0.1:9839/metrics',

@@ -46,6 +46,8 @@ _PACKAGES = (
 )
 # Beside what nova_rt requires, Nova included.
 _PYTHON = ('gunicorn', 'libvirt-python', 'pip', 'setuptools')
+# The chapter installs it for nova-rt-api.
+_UWSGI = 'pyuwsgi==2.0.30.post1'
 _PIP = f"""[global]
 no-index = true
 find-links = {WHEELS}
@@ -142,6 +144,7 @@ def wheels(target: pathlib.Path, log: pathlib.Path) -> None:
             '--requirement',
             ROOT / 'requirements.txt',
             *_PYTHON,
+            _UWSGI,
         ],
         log,
     )
@@ -171,7 +174,7 @@ def _archive(log: pathlib.Path) -> pathlib.Path:
 
 
 def _key() -> str:
-    parts = [repr((SUITE, _BASE, _PACKAGES, _PYTHON, _PIP)).encode()]
+    parts = [repr((SUITE, _BASE, _PACKAGES, _PYTHON, _UWSGI, _PIP)).encode()]
     parts += [CONTAINER.read_bytes()]
     parts += [file.read_bytes() for file in sorted(FILES.iterdir())]
     parts += [

@@ -56,6 +56,8 @@ TO_INSTALL = (
     'python3-libvirt',
     'rabbitmq-server',
     'sqlite3',
+    'uwsgi-core',
+    'uwsgi-plugin-python3',
 )
 #: Files that the servers of the machine write all the time, and the records of
 #: dpkg, apt and systemd of what was installed when. Byte code of other modules
@@ -83,6 +85,17 @@ report = true
 _CONDUCTOR_CONF = """\
 [DEFAULT]
 transport_url = rabbit://guest:guest@127.0.0.1:5672/
+[nova_rt_database]
+connection = mysql+pymysql://nova_rt:secret@127.0.0.1/nova_rt
+"""
+_API_CONF = """\
+[DEFAULT]
+log_file = /var/log/nova/nova-rt-api.log
+[api_database]
+connection = sqlite:////var/lib/nova/nova_api.sqlite
+[keystone_authtoken]
+auth_type = password
+auth_url = http://127.0.0.1:5000/
 [nova_rt_database]
 connection = mysql+pymysql://nova_rt:secret@127.0.0.1/nova_rt
 """
@@ -379,31 +392,31 @@ class Test:
         self.expect('nova-compute', MainPID=before)
         self.expect('nova-rt-exporter', UnitFileState='enabled')
         self.await_steady('nova-rt-exporter')
-        self.expect(
-            'nova-rt-conductor',
-            UnitFileState='disabled',
-            ActiveState='inactive',
-        )
+        for unit in ('nova-rt-api', 'nova-rt-conductor'):
+            self.expect(unit, UnitFileState='disabled', ActiveState='inactive')
         for name in ('compute', 'scheduler'):
             self.runs(f'nova-{name}', f'/usr/bin/nova-rt-{name}')
             self.expect(f'nova-{name}', NeedDaemonReload='no')
         self.machine.run(
             'systemd-analyze verify --man=no nova-compute.service'
-            ' nova-scheduler.service nova-rt-conductor.service'
-            ' nova-rt-exporter.service\n'
+            ' nova-scheduler.service nova-rt-api.service'
+            ' nova-rt-conductor.service nova-rt-exporter.service\n'
             'visudo --check\n'
             'test "$(stat -c %a:%U:%G /etc/sudoers.d/nova-rt)"'
             ' = 440:root:root\n'
             'test "$(stat -c %a:%U:%G /etc/nova/nova-rt-conductor.conf)"'
             ' = 640:root:nova\n'
+            'test "$(stat -c %a:%U:%G /etc/nova/nova-rt-api.conf)"'
+            ' = 640:root:nova\n'
             'test -z "$(/lib/systemd/systemd-sysctl --cat-config |'
             ' grep sched_rt_runtime_us)"\n'
             'nova-rt-manage --help >/dev/null\n'
+            'openstack rt reservation set --help >/dev/null\n'
             'tempest list-plugins | grep -w nova_rt',
             LOG,
         )
         self._check()
-        say('installed: exporter runs, conductor waits, drop-ins in force')
+        say('installed: exporter runs, others wait, drop-ins in force')
 
     def _check(self) -> None:
         # 1: there is no database of Nova, so no flavors to look at.
@@ -424,19 +437,30 @@ class Test:
             LOG,
         )
         self.await_steady('nova-rt-conductor')
+        conf.with_name('nova-rt-api.conf').write_text(_API_CONF)
+        self.machine.run('systemctl enable --now nova-rt-api', LOG)
+        self.await_steady('nova-rt-api')
+        self.fetch('http://127.0.0.1:8798/v1/openapi.json', '"openapi"')
         self._stock_conf = self._compute_conf(_COMPUTE_CONF)
         self.machine.run('systemctl restart nova-compute', LOG)
         self.await_steady('nova-compute')
         self.is_running('nova-compute', '/usr/bin/nova-rt-compute')
+        self.fetch('http://127.0.0.1:9839/metrics', 'nova_rt_up{')
+        mode = self.machine.read('stat -c %a:%U /var/log/nova').strip()
+        say(f'configured: conductor and API run; /var/log/nova is {mode}')
+
+    def fetch(self, url: str, word: str) -> None:
+        """Require that a service answers with a word.
+
+        :raises Failed: if it does not
+        """
         said = self.machine.read(
             "python3 -c 'import urllib.request as r;"
-            'print(r.urlopen("http://127.0.0.1:9839/metrics").read().decode())'
+            f'print(r.urlopen("{url}").read().decode())'
             "'"
         )
-        if 'nova_rt_up{' not in said:
-            raise Failed(f'nova-rt-exporter says nothing:\n{said}')
-        mode = self.machine.read('stat -c %a:%U /var/log/nova').strip()
-        say(f'configured: conductor runs; /var/log/nova is {mode}')
+        if word not in said:
+            raise Failed(f'{url} answers:\n{said}')
 
     def _compute_conf(self, text: str) -> str:
         """Write nova-compute.conf anew, and return its old text."""
@@ -452,6 +476,7 @@ class Test:
             unit: self.state(unit, 'MainPID')
             for unit in (
                 'nova-compute',
+                'nova-rt-api',
                 'nova-rt-conductor',
                 'nova-rt-exporter',
             )
@@ -484,7 +509,7 @@ class Test:
             self.runs(f'nova-{name}', f'/etc/init.d/nova-{name}')
         self.await_steady('nova-compute')
         self.is_running('nova-compute', '/usr/bin/nova-compute')
-        for unit in ('nova-rt-conductor', 'nova-rt-exporter'):
+        for unit in ('nova-rt-api', 'nova-rt-conductor', 'nova-rt-exporter'):
             self.expect(unit, ActiveState='inactive')
         kept = self.machine.root / 'etc/nova/nova-rt-conductor.conf'
         if not kept.exists():

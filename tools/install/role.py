@@ -40,7 +40,7 @@ PLAYBOOK = ANSIBLE / 'playbook.yml'
 LOG = RUN / 'role.log'
 WHERE = RUN / 'role'
 SERVICES = {
-    'controller': ('nova-api', 'nova-scheduler', 'nova-rt-conductor'),
+    'controller': chapter.CONTROLLER,
     'compute': ('nova-rt-exporter',),
 }
 _VARIABLES: dict[str, Any] = {
@@ -94,7 +94,7 @@ _CHANGES: dict[str, tuple[dict[str, Any], set[str]]] = {
             "mysql+pymysql://nova_rt:SEC'RE%5CT@controller/nova_rt"
             '?charset=utf8mb4'
         )},
-        {'nova-rt-conductor'},
+        {'nova-rt-conductor', 'nova-rt-api'},
     ),
     'compute': (
         {'nova_rt_exporter_options': {'min_interval': 5}},

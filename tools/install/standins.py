@@ -26,9 +26,9 @@ from packaging.utils import canonicalize_name
 from tools.install.commands import CACHE, ROOT, Failed, empty, run, say
 
 #: Requirements that the modules must meet: those of nova_rt, of its packages,
-#: and of Tempest.
+#: of the client and of Tempest.
 REQUIREMENTS = ('requirements.txt', 'doc/requirements.txt')
-ALSO = ('pbr', 'setuptools', 'tempest')
+ALSO = ('pbr', 'python-openstackclient', 'setuptools', 'tempest')
 #: libvirt's module is Debian's: it belongs to Debian's libvirt.
 NOT_OURS = frozenset({'libvirt-python'})
 #: Debian's epochs of what debian/control names with one.

@@ -61,6 +61,19 @@ class ExitCodes(command.Command):
             return err.exit_code
 
 
+class OfServer(ExitCodes):
+    """A command with a server as its argument."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the argument.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        parser.add_argument('server', help='UUID of the server.')
+        return parser
+
+
 def _escape(value: Any) -> Any:
     """Escape texts, also those in lists; numbers stay numbers."""
     if isinstance(value, str):

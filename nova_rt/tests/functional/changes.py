@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests for changes of running reservations, and their outcome."""
 
+import fixtures
+from nova.tests.functional.libvirt import base as nova_base
+
+from nova_rt import conf as nova_rt_conf
 from nova_rt.formats.changes import Answer, Condition
+from nova_rt.tests.fixtures import conductor, database
 from nova_rt.tests.functional import moves
 from nova_rt.tracking import servers
 
@@ -68,3 +73,33 @@ class ChangesTestBase(ChangesMixin, moves.MovesTestBase):
         rec = self.assert_ended(self.server, reservation, host or self.host)
         self.assert_stable(self.server)
         return rec
+
+
+class AskedTestBase(ChangesTestBase):
+    """The same with a database of nova_rt, and a bus without a conductor.
+
+    :ivar conf: of all services
+    :ivar bus: starts conductors
+    """
+
+    conf = nova_base.CONF
+
+    def setUp(self):
+        # The hosts report their events.
+        self.flags_of_ours(report=True)
+        super().setUp()
+        # The database fixture has configured it.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova.db.api.api.context_manager.configure',
+                lambda **options: None,
+            )
+        )
+
+    def start_compute(self, *args, **kwargs):
+        if not hasattr(self, 'bus'):
+            made = self.useFixture(database.Database())
+            nova_rt_conf.register_opts(self.conf)
+            self.flags(connection=made.url, group='nova_rt_database')
+            self.bus = self.useFixture(conductor.Bus(self.conf))
+        return super().start_compute(*args, **kwargs)

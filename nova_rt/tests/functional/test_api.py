@@ -4,45 +4,27 @@
 import fixtures
 from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
-from nova.tests.functional.libvirt import base as nova_base
 from oslo_limit import fixture as limit_fixture
 from oslo_messaging import exceptions as bus_exception
 from werkzeug import test
 
-from nova_rt import conf as nova_rt_conf
 from nova_rt.db import changes as db
 from nova_rt.rest import app, policies, sources
-from nova_rt.tests.fixtures import conductor, database
 from nova_rt.tests.fixtures.history import make_uuid
 from nova_rt.tests.functional import changes
 
 
-class APITest(changes.ChangesTestBase):
+class APITest(changes.AskedTestBase):
     def setUp(self):
-        # The hosts report their events.
-        self.flags_of_ours(report=True)
         super().setUp()
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.db.api.api.context_manager.configure',
-                lambda **options: None,
-            )
-        )
-        conf = nova_base.CONF
         self.client = test.Client(
             app.make_app(
-                conf, sources.Sources(conf), policies.make_enforcer(conf)
+                self.conf,
+                sources.Sources(self.conf),
+                policies.make_enforcer(self.conf),
             )
         )
         self.path = f'/v1/servers/{self.server["id"]}/reservation'
-
-    def start_compute(self, *args, **kwargs):
-        if not hasattr(self, 'bus'):
-            made = self.useFixture(database.Database())
-            nova_rt_conf.register_opts(nova_base.CONF)
-            self.flags(connection=made.url, group='nova_rt_database')
-            self.bus = self.useFixture(conductor.Bus(nova_base.CONF))
-        return super().start_compute(*args, **kwargs)
 
     def send(self, method, path, status=200, **more):
         """Send a request, as keystonemiddleware passes it on."""

@@ -2,12 +2,15 @@
 """A reservation is changed while its server runs."""
 
 import errno
+import time
+from unittest import mock
 
 import fixtures
 from nova import exception as nova_exception
 from nova.compute import task_states
 from nova.scheduler.client import report
 from nova.tests.functional.api import client
+from oslo_concurrency import lockutils
 from oslo_utils import uuidutils
 
 from nova_rt.formats.changes import Condition
@@ -185,6 +188,108 @@ class ChangesTest(changes.ChangesTestBase):
         server = self.create(self.plain_flavor())
         answer = self.ask_change(server, '100/1000')
         self.assertEqual(Condition.INFEASIBLE, answer.condition)
+
+
+class Clock:
+    """Time that passes in waits alone.
+
+    :ivar waits: their seconds
+    :ivar meanwhile: called in each
+    """
+
+    def __init__(self):
+        self.now_s = time.monotonic() + 60
+        self.waits = []
+        self.meanwhile = lambda: None
+
+    def monotonic(self):
+        return self.now_s
+
+    def sleep(self, seconds):
+        self.waits.append(round(seconds, 6))
+        self.meanwhile()
+        self.now_s += seconds
+
+
+class ReturnTest(changes.ChangesTestBase):
+    """The kernel holds bandwidth until the end of the old period."""
+
+    def setUp(self):
+        super().setUp()
+        self.clock = Clock()
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.compute.changes.time', self.clock)
+        )
+
+    def assert_claimed(self, ppm):
+        """Nova does anything else to the server, which holds so much."""
+        with lockutils.lock(self.server['id'], 'nova-', blocking=False):
+            self.assertEqual(
+                [ppm], [each.ppm for each in self.all_claims(self.host)]
+            )
+        self.assertEqual(ppm, self.allocated(self.server))
+
+    def test_shrink(self):
+        self.clock.meanwhile = lambda: self.assert_claimed(400_000)
+        self.change(self.server, '200/1000')
+        self.assertEqual([0.001], self.clock.waits)
+        self.assert_changed('200/1000')
+        self.clock.meanwhile = lambda: self.assert_claimed(200_000)
+        self.change(self.server, '10/100')
+        self.clock.meanwhile = lambda: self.assert_claimed(100_000)
+        self.change(self.server, '50/1000')
+        self.assertEqual([0.001, 0.001, 0.0001], self.clock.waits)
+
+    def test_asked_again(self):
+        """Another conductor asks in the wait: nothing is returned earlier."""
+
+        def ask():
+            self.clock.meanwhile = lambda: self.assert_claimed(400_000)
+            answers.append(self.ask_change(self.server, '200/1000',
+                                           generation=1))  # fmt: skip
+
+        answers = []
+        self.clock.meanwhile = ask
+        answers.append(self.ask_change(self.server, '200/1000'))
+        self.assertEqual([0.001, 0.001], self.clock.waits)
+        self.assertEqual(
+            [Condition.APPLIED] * 2, [each.condition for each in answers]
+        )
+        self.assert_changed('200/1000')
+
+    def test_deleted(self):
+        self.clock.meanwhile = lambda: self._delete_server(self.server)
+        answer = self.ask_change(self.server, '200/1000')
+        self.assertTrue(answer.gone)
+        self.assertEqual([], self.all_claims(self.host))
+
+    def test_failed_growth(self):
+        """Bandwidth of a change that was undone returns as late."""
+        self.clock.meanwhile = lambda: self.assert_claimed(600_000)
+        owner = self.computes[self.host].manager.rt
+        with fixtures.MockPatchObject(
+            owner, 'rt_end_change', side_effect=[OSError(), mock.DEFAULT],
+            wraps=owner.rt_end_change,
+        ):  # fmt: skip
+            self.change(self.server, '600/1000', Condition.IN_PROGRESS)
+        self.assertEqual([0.001], self.clock.waits)
+        self.assert_changed('400/1000')
+
+    def test_restart(self):
+        """A new service does not know what the last one has written."""
+
+        def fail():
+            raise OSError
+
+        self.clock.meanwhile = fail
+        self.assertRaises(OSError, self.ask_change, self.server, '200/1000')
+        self.assert_claimed(400_000)
+        self.clock.meanwhile = lambda: self.assertEqual(
+            400_000, self.allocated(self.server)
+        )
+        self.restart_compute_service(self.host)
+        self.assertEqual([0.001, 0.001], self.clock.waits)
+        self.assert_changed('200/1000')
 
 
 class V1Test(changes.ChangesTestBase):

@@ -6,56 +6,31 @@ import threading
 
 from cliff import commandmanager
 import fixtures
-from nova.tests.functional.libvirt import base as nova_base
 
-from nova_rt import conf as nova_rt_conf
 from nova_rt.conductor import changes as conductor_changes
 from nova_rt.db import api
 from nova_rt.db import changes as db
 from nova_rt.formats.changes import Condition
 from nova_rt.manage import app, reservation
-from nova_rt.tests.fixtures import conductor, database, manage
+from nova_rt.tests.fixtures import manage
 from nova_rt.tests.functional import changes
 
 
-class AskedTest(changes.ChangesTestBase):
+class AskedTest(manage.CommandsMixin, changes.AskedTestBase):
     def setUp(self):
-        # The hosts report their events.
-        self.flags_of_ours(report=True)
         super().setUp()
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.db.api.api.context_manager.configure',
-                lambda **options: None,
-            )
-        )
         self.commands = commandmanager.CommandManager(app.COMMANDS)
         self.commands.add_command('reservation set', reservation.Set)
         self.commands.add_command('reservation show', reservation.Show)
 
-    def start_compute(self, *args, **kwargs):
-        if not hasattr(self, 'bus'):
-            made = self.useFixture(database.Database())
-            nova_rt_conf.register_opts(nova_base.CONF)
-            self.flags(connection=made.url, group='nova_rt_database')
-            self.bus = self.useFixture(conductor.Bus(nova_base.CONF))
-        return super().start_compute(*args, **kwargs)
-
-    def run_command(self, *words):
-        return manage.run(nova_base.CONF, *words, commands=self.commands)
-
-    def read(self, *words, code=0):
-        result = self.run_command('reservation', *words, '-f', 'json')
-        self.assertEqual(code, result.code, result.err)
-        return result.data
-
     def set(self, reservation, *words, code=0):
         return self.read(
-            'set', self.server['id'], reservation, *words, code=code
-        )
+            'reservation', 'set', self.server['id'], reservation, *words,
+            code=code,
+        )  # fmt: skip
 
     def show(self):
-        return self.read('show', self.server['id'])
+        return self.read('reservation', 'show', self.server['id'])
 
     def wait_for(self, condition):
         def check():
@@ -243,9 +218,9 @@ class AskedTest(changes.ChangesTestBase):
     def test_refused(self):
         for words, code, text in (
             ((self.server['id'], '1'), 2, 'is not a reservation'),
-            (('nonsense', '100/1000'), 1, 'on no host'),
+            (('nonsense', '100/1000'), 1, 'no server nonsense'),
             ((self.create(self.plain_flavor())['id'], '100/1000'), 1,
-             'not real-time'),
+             'with a reservation'),
         ):  # fmt: skip
             result = self.run_command('reservation', 'set', *words)
             self.assertEqual(code, result.code, result.err)

@@ -5,19 +5,18 @@ The next one leads to the lesser of both reservations: the old one of a change
 that grows, the new one of a change that shrinks. The conductor asks again.
 """
 
-from nova_rt.compute import changes as compute_changes
-from nova_rt.compute import resource_tracker
+from nova_rt.compute import allocations, resource_tracker
 from nova_rt.tests.functional import changes, kills
 from nova_rt.virt.libvirt import running
 
 _TRACKER = resource_tracker.RTResourceTracker
-_CHANGES = compute_changes.Changes
+_ALLOCATIONS = allocations.Allocations
 _RUNNING = running.RunningContainers
 
 #: Owner and name of each step, in order of a change that grows.
 _STEPS = (
     (_TRACKER, 'rt_begin_change'),
-    (_CHANGES, '_allocate'),
+    (_ALLOCATIONS, 'change'),
     (_RUNNING, 'change'),
     (_TRACKER, 'rt_end_change'),
 )

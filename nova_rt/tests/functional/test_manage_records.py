@@ -15,7 +15,9 @@ from nova_rt.tests.fixtures.history import NOW, event, make_uuid
 from nova_rt.tests.functional import moves
 
 
-class RecordsTest(moves.MovesTestBase):
+class RecordsTest(manage.CommandsMixin, moves.MovesTestBase):
+    conf = nova_base.CONF
+
     def setUp(self):
         super().setUp()
         # The database fixture has configured it.
@@ -26,21 +28,6 @@ class RecordsTest(moves.MovesTestBase):
             )
         )
         nova_rt_conf.register_opts(nova_base.CONF)
-
-    def run_command(self, *words):
-        return manage.run(nova_base.CONF, *words)
-
-    def read(self, *words):
-        result = self.run_command(*words, '-f', 'json')
-        self.assertEqual(0, result.code, result.err)
-        return result.data
-
-    def assert_fails(self, code, text, *words):
-        """One clean line."""
-        result = self.run_command(*words)
-        self.assertEqual((code, ''), (result.code, result.out), result.err)
-        self.assertEqual(1, result.err.count('\n'), result.err)
-        self.assertIn(text, result.err)
 
     def rows(self):
         """The rows of "server list", in short."""

@@ -290,8 +290,20 @@ class RTLibvirtDriver(containers.ContainerDriver):
         for instance in instances:
             # Each by itself: a fault of one of them, such as an error of
             # libvirt, must not leave the others without a service.
+            self._rt_resume_feedback(instance)
             self.running.verify(instance.uuid)
         return super().process_instances_at_startup(context, instances)
+
+    def _rt_resume_feedback(self, instance: Any) -> None:
+        """Count what the last service has let a server have."""
+        try:
+            self.running.adapting.resume(instance.uuid, CONF.nova_rt.adapt)
+        except Exception as err:
+            # The check that follows reports it, or restores the record.
+            LOG.warning(
+                'Cannot resume feedback: %s', faults.describe(err),
+                instance=instance,
+            )  # fmt: skip
 
     def resume_state_on_host_boot(
         self, context, instance, network_info, share_info,

@@ -96,10 +96,23 @@ def find_difference(
         carried = parse_record(guest)
     except exception.InvalidRecord as err:
         return f'its domain carries no record: {err}'
-    if carried is not None and carried.record == rec:
+    if carried is not None and _is_same(carried.record, rec):
         return None
     text = 'none' if carried is None else carried.record.encode()
     return f'its domain carries the record {text} instead of {rec.encode()}'
+
+
+def _is_same(carried: record.Record, rec: record.Record) -> bool:
+    """Compare two records, without a runtime that follows the load.
+
+    A record is saved before its copy in the domain.
+    """
+    reservation = rec.request.reservation
+    if rec.request.adapts and (
+        carried.request.reservation.period_us == reservation.period_us
+    ):
+        carried = carried.with_runtime(reservation.runtime_us)
+    return carried == rec
 
 
 def carries(guest: libvirt_guest.Guest, wanted: DomainRecord) -> bool:

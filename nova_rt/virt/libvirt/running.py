@@ -30,7 +30,7 @@ from nova_rt.reservation import cpulist, record
 from nova_rt.tracking import once
 from nova_rt.tracking.reservations import Reservations
 from nova_rt.tracking.stop_policy import StopPolicy
-from nova_rt.virt.libvirt import metadata, orphans, policies
+from nova_rt.virt.libvirt import adapting, metadata, orphans, policies
 
 LOG = logging.getLogger(__name__)
 
@@ -72,6 +72,10 @@ class RunningContainers:
             host, self.domains, stop_policy
         )
         self._policies = policies.Policies(host, self._dispatcher)
+        #: Those whose reservations follow their load.
+        self.adapting = adapting.AdaptingContainers(
+            host, self.domains, reservations
+        )
         #: The orphaned groups, of containers that have ended.
         self.orphans = orphans.OrphanedGroups(host, hypervisor)
 
@@ -173,6 +177,7 @@ class RunningContainers:
             self._stop(guest.uuid, str(err), stop, at_start=True)
             raise
         self._policies.note(guest.uuid, pid)
+        self._reservations.note_actual(guest.uuid, None)
         self._dispatcher.emit(events.Applied(guest.uuid, rec))
 
     def report_weaker(self) -> set[str]:
@@ -341,9 +346,10 @@ class RunningContainers:
                 events.Drifted(uuid, rec, weaker, again=not news)
             )
         self._unknown.forget(uuid)
+        actual = self._reservations.held.get_actual(uuid, rec)
         try:
             found = (
-                self._host.compare(pid, rec),
+                self._host.compare(pid, actual),
                 metadata.find_difference(guest, rec),
             )
             difference = '; '.join(each for each in found if each)
@@ -392,7 +398,11 @@ class RunningContainers:
         self._policies.forget(uuid)
         try:
             self.orphans.make_room(
-                lambda: self._host.apply(pid, rec, patience)
+                lambda: self._host.apply(
+                    pid,
+                    self._reservations.held.get_actual(uuid, rec),
+                    patience,
+                )
             )
         except exception.ReservationNotApplied as err:
             if not err.verdict:

@@ -35,6 +35,7 @@ VERSIONS = {
 VERSIONS['1.3'] = VERSIONS['1.2'] | {
     'runtime_min': 'Integer', 'runtime_max': 'Integer',
 }  # fmt: skip
+VERSIONS['1.4'] = VERSIONS['1.3'] | {'adapt': 'String'}
 
 
 def make(event):

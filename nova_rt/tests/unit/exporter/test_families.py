@@ -61,9 +61,10 @@ class FamiliesTest(base.BaseTestCase):
         self.host.machine.use(group, 1, 70, 30, 2_500_000)
         self.host.count(
             counts.Counts(
-                {'repaired': 3, 'claimed': 4}, {'claim': 2}, dropped=5
+                {'repaired': 3, 'claimed': 4}, {'claim': 2}, dropped=5,
+                by_adaptation={'grown': 6}, frozen=1,
             )
-        )
+        )  # fmt: skip
         found = self.read()
         one, off = self.one.name, self.off.name
         for name, value in {
@@ -101,6 +102,10 @@ class FamiliesTest(base.BaseTestCase):
             ('nova_rt_refusals_total', 'move'): 0,
             ('nova_rt_repairs_total',): 3,
             ('nova_rt_history_dropped_events_total',): 5,
+            ('nova_rt_server_cpu_actual_ratio', '2', one): 0.1,
+            ('nova_rt_adaptations_total', 'grown'): 6,
+            ('nova_rt_adaptations_total', 'limited'): 0,
+            ('nova_rt_frozen_servers',): 1,
         }.items():
             self.assertAlmostEqual(value, found[name], 6, name)
         self.assertNotIn(('nova_rt_server_drifted', off), found)
@@ -184,8 +189,8 @@ class FamiliesTest(base.BaseTestCase):
         """As many as servers and their CPUs; no other grows with them."""
         count = len(self.read())
         self.host.add_server(10_000, 100_000, (0, 1, 3))
-        # Four of the server, and four on each CPU.
-        self.assertEqual(count + 4 + 3 * 4, len(self.read()))
+        # Four of the server, and five on each CPU.
+        self.assertEqual(count + 4 + 3 * 5, len(self.read()))
 
     def test_every_metric_says_what_it_is(self):
         for family in parser.text_string_to_metric_families(self.host.text()):

@@ -18,9 +18,9 @@ class CountsTest(base.BaseTestCase):
     def test_every_event_has_a_name(self):
         self.assertEqual(
             {
-                'added', 'applied', 'changed', 'claimed', 'drifted',
-                'dropped', 'promoted', 'refused', 'released', 'repaired',
-                'stopped', 'unverified',
+                'adapted', 'added', 'applied', 'changed', 'claimed',
+                'drifted', 'dropped', 'frozen', 'promoted', 'refused',
+                'released', 'repaired', 'stopped', 'unverified',
             },
             set(counts.KINDS),
         )  # fmt: skip
@@ -48,6 +48,17 @@ class CountsTest(base.BaseTestCase):
         self.assertEqual(
             Counts({'stopped': 2, 'refused': 1}, {'move': 1}), one.plus(other)
         )
+
+    def test_adaptations(self):
+        grown = counts.Adaptation.GROWN
+        one = Counts(frozen=2).add_adaptation(grown)
+        read = Counts.decode(one.encode())
+        self.assertEqual((1, 0, 2), (
+            read.by_adaptation['grown'], read.by_adaptation['shrunk'],
+            read.frozen))  # fmt: skip
+        # Of the present service: one that was restarted has frozen none.
+        both = read.plus(Counts().add_adaptation(grown))
+        self.assertEqual((2, 0), (both.by_adaptation['grown'], both.frozen))
 
     def test_options_of_the_host(self):
         old, new = Counts(host={'smt': False}), Counts(host={'smt': True})

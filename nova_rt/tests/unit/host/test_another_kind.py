@@ -249,7 +249,9 @@ class AnotherKindTest(base.BaseTestCase):
         self.host.apply(PID, _record())
         usage = {1: Usage(1, 0, PID)}
         self.assertEqual(usage, self.host.read_usage(PID))
-        self.assertEqual((None, usage), self.host.observe(PID, _record()))
+        rec = _record()
+        self.assertEqual((None, usage, rec), self.host.observe(PID, rec))
+        self.assertIsNone(self.host.find_usage(PID))
 
     def test_limit(self):
         self.host.start()

@@ -12,7 +12,7 @@ from nova_rt.tests.fixtures import manage
 from nova_rt.tests.fixtures.history import NOW, UUID, event
 
 
-class DatabaseTestCase(base.BaseTestCase):
+class DatabaseTestCase(manage.CommandsMixin, base.BaseTestCase):
     """Runs commands on a database in a file."""
 
     def setUp(self):
@@ -27,23 +27,6 @@ class DatabaseTestCase(base.BaseTestCase):
         )
         api.configure(self.conf)
         models.Base.metadata.create_all(session.get_engine())
-
-    def run_command(self, *words):
-        return manage.run(self.conf, *words)
-
-    def read(self, *words):
-        """The data that a command prints."""
-        result = self.run_command(*words, '-f', 'json')
-        self.assertEqual(0, result.code, result.err)
-        return result.data
-
-    def assert_fails(self, code, text, *words):
-        """One clean line."""
-        result = self.run_command(*words)
-        self.assertEqual((code, ''), (result.code, result.out), result.err)
-        self.assertEqual(1, result.err.count('\n'), result.err)
-        self.assertTrue(result.err.strip().isprintable())
-        self.assertIn(text, result.err)
 
     def happen(self, number, kind, server=UUID, **more):
         """Add an event."""

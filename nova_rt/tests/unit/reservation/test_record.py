@@ -31,6 +31,7 @@ WIDEST = Request(
     numa=extra_specs.Numa.SAME,
     runtime_min=4_194_304,
     runtime_max=4_194_304,
+    adapt=extra_specs.Adapt.THROTTLED,
 )
 
 
@@ -228,7 +229,7 @@ class LengthTest(base.BaseTestCase):
         cpus = tuple(range(0, 128, 2))
         self.assertEqual(
             'v=2;q=4194304;p=4194304;n=64;e=guarantee;s=other;r=99;m=same;'
-            'l=4194304;h=4194304;c=64~Bfl4gxva--0MQhs7_75ZVA',
+            'l=4194304;h=4194304;a=throttled;c=64~Bfl4gxva--0MQhs7_75ZVA',
             self.assert_fits(record.Record(WIDEST, cpus)),
         )
 

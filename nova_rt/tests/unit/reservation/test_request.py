@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.reservation.request."""
 
+import dataclasses
+
 import ddt
 from oslotest import base
 
@@ -165,6 +167,32 @@ class ChangeTest(base.BaseTestCase):
                 request.runtime_max,
             ),
         )
+
+    def test_adapts(self):
+        """Within the bounds; any other runtime stays."""
+        self.assertFalse(self.read(min='200').adapts)
+        specs = FLAVOR | {'rt:adapt': 'throttled', 'rt:runtime_max': '1800'}
+        request = Request.from_flavor(specs, 2)
+        for runtime_us, clamped, adapts in (
+            (1300, 1400, False), (1400, 1400, True), (1800, 1800, True),
+            (1900, 1800, False),
+        ):  # fmt: skip
+            changed = dataclasses.replace(
+                request, reservation=Reservation(runtime_us, 2000)
+            )
+            self.assertEqual(clamped, request.clamp(runtime_us))
+            self.assertEqual(adapts, changed.adapts)
+        short = dataclasses.replace(
+            request, reservation=Reservation(1400, 1500)
+        )
+        self.assertEqual(1500, short.clamp(1800))
+
+    def test_adapt_needs_bounds(self):
+        err = self.assertRaises(
+            exception.InvalidRequest,
+            Request.from_flavor, FLAVOR | {'rt:adapt': 'quantile'}, 2,
+        )  # fmt: skip
+        self.assertIn('rt:runtime_min', str(err))
 
     @ddt.data({'min': '1401'}, {'max': '1399'}, {'max': '2001'})
     def test_wrong(self, given):

@@ -15,11 +15,11 @@ from werkzeug import test
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt import exception
+from nova_rt.cloud.records import ServerRecord
 from nova_rt.formats.changes import Answer, Change, Condition, OnNoRoom
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.rest import app, operations, policies, schemas
-from nova_rt.rest.sources import Server
 from nova_rt.tests.fixtures import specs
 from nova_rt.tests.fixtures.history import NOW, make_uuid
 
@@ -36,7 +36,7 @@ FLAVOR = {
 def make_server(number, project=OURS, flavor=None, **values):
     """Make a server with two CPUs."""
     record = Record(specs.parse(flavor or FLAVOR), (3, 7))
-    made = Server(
+    made = ServerRecord(
         make_uuid(number), project, 'one', record, 'held', 5, 0, None
     )
     return dataclasses.replace(made, **values)

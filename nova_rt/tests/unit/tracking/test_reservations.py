@@ -132,6 +132,61 @@ class ClaimsTest(base.TestBase):
             self.log.output
         ))  # fmt: skip
 
+    def test_feedback(self):
+        """The larger of record and present reservation counts."""
+        rec = self.reservations.claim('a', self.asked)
+        (cpu,) = rec.cpus
+        held = self.reservations.held
+
+        def left_ppm():
+            return self.before.cpus[cpu] - self.reservations.free().cpus[cpu]
+
+        more, less = rec.with_runtime(700_000), rec.with_runtime(100_000)
+        self.assertEqual(more, self.reservations.grow('a', more))
+        self.assertEqual((rec, 700_000), (
+            held.get_actual('a', rec), left_ppm()))  # fmt: skip
+        self.reservations.note_actual('a', more)
+        self.reservations.note_actual('a', less)
+        self.assertEqual((less, 700_000), (
+            held.get_actual('a', rec), left_ppm()))  # fmt: skip
+        self.reservations.note_record('a', less)
+        self.assertEqual(100_000, left_ppm())
+        self.assertIsNone(held.get_adapted('a'))
+        # As much as there is.
+        whole = rec.with_runtime(1_000_000)
+        most = self.reservations.grow('a', whole)
+        self.assertEqual(self.before.cpus[cpu], most.ppm)
+        self.reservations.note_actual('a', most)
+        self.assertIsNone(self.reservations.grow('a', whole))
+        self.reservations.release('a')
+        self.assertEqual(0, left_ppm())
+        self.assertEqual([events.Claimed, events.Released],
+                         [type(each) for each in self.events])  # fmt: skip
+
+    def test_no_feedback_for_others(self):
+        """Of a server that is changed, moved, or has another record."""
+        rec = self.reservations.claim('a', self.asked)
+        more = rec.with_runtime(700_000)
+        other = dataclasses.replace(more, cpus=(3,))
+        self.assertIsNone(self.reservations.grow('a', other))
+        self.reservations.begin_change('a', rec, more)
+        self.assertIsNone(
+            self.reservations.grow('a', rec.with_runtime(800_000))
+        )
+        self.reservations.hold('a', rec, rec)
+        self.assertIsNone(self.reservations.grow('a', more))
+        self.assertIsNone(self.reservations.grow('b', more))
+
+    def test_a_record_beside_a_write(self):
+        """The claim of a write to come outlives the save of a record."""
+        rec = self.reservations.claim('a', self.asked)
+        more = self.reservations.grow('a', rec.with_runtime(700_000))
+        self.reservations.note_record('a', rec)
+        self.assertEqual({'a': (more,)}, self.reservations.held.claims())
+        self.reservations.stop_growing('a')
+        self.reservations.note_record('a', rec)
+        self.assertEqual({'a': (rec,)}, self.reservations.held.claims())
+
     def test_two_slots(self):
         """A resize on this host, confirmed."""
         old = self.reservations.claim('a', self.asked)
