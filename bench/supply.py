@@ -3,9 +3,9 @@
 
 On a lab with a node. Makes two servers of 9 ms in every 10 ms, which fill its
 two CPUs, and lets endless real-time loops run in both. Each window is measured
-twice: as it is, and while two ordinary and two real-time processes of the node,
-of priority 99, run on the CPU of the first server. All figures are of the
-kernel's own counts, ``cpu.rt.stat``.
+twice: as it is, and while two ordinary and two real-time processes of the
+node, of priority 99, run on the CPU of the first server. All figures are of
+the kernel's own counts, ``cpu.rt.stat``.
 
     python -m lab up --node hcbs
     python -m lab exec python -m bench.supply [--seconds S] [--windows N]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What servers have on a node, above all in the kernel's files there."""
+"""Traces of servers on a node, above all in the kernel's files there."""
 
 from collections.abc import Sequence
 import dataclasses

@@ -9,7 +9,7 @@ import json
 import pathlib
 import time
 
-from lab import config, node, paths, service
+from lab import config, node, service
 from lab.console import LabError, say, tail
 from lab.node import boot, image
 from lab.setup_steps import run, vsctl

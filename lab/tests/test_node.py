@@ -180,7 +180,7 @@ class NodeTest(NodeTestCase):
     'a lab with nodes of two releases of Debian only',
 )
 class OtherReleaseTest(NodeTest):
-    """The same on the other release of Debian, with its libvirt and systemd."""
+    """The same on the other release, with its libvirt and systemd."""
 
     number = 1
 

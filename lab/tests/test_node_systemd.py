@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things that systemd and an operator do to the groups of servers on a node."""
+"""Things that systemd and operators do to groups of servers on a node."""
 
 import time
 
@@ -12,7 +12,7 @@ CHECKS_S = 150
 
 
 class SystemdTest(NodeTestCase):
-    """What systemctl does to machine.slice and to nova-compute."""
+    """Effects of systemctl on machine.slice, and limits of nova-compute."""
 
     def setUp(self):
         super().setUp()
@@ -33,8 +33,9 @@ class SystemdTest(NodeTestCase):
     def allow(self, cpus):
         """Give the servers of the node these CPUs; return what it says."""
         return self.node.run(
-            f'systemctl set-property --runtime machine.slice AllowedCPUs={cpus}'
-            ' 2>&1; cat /sys/fs/cgroup/machine.slice/cpuset.cpus.effective'
+            'systemctl set-property --runtime machine.slice '
+            f'AllowedCPUs={cpus} 2>&1; '
+            'cat /sys/fs/cgroup/machine.slice/cpuset.cpus.effective'
         ).strip()
 
     def assert_kept(self, servers):

@@ -38,19 +38,26 @@ class NodesTestCase(on_nodes.NodesTestCase):
 
     def run_in(self, server, command):
         """Run a command as the root of a container."""
-        return self.node_of(server).run(
-            f'pid=$(virsh -q -c lxc:/// domid {server.id}); '
-            'first=$(cut -d" " -f1 /proc/$pid/task/$pid/children); '
-            'nsenter --target $first --user --mount --setuid 0 --setgid 0 '
-            f"sh -c '{command}'"
-        ).strip()
+        return (
+            self.node_of(server)
+            .run(
+                f'pid=$(virsh -q -c lxc:/// domid {server.id}); '
+                'first=$(cut -d" " -f1 /proc/$pid/task/$pid/children); '
+                'nsenter --target $first --user --mount --setuid 0 --setgid 0 '
+                f"sh -c '{command}'"
+            )
+            .strip()
+        )
 
     def assert_gone_from(self, own, server):
         """Nothing of a server is on a node."""
         self.wait_for(
-            lambda: server.id not in own.run(
-                'virsh -q -c lxc:/// list --all --uuid; '
-                'ls /var/lib/nova/instances'
+            lambda: (
+                server.id
+                not in own.run(
+                    'virsh -q -c lxc:/// list --all --uuid; '
+                    'ls /var/lib/nova/instances'
+                )
             ),
             f'{own.host} keeps a server that has moved',
             PATIENCE_S,

@@ -94,7 +94,9 @@ class NodesStormTest(on_nodes.NodesTestCase):
             check=True,
         ).stdout
         subprocess.run(
-            own.command('rm -rf /run/rt && mkdir /run/rt && tar -C /run/rt -x'),
+            own.command(
+                'rm -rf /run/rt && mkdir /run/rt && tar -C /run/rt -x'
+            ),
             input=program,
             check=True,
         )
