@@ -189,9 +189,9 @@ class HCBS(GroupBackend):
         """
         self.hierarchy.enable_cpu(found.partition.parent)
         cpusets.repair(self.hierarchy, container, found.partition, rec.cpus)
-        one = self._choose_level(container, rec.cpus)
         for level in container.levels:
             self.hierarchy.enable_cpu(level.parent)
+        one = self._choose_level(container, rec.cpus)
         wish = Share.from_reservation(rec.request.reservation)
         held = {
             level: self._reader.read_share(level) for level in container.levels
