@@ -25,6 +25,8 @@ from matplotlib import pyplot
 from experiments.feedback import compare, traces
 
 _SHOWN = ('static', 'throttled, target 0.1', 'quantile 0.95, surplus 0.25')
+#: Seconds between two points of a line.
+_STEP_S = 10
 _HEADS = (
     'trace', 'reservation', 'late', 'requests', 'reserved', 'less than static',
     'static with as many late', 'changes',
@@ -108,12 +110,14 @@ def _draw(
         len(rates), 1, figsize=(7.6, 2.4 * len(rates)), squeeze=False
     )
     for axis, (trace, some) in zip(axes.flat, rates.items(), strict=True):
-        load = [rate * compare.MEAN_S for rate in some]
-        minutes = [second / 60 for second in range(len(some))]
+        load = [rate * compare.MEAN_S for rate in some[::_STEP_S]]
+        minutes = [second / 60 for second in range(0, len(some), _STEP_S)]
         axis.plot(minutes, load, color='0.7', label='load')
         for row in rows:
             if row.trace == trace and row.name in _SHOWN:
-                axis.plot(minutes, row.course, label=row.name, linewidth=0.9)
+                axis.plot(
+                    minutes, row.course[::_STEP_S], label=row.name, linewidth=1
+                )
         axis.set(title=trace, ylabel='CPUs', ylim=(0, 1))
     axes.flat[-1].set_xlabel('minutes')
     axes.flat[0].legend(fontsize='small', ncols=2)

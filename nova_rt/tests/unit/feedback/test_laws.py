@@ -109,7 +109,6 @@ class CaptainTest(base.BaseTestCase):
         used = [(0.2, False), (0.3, False)] * 25
         self.assertLess(run(quiet, 0.9, used)[-1], run(burnt, 0.9, used)[-1])
 
-
     def test_forgives(self):
         """An hour without enough costs no more than a minute."""
         one = captain.Captain()

@@ -13,6 +13,7 @@ from nova_rt.cloud.snapshot import (
 )
 from nova_rt.manage.audit import compare
 from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.extra_specs import Adapt
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
@@ -265,6 +266,23 @@ class TrackerTest(CompareTestBase):
                           (949_999, 'something else')):  # fmt: skip
             free = Capacity({**GOOD.free.cpus, 1: ppm})
             self.assert_tracker(text, change(free=free))
+
+    def test_a_server_that_follows_its_load(self):
+        """It may hold more than its record, within its bounds."""
+        request = dataclasses.replace(
+            REQUEST, runtime_min=100, runtime_max=700, adapt=Adapt.THROTTLED
+        )
+        servers = {
+            A: dataclasses.replace(
+                GOOD.servers[A],
+                asked=request,
+                record=dataclasses.replace(RECORD, request=request),
+            )
+        }
+        for ppm, clean in ((250_000, True), (249_999, False)):
+            free = Capacity({**GOOD.free.cpus, 0: ppm, 2: ppm})
+            found = compare.compare(change(free=free, servers=servers))
+            self.assertEqual(clean, found == [], found)
 
     def test_no_inventory(self):
         self.assert_tracker('no inventory', change(inventory_ppm=None))
