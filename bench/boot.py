@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how long a host needs after a power cut, until all is real-time.
 
-On a lab with two computes, or with a node: makes servers on the second host or
-the first node, lets it die, starts it again, and waits until the kernel holds
-every reservation. Servers come back by themselves with
-``resume_guests_state_on_host_boot``; without it they are started by their
-owner, all at once, when nova-compute serves.
+On a lab with two computes: makes servers on the second host, lets it die,
+starts it again, and waits until the kernel holds every reservation. Servers
+come back by themselves with ``resume_guests_state_on_host_boot``; without it
+they are started by their owner, all at once, when nova-compute serves.
 
     python -m lab up --computes 2
-    python -m lab up --node hcbs
     python -m lab exec python -m bench.boot [--servers N] [--output FILE.json]
 """
 
@@ -26,7 +24,7 @@ from typing import Any
 import libvirt
 from openstack.connection import Connection
 
-from lab import catalog, console, namespace, node, paths, preflight, second
+from lab import catalog, console, namespace, paths, preflight, second
 from lab.console import LabError
 from lab.measure import container, machine
 
@@ -40,10 +38,8 @@ def main() -> int:
     options = _options()
     try:
         preflight.require_root()
-        if not namespace.inside() or not (second.wanted() or node.nodes()):
-            raise LabError(
-                'this needs a lab with two computes or a node: see --help'
-            )
+        if not namespace.inside() or not second.wanted():
+            raise LabError('this needs a lab with two computes: see --help')
         _run(options)
     except LabError as error:
         console.fail(error)
@@ -106,7 +102,7 @@ def _create(connection: Connection, flavor: Any, count: int) -> list[Any]:
             image_id=image.id,
             flavor_id=flavor.id,
             networks='none',
-            availability_zone=f'nova:{_host()}',
+            availability_zone=f'nova:{second.HOST}',
         )
         for number in range(count)
     ]
@@ -116,25 +112,16 @@ def _create(connection: Connection, flavor: Any, count: int) -> list[Any]:
     ]
 
 
-def _host() -> str:
-    return second.HOST if second.wanted() else node.nodes()[0].host
-
-
 def _boot(
     connection: Connection, servers: list[Any], resume: bool
-) -> dict[str, Any]:
-    """Cut the power of the host and start it again.
+) -> dict[str, float]:
+    """Cut the power of the second host and start it again.
 
     :param resume: whether its nova-compute starts the servers by itself
     :returns: seconds from the start of the host until its service is up, and
-        until the first, half and all of the servers are real-time; and their
-        numbers in the order in which they were
+        until the first, half and all of the servers are real-time
     """
-    if second.wanted():
-        _lab('kill')
-    else:
-        node.nodes()[0].sync()
-        _lab('kill', node.nodes()[0].name)
+    _lab('kill')
     since = time.time()
     # "up" waits until the host's services answer.
     program = subprocess.Popen(
@@ -143,7 +130,6 @@ def _boot(
         env={**os.environ, 'NOVA_RT_LAB_RESUME': str(resume).lower()},
     )  # fmt: skip
     found: dict[str, float] = {}
-    order: list[int] = []
     asked = resume
     marks = {
         'first_s': 1,
@@ -161,46 +147,23 @@ def _boot(
                 connection.compute.start_server(server)
             found['asked_s'] = time.time() - since
             asked = True
-        held = _held(servers)
-        order += [number for number in held if number not in order]
+        held = sum(map(_is_held, servers))
         for name, count in marks.items():
-            if name not in found and len(held) >= count:
+            if name not in found and held >= count:
                 found[name] = now
         time.sleep(0.5)
     program.wait()
-    rounded = {name: round(value, 1) for name, value in found.items()}
-    return {**rounded, 'order': order}
+    return {name: round(value, 1) for name, value in found.items()}
 
 
 def _is_up(connection: Connection, since: float) -> bool:
     (service,) = connection.compute.services(
-        binary='nova-compute', host=_host()
+        binary='nova-compute', host=second.HOST
     )
     updated = time.strptime(
         service.updated_at.split('.')[0] + ' UTC', '%Y-%m-%dT%H:%M:%S %Z'
     )
     return service.state == 'up' and calendar.timegm(updated) > since
-
-
-def _held(servers: list[Any]) -> list[int]:
-    """Return the numbers of the servers whose reservation the kernel holds."""
-    if second.wanted():
-        return [
-            number for number, each in enumerate(servers) if _is_held(each)
-        ]
-    try:
-        # Their groups have the names that libvirt knows them by.
-        text = node.nodes()[0].run(
-            f"grep -lx '{RESERVATION.replace('/', ' ')}' "
-            '/sys/fs/cgroup/machine.slice/*/libvirt/cpu.rt.max || :',
-            60,
-        )
-    except LabError:
-        return []
-    names = [each.instance_name.rpartition('-')[2] for each in servers]
-    return [
-        number for number, name in enumerate(names) if f'{name}.scope' in text
-    ]
 
 
 def _is_held(server: Any) -> bool:

@@ -203,7 +203,7 @@ def _create(connection: Connection, flavor: str) -> float:
             raise LabError(f'{flavor}: {found.status}, {found.fault}')
     finally:
         compute.delete_server(server.id)
-        compute.wait_for_delete(server, interval=0.1, wait=600)
+        compute.wait_for_delete(server, interval=0.1, wait=60)
     # What is taken back after the delete is not the next server's cost.
     time.sleep(1)
     return elapsed

@@ -15,7 +15,6 @@ from lab import (
     accounts,
     catalog,
     config,
-    node,
     paths,
     second,
     second_services,
@@ -33,8 +32,6 @@ PLAIN_FLAVORS = ('plain.small', 'plain.medium')
 #: needs room for both on the other.
 RT_FLAVORS = ('rt.micro', 'rt.tiny')
 
-#: Seconds that a server gets; a node without KVM is slow.
-_BUILD_S, _NODE_BUILD_S = 120, 600
 _NOVA = paths.ETC / 'nova'
 _MANAGE_FILES = ('nova.conf', 'nova-database.conf', 'nova-rt-conductor.conf')
 _SERVICES = ('nova-compute', 'nova-rt-conductor', 'nova-rt-exporter')
@@ -72,12 +69,10 @@ def write(
             other_flavor=flavors[1],
             manage=_manage(),
             restart=','.join(map(_restart, _SERVICES)),
-            enforcement='limit' if second.first() else 'guarantee',
             rtprobe=rtprobe.client(),
             hosts=_hosts(),
             computes=len(world.hosts()),
-            cold_migration=str(len(world.hosts()) > 1).lower(),
-            build_s=_NODE_BUILD_S if node.nodes() else _BUILD_S,
+            cold_migration=str(second.wanted()).lower(),
         ),
         0o600,
     )
@@ -122,8 +117,6 @@ def _lab() -> str:
 def _restart(name: str) -> str:
     """Name a service and the command that restarts it on its host."""
     command = f'{_lab()} restart {name}'
-    if not second.first() and name in services.OF_A_COMPUTE:
-        return f'{name}:systemctl restart {name}'
     if not second.wanted():
         return f'{name}:{command}'
     # The lab's commands run on the first machine.
@@ -141,8 +134,6 @@ def _restart(name: str) -> str:
 
 def _hosts() -> str:
     """Return the options by which the tests reach compute hosts."""
-    if not second.first():
-        return _nodes()
     if not second.wanted():
         return 'host_access = local'
     key = f'{accounts.OPERATOR_HOME}/.ssh/id_ed25519'
@@ -154,22 +145,3 @@ def _hosts() -> str:
         f'kill_command = {_lab()} kill\n'
         f'revive_command = {_lab()} up'
     )
-
-
-def _nodes() -> str:
-    own = node.nodes()
-    addresses = ','.join(f'{each.host}:{each.address}' for each in own)
-    found = (
-        'host_access = ssh\n'
-        f'host_addresses = {addresses}\n'
-        f'host_key_file = {node.DIRECTORY}/key\n'
-        'settle_timeout = 300\n'
-        'repair_timeout = 300\n'
-    )
-    if len(own) > 1:
-        found += (
-            f'mortal_host = {own[-1].host}\n'
-            f'kill_command = {_lab()} kill {own[-1].name}\n'
-            f'revive_command = {_lab()} up'
-        )
-    return found

@@ -26,9 +26,9 @@ from lab import paths
 from lab.measure import container
 from lab.measure.course import Course, Group, Groups
 
-INTERVAL_MS = 100
-#: Of one compute host, of another on the same machine, and of a node.
-PARTITIONS = ('machine', 'nova-rt-lab-2/machine', 'machine.slice')
+INTERVAL_NS = 100_000_000
+#: Of one compute host, and of another on the same machine.
+PARTITIONS = ('machine', 'nova-rt-lab-2/machine')
 _START_S = 10
 # A group that goes while it is being read.
 _GONE = (errno.ENOENT, errno.ENODEV)
@@ -70,18 +70,17 @@ class Tree:
             for name in _groups_in(self.cpu / partition):
                 path = f'{partition}/{name}'
                 with _unless_gone():
-                    holder = _holder(self.cpu / path)
-                    held = _held(holder)
-                    cpus = self._cpus(holder)
+                    held = _held(self.cpu / path)
+                    cpus = self._cpus(partition, name)
                     if cpus is None:
                         known = before.get(path)
                         cpus = known.cpus if known else self._all(partition)
                     found[path] = Group(*held, cpus)
         return found
 
-    def _cpus(self, group: pathlib.Path) -> tuple[int, ...] | None:
+    def _cpus(self, partition: str, name: str) -> tuple[int, ...] | None:
         with _unless_gone():
-            return _cpus(self.cpuset / group.relative_to(self.cpu))
+            return _cpus(self.cpuset / partition / name)
         return None
 
     def _all(self, partition: str) -> tuple[int, ...]:
@@ -103,23 +102,18 @@ def _groups_in(partition: pathlib.Path) -> list[str]:
     return []
 
 
-def _holder(group: pathlib.Path) -> pathlib.Path:
-    # On v2 a group that says max holds nothing of its own: libvirt's innermost
-    # group does, which alone has the container's CPUs below systemd.
-    while (maximum := group / 'cpu.rt.max').exists():
-        inside = _groups_in(group)
-        if not inside or not maximum.read_text().startswith('max'):
-            break
-        group /= inside[0]
-    return group
-
-
 def _held(group: pathlib.Path) -> tuple[int, int]:
-    # Runtime and period, in microseconds.
+    # Runtime and period, in microseconds. On v2 a group that says max holds
+    # nothing of its own: libvirt's innermost group does.
     maximum = group / 'cpu.rt.max'
-    if maximum.exists():
+    while maximum.exists():
         runtime, period = maximum.read_text().split()
-        return 0 if runtime == 'max' else int(runtime), int(period)
+        if runtime != 'max':
+            return int(runtime), int(period)
+        inside = _groups_in(maximum.parent)
+        if not inside:
+            return 0, int(period)
+        maximum = maximum.parent / inside[0] / 'cpu.rt.max'
     runtime = (group / 'cpu.rt_runtime_us').read_text()
     return int(runtime), int((group / 'cpu.rt_period_us').read_text())
 
@@ -222,11 +216,10 @@ def main() -> None:
     """Sample this machine."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('file', type=pathlib.Path)
-    parser.add_argument('--interval-ms', type=int, default=INTERVAL_MS)
     options = parser.parse_args()
     tree = Tree.of_this_machine(PARTITIONS)
     with options.file.open('w') as output:
-        watch(tree, output, options.interval_ms * 1_000_000)
+        watch(tree, output, INTERVAL_NS)
 
 
 if __name__ == '__main__':

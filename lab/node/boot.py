@@ -6,7 +6,6 @@ operators, word for word and at their places, and the lab's configuration.
 """
 
 import io
-import os
 import pathlib
 import string
 import sysconfig
@@ -29,7 +28,7 @@ _COMPUTE = """
 my_ip = {address}
 reserved_host_memory_mb = 512
 rpc_response_timeout = 300
-resume_guests_state_on_host_boot = {resume}
+resume_guests_state_on_host_boot = true
 [nova_rt]
 partition = machine.slice
 """
@@ -61,11 +60,7 @@ def _add_files(tar: tarfile.TarFile, own: node.Node) -> None:
 
     nova = accounts.ID
     compute = template('nova-compute.conf')
-    compute += _COMPUTE.format(
-        address=own.address,
-        # For bench/boot.py.
-        resume=os.environ.get('NOVA_RT_LAB_RESUME', 'true'),
-    )
+    compute += _COMPUTE.format(address=own.address)
     _put(tar, 'etc/nova/nova.conf', template('nova.conf'), 0o640, nova)
     _put(tar, 'etc/nova/nova-compute.conf', compute, 0o640, nova)
     exporter = template(config.EXPORTER)

@@ -59,6 +59,7 @@ make_python() {
     rm -rf "$work/python" "$work/python-$release"-*.tar
     mkdir -p "$work/python$lab" "$work/python/wanted"
     tar -C "$work/python" -xpf "$debian"
+    # shellcheck disable=SC2086
     cp $wanted "$work/python/wanted"
     # shellcheck disable=SC2016
     unshare --mount sh -eu -c '

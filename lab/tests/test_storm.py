@@ -195,7 +195,7 @@ class StormUser(User):
 
     def moved(self, server_id):
         """Wait until nobody works on it; whether it was moved."""
-        deadline = time.monotonic() + self.patience_s
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             with answered():
                 server = self.cloud.compute.get_server(server_id)
