@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova, Placement, the database and the message bus, as nova-rt-api uses them.
 
-Everything is read anew for each request.
+Everything is read anew for each request, except limits of projects.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 import datetime
+import time
 
 from nova.limit import utils as limit_utils
 from oslo_config import cfg
@@ -23,6 +24,8 @@ from nova_rt.reservation import extra_specs
 from nova_rt.reservation.reservation import Reservation
 
 _LIMIT = f'class:{extra_specs.RESOURCE_CLASS}'
+#: Seconds for which limits of projects are not asked for again.
+_LIMITS_S = 30
 
 
 class OverLimit(exception.NovaRTError):
@@ -38,6 +41,7 @@ class Sources:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._wishes = wishes.Wishes(conf, 'nova-rt-api')
         self._enforcer: limit.Enforcer | None = None
+        self._enforcer_until_s = 0.0
 
     # Nova and Placement
 
@@ -98,10 +102,7 @@ class Sources:
         if grown <= 0 or not limit_utils.use_unified_limits():
             return
         try:
-            if self._enforcer is None:
-                # It asks Keystone for the model once, for limits each time.
-                self._enforcer = limit.Enforcer(_count, cache=False)
-            self._enforcer.enforce(server.project, {_LIMIT: grown})
+            self._get_enforcer().enforce(server.project, {_LIMIT: grown})
         except limit_exception.ProjectOverLimit as err:
             if limit_utils.should_enforce(err):
                 raise OverLimit(str(err)) from err
@@ -110,6 +111,17 @@ class Sources:
             raise Unreadable(
                 f'the limit cannot be read ({type(err).__name__})'
             ) from err
+
+    def _get_enforcer(self) -> limit.Enforcer:
+        """Make an Enforcer, or take the last one, which knows the limits.
+
+        :returns: it; Keystone answers four requests for a new one
+        """
+        now_s = time.monotonic()
+        if self._enforcer is None or now_s >= self._enforcer_until_s:
+            self._enforcer = limit.Enforcer(_count)
+            self._enforcer_until_s = now_s + _LIMITS_S
+        return self._enforcer
 
     # The database and the bus
 

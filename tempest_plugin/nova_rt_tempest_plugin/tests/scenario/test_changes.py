@@ -11,6 +11,7 @@ from nova_rt_tempest_plugin.tests.scenario import capacity
 CONF = config.CONF
 
 
+@decorators.serial
 class NoRoomTest(capacity.HostTest):
     """A host that another server fills."""
 
