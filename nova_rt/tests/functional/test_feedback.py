@@ -113,7 +113,7 @@ class FeedbackTest(FeedbackTestBase):
         seen = self.listen(self.host)
         self.load(0.7, 8)
         grown = self.actual()
-        self.assertGreater(grown, 700)
+        self.assertGreaterEqual(grown, 700)
         # The host counts it at once, the record and Placement later.
         self.assertEqual((grown, 400), (self.claimed(), self.recorded()))
         self.assertEqual(400_000, self.allocated(self.server))
@@ -389,7 +389,7 @@ class V1Test(FeedbackTestBase):
     def test_grow_and_shrink(self):
         self.load(0.7, 8)
         grown = self.actual()
-        self.assertGreater(grown, 700)
+        self.assertGreaterEqual(grown, 700)
         self.record()
         self.assert_all(grown)
         self.load(0.1, 12)
