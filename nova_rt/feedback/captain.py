@@ -6,7 +6,8 @@ Resource Management for SLO-Targeted Microservices", NSDI 2024, section 3.2.
 There a sample is a period of CFS bandwidth control, of 0.1 s. Here a
 reservation may have any period, so that a sample of 0.1 s stands for one: it
 is exhausted or not. The bandwidth shrinks only after a full window, the margin
-has an upper bound, and the target is fixed, where Autothrottle learns it from the latency of a service.
+has an upper bound, and the target is fixed, where Autothrottle learns it from
+the latency of a service.
 """
 
 import collections

@@ -111,9 +111,9 @@ class FeedbackTestBase(changes.ChangesTestBase):
 class FeedbackTest(FeedbackTestBase):
     def test_grow_and_shrink(self):
         seen = self.listen(self.host)
-        self.load(0.7, 8)
+        self.load(0.7, 4)
         grown = self.actual()
-        self.assertGreater(grown, 700)
+        self.assertGreaterEqual(grown, 700)
         # The host counts it at once, the record and Placement later.
         self.assertEqual((grown, 400), (self.claimed(), self.recorded()))
         self.assertEqual(400_000, self.allocated(self.server))
@@ -121,7 +121,7 @@ class FeedbackTest(FeedbackTestBase):
         self.record()
         self.assert_all(grown)
         self.verify()
-        self.load(0.1, 12)
+        self.load(0.1, 20)
         shrunk = self.actual()
         self.assertLess(shrunk, 200)
         self.assertEqual((grown, grown), (self.claimed(), self.recorded()))
@@ -387,12 +387,12 @@ class V1Test(FeedbackTestBase):
         )
 
     def test_grow_and_shrink(self):
-        self.load(0.7, 8)
+        self.load(0.7, 4)
         grown = self.actual()
-        self.assertGreater(grown, 700)
+        self.assertGreaterEqual(grown, 700)
         self.record()
         self.assert_all(grown)
-        self.load(0.1, 12)
+        self.load(0.1, 20)
         self.record()
         self.assert_all(self.actual())
         self.assertLess(self.actual(), 200)
