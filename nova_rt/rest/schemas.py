@@ -198,10 +198,12 @@ ERRORS = _object(
 
 _LIMIT = {'type': 'integer', 'minimum': 1, 'maximum': MAX_LIMIT}
 PAGE = {'limit': _LIMIT, 'marker': _TEXT}
+# A database of Nova may refuse to compare other characters with its own.
+_NAME = {'type': 'string', 'pattern': '^[!-~]+$', 'maxLength': 255}
 LISTED = PAGE | {
     'marker': _UUID,
-    'host': _TEXT | {'minLength': 1},
-    'project_id': _TEXT | {'minLength': 1},
+    'host': _NAME,
+    'project_id': _NAME,
     'all_projects': {'type': 'boolean'},
 }
 LATEST = {'limit': _LIMIT}

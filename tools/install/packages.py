@@ -48,6 +48,7 @@ TO_BUILD = (
 TO_INSTALL = (
     'dbconfig-common',
     'dbconfig-sqlite3',
+    'libnss-systemd',
     'libvirt-daemon-driver-lxc',
     'libvirt-daemon-system',
     'logrotate',

@@ -306,6 +306,9 @@ class ListTest(base.APITestCase):
             ('limit=', 'limit'),
             ('marker=x', 'marker'),
             ('all_projects=1', 'all_projects'),
+            ('project_id=%F2%9D%80%B9', 'project_id'),
+            ('project_id=', 'project_id'),
+            (f'host={"x" * 256}', 'host'),
             ('name=x', 'name'),
         ):
             self.assert_error(
