@@ -130,7 +130,7 @@ class Machine(stateful.RuleBasedStateMachine):
         self.model = model.Model(
             {host: self.cloud.capacity(host) for host in cloud.HOSTS}
         )
-        self.count = 0
+        self.count = self.replaced = 0
         #: Server -> flavor that it was created with, and the hint's ppm.
         self.hints = {}
 
@@ -159,7 +159,16 @@ class Machine(stateful.RuleBasedStateMachine):
 
     def instead(self):
         """Do something else where nothing is as an operation wants it."""
-        if flavors(self):
+        self.replaced += 1
+        found = servers('active', 'stopped', ppm=1)(self)
+        if found and self.replaced % 2:
+            wishes = list(_CHANGES)
+            self.change(
+                server=found[self.replaced % len(found)],
+                reservation=wishes[self.replaced % len(wishes)],
+                killed=False,
+            )
+        elif flavors(self):
             self.create(flavor='small')
         else:
             self.audit(host=min(cloud.HOSTS))
