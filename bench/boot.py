@@ -14,7 +14,6 @@ import argparse
 import calendar
 import json
 import os
-import pathlib
 import platform
 import subprocess
 import sys
@@ -24,7 +23,8 @@ from typing import Any
 import libvirt
 from openstack.connection import Connection
 
-from lab import catalog, console, namespace, paths, preflight, second
+from bench import program
+from lab import catalog, namespace, paths, second
 from lab.console import LabError
 from lab.measure import container, machine
 
@@ -36,28 +36,18 @@ DEADLINE_S = 1800
 def main() -> int:
     """Measure, print, write JSON; return the exit code."""
     options = _options()
-    try:
-        preflight.require_root()
+
+    def bench() -> None:
         if not namespace.inside() or not second.wanted():
             raise LabError('this needs a lab with two computes: see --help')
         _run(options)
-    except LabError as error:
-        console.fail(error)
-        return 1
-    return 0
+
+    return program.run(bench)
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program.parser(__doc__, 'boot')
     parser.add_argument('--servers', type=int, default=50)
-    parser.add_argument(
-        '--output',
-        type=pathlib.Path,
-        default=paths.RESULTS / 'bench' / 'boot.json',
-    )
     return parser.parse_args()
 
 
@@ -89,9 +79,7 @@ def _run(options: argparse.Namespace) -> None:
         for server in servers:
             connection.compute.wait_for_delete(server, wait=DEADLINE_S)
         connection.compute.delete_flavor(flavor)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=2) + '\n')
-    print(f'written to {options.output}')
+    program.write(result, options.output)
 
 
 def _create(connection: Connection, flavor: Any, count: int) -> list[Any]:
@@ -124,7 +112,7 @@ def _boot(
     _lab('kill')
     since = time.time()
     # "up" waits until the host's services answer.
-    program = subprocess.Popen(
+    up = subprocess.Popen(
         [sys.executable, '-m', 'lab', 'up'],
         cwd=paths.CHECKOUT, stdout=subprocess.DEVNULL,
         env={**os.environ, 'NOVA_RT_LAB_RESUME': str(resume).lower()},
@@ -152,7 +140,7 @@ def _boot(
             if name not in found and held >= count:
                 found[name] = now
         time.sleep(0.5)
-    program.wait()
+    up.wait()
     return {name: round(value, 1) for name, value in found.items()}
 
 

@@ -17,7 +17,6 @@ bandwidth is free for others.
 
 import argparse
 import datetime
-import json
 import pathlib
 import platform
 import re
@@ -28,7 +27,8 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from lab import catalog, cloud, console, namespace, paths, preflight, services
+from bench import program
+from lab import catalog, cloud, namespace, services
 from lab.console import LabError
 from lab.measure import machine
 
@@ -49,30 +49,21 @@ _LOGGED = re.compile(
 def main() -> int:
     """Measure, print a table, write JSON; return the exit code."""
     options = _options()
-    try:
-        preflight.require_root()
+
+    def bench() -> int:
         if not namespace.inside():
             return cloud.up_and_run('bench.change', sys.argv[1:])
         _run(options)
-    except LabError as error:
-        console.fail(error)
-        return 1
-    return 0
+        return 0
+
+    return program.run(bench)
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program.parser(__doc__, 'change')
     parser.add_argument('--servers', type=int, default=20)
     parser.add_argument(
         '--rounds', type=int, default=3, help='of a growth and a shrinking'
-    )
-    parser.add_argument(
-        '--output',
-        type=pathlib.Path,
-        default=paths.RESULTS / 'bench' / 'change.json',
     )
     return parser.parse_args()
 
@@ -102,10 +93,8 @@ def _run(options: argparse.Namespace) -> None:
         for server in made:
             connection.compute.wait_for_delete(server, wait=120)
         connection.compute.delete_flavor(flavor)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=2) + '\n')
-    print(_table(result))
-    print(f'\nwritten to {options.output}')
+    print(_table(result) + '\n')
+    program.write(result, options.output)
 
 
 def _create(connection: Connection, flavor: Any, number: int) -> Any:

@@ -19,7 +19,6 @@ repetitions (bootstrap, percentiles).
 """
 
 import argparse
-import json
 import pathlib
 import platform
 import random
@@ -31,15 +30,8 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from lab import (
-    catalog,
-    cloud,
-    console,
-    namespace,
-    paths,
-    preflight,
-    services,
-)
+from bench import program
+from lab import catalog, cloud, namespace, paths, services
 from lab.console import LabError
 from lab.measure import machine
 
@@ -66,15 +58,14 @@ AIM_AT_REST = 1.1
 def main() -> int:
     """Measure, print a table, write JSON; return the exit code."""
     options = _options()
-    try:
-        preflight.require_root()
+
+    def bench() -> int:
         if not namespace.inside():
             return cloud.up_and_run('bench.create', sys.argv[1:])
         _run(options)
-    except LabError as error:
-        console.fail(error)
-        return 1
-    return 0
+        return 0
+
+    return program.run(bench)
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -95,27 +86,17 @@ def _run(options: argparse.Namespace) -> None:
         result['conductor_s'] = _conductor(connection, options.pairs)
     if options.only in (None, 'memory'):
         result['memory'] = _memories(connection)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=2) + '\n')
-    print(_table(result))
-    print(f'\nwritten to {options.output}')
+    print(_table(result) + '\n')
+    program.write(result, options.output)
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = program.parser(__doc__, 'create')
     parser.add_argument(
         '--pairs', type=int, default=12, help='servers of each kind'
     )
     parser.add_argument(
         '--only', choices=PARTS, help='leave the other parts out'
-    )
-    parser.add_argument(
-        '--output',
-        type=pathlib.Path,
-        default=paths.RESULTS / 'bench' / 'create.json',
     )
     return parser.parse_args()
 
@@ -226,8 +207,8 @@ def _memories(connection: Connection) -> dict[str, Any]:
 
 def _memory(connection: Connection, stock: bool) -> dict[str, int]:
     """Restart nova-compute and return its resident memory in KiB."""
-    program = "Nova's own nova-compute" if stock else 'nova-rt-compute'
-    print(f'memory of {program} ...', flush=True)
+    name = "Nova's own nova-compute" if stock else 'nova-rt-compute'
+    print(f'memory of {name} ...', flush=True)
     subprocess.run(
         [sys.executable, '-m', 'lab', 'restart', 'nova-compute']
         + (['--stock'] if stock else []),
@@ -240,7 +221,7 @@ def _memory(connection: Connection, stock: bool) -> dict[str, int]:
     time.sleep(SETTLE_S)
     running = services.table(stock)['nova-compute'].running()
     if not running:
-        raise LabError(f'{program} has ended')
+        raise LabError(f'{name} has ended')
     statuses = pathlib.Path(f'/proc/{running.pid}/status').read_text()
     rss = statuses.partition('VmRSS:')[2].split()[0]
     found = {'process_kb': int(rss), 'with_helpers_kb': running.rss_kb()}

@@ -109,8 +109,8 @@ class Dropped(_WithRecord):
 
 
 @dataclasses.dataclass(frozen=True)
-class Changed(_WithRecord):
-    """A server has another reservation than before, while it runs.
+class _Replaced(_WithRecord):
+    """A server has another reservation than before.
 
     :ivar record: the new one
     :ivar before: runtime and period of the old one
@@ -124,22 +124,15 @@ class Changed(_WithRecord):
         return f'it was {self.before}'
 
 
-@dataclasses.dataclass(frozen=True)
-class Adapted(_WithRecord):
+class Changed(_Replaced):
+    """A server has another reservation than before, while it runs."""
+
+
+class Adapted(_Replaced):
     """A server has another reservation than before, by its load.
 
     Once a minute at most, with the sum of what has happened since.
-
-    :ivar record: the new one
-    :ivar before: runtime and period of the old one
     """
-
-    before: str = ''
-
-    @property
-    def details(self) -> str:
-        """The old reservation."""
-        return f'it was {self.before}'
 
 
 @dataclasses.dataclass(frozen=True)

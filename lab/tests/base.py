@@ -58,13 +58,13 @@ class LabTestCase(unittest.TestCase):
         self.before = self.look()
         self.addCleanup(self.assert_nothing_left)
         if self.on_first and second.wanted():
-            self.enable_second(False)
-            self.addCleanup(self.enable_second, True)
+            self.enable(second.HOST, False)
+            self.addCleanup(self.enable, second.HOST, True)
 
-    def enable_second(self, wanted):
-        """Enable or disable the scheduling of servers to the second host."""
+    def enable(self, host, wanted):
+        """Let new servers go to a host, or to others only."""
         compute = self.cloud.compute
-        (service,) = compute.services(binary='nova-compute', host=second.HOST)
+        (service,) = compute.services(binary='nova-compute', host=host)
         change = compute.enable_service if wanted else compute.disable_service
         change(service)
 

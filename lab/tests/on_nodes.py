@@ -23,13 +23,6 @@ class NodesTestCase(base.LabTestCase):
 
     active_s = ACTIVE_S
 
-    def enable(self, host, wanted):
-        """Let new servers go to a host, or to others only."""
-        compute = self.cloud.compute
-        (service,) = compute.services(binary='nova-compute', host=host)
-        change = compute.enable_service if wanted else compute.disable_service
-        change(service)
-
     def only_on(self, own):
         """Let new servers go to no other host until the end of the test."""
         for host in world.hosts():

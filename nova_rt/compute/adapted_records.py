@@ -13,11 +13,11 @@ import time
 from typing import Any
 
 from nova import exception as nova_exception
-from nova import objects
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
 from nova_rt import events, exception, faults
+from nova_rt.compute import obstacles
 from nova_rt.compute.feedback import Loop
 from nova_rt.formats.counts import Adaptation
 from nova_rt.reservation import record
@@ -94,9 +94,7 @@ class AdaptedRecords:
         if self._clock() < loop.shrunk_at_s + period_s:
             # The kernel holds used bandwidth until the end of its period.
             return
-        instance = objects.Instance.get_by_uuid(
-            context, uuid, expected_attrs=['flavor', 'system_metadata']
-        )
+        instance = obstacles.read(context, uuid)
         if (
             instance.host != self._manager.host
             or servers.find_unchangeable(instance) is not None

@@ -210,8 +210,7 @@ class Changes:
         generation: int,
     ) -> None:
         """Change a reservation; on an error it is the old or the new one."""
-        request = dataclasses.replace(rec.request, reservation=wish)
-        wanted = dataclasses.replace(rec, request=request)
+        wanted = rec.with_reservation(wish)
         with revert.on_error() as steps:
             steps.add(self._settle_again, context, instance.uuid)
             target = self._manager.rt.rt_begin_change(

@@ -101,10 +101,27 @@ class Loop:
         :returns: whether there is something to be done, in :attr:`wanted_us`
             or by finding the file
         """
+        wanted_us = self._decide(read, now_s, actual)
+        if wanted_us is None:
+            return self.find(now_s)
+        self.wanted_us = wanted_us
+        return True
+
+    def _decide(
+        self,
+        read: Callable[[UsageFile], Any],
+        now_s: float,
+        actual: record.Record,
+    ) -> int | None:
+        """Take a sample.
+
+        :returns: the runtime that the server should have; None if it is to
+            keep the present one, or there is no sample
+        """
         file = self.file
         if file is None:
             self.forget()
-            return self.find(now_s)
+            return None
         try:
             found = read(file)
             counters = {cpu: found[cpu] for cpu in actual.cpus}
@@ -113,7 +130,7 @@ class Loop:
             if self.missed >= _MISSED:
                 self.file = None
                 self.find_at_s = now_s
-            return self.find(now_s)
+            return None
         self.missed = 0
         reservation = actual.request.reservation
         self.runtime_us = reservation.runtime_us
@@ -121,10 +138,10 @@ class Loop:
         sample = self.meter.read(counters, now_s, limit)
         if sample is None:
             self.law.reset()
-            return self.find(now_s)
+            return None
         wanted = self.law.step(sample, limit)
         if wanted == limit:
-            return self.find(now_s)
+            return None
         runtime_us = self.rec.request.clamp(
             -int(-wanted * reservation.period_us // 1)
         )
@@ -132,9 +149,8 @@ class Loop:
         if runtime_us == reservation.runtime_us or (
             grows and now_s < self.no_room_until_s
         ):
-            return self.find(now_s)
-        self.wanted_us = runtime_us
-        return True
+            return None
+        return runtime_us
 
 
 class Feedback:
@@ -194,6 +210,7 @@ class Feedback:
             try:
                 pause_s = SAMPLE_S if self.sample() else _IDLE_S
             except Exception:
+                # Any fault: the others go on, and so does the thread.
                 LOG.exception('Could not sample the use of reservations')
                 pause_s = _IDLE_S
             now_s = self._clock()
@@ -273,6 +290,7 @@ class Feedback:
                 if wanted_us is not None and loop.file is not None:
                     self._adapt(loop, wanted_us)
             except Exception:
+                # Any fault of one server: the others go on.
                 LOG.exception(
                     'Could not adapt reservation', instance_uuid=loop.uuid
                 )
@@ -285,7 +303,7 @@ class Feedback:
             if found is not None and found.path != (
                 loop.file and loop.file.path
             ):
-                # Whatever it was started with.
+                # It may have started with another reservation.
                 actual = self._reservations.held.get_actual(uuid, loop.rec)
                 if actual != loop.rec:
                     self._adapting.adapt(uuid, loop.rec, actual)

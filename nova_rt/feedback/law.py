@@ -31,7 +31,7 @@ class Law(Protocol):
         """Take a sample.
 
         :param limit: the present bandwidth of the server on a CPU, in CPUs,
-            whoever has set it
+            set by this law or not
         :returns: the bandwidth that it should have
         """
 

@@ -371,7 +371,7 @@ class Host:
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        rec = self.read_held(pid, rec)
+        rec = self._read_held(found, rec)
         return (
             self._find_unheld(found, rec),
             self._backend.read_usage(found),
@@ -421,10 +421,13 @@ class Host:
             or the kernel holds something else than a runtime in its bounds
         :raises OSError: with the kernel's errno
         """
+        return self._read_held(self._find(pid), rec)
+
+    def _read_held(self, found: Any, rec: record.Record) -> record.Record:
         request = rec.request
         if not request.adapts:
             return rec
-        held = self._backend.read_held(self._find(pid))
+        held = self._backend.read_held(found)
         if (
             held is None
             or held.period_us != request.reservation.period_us

@@ -102,9 +102,17 @@ class Record:
         :returns: a copy
         :raises InvalidReservation: if it does not fit the period
         """
-        reservation = dataclasses.replace(
-            self.request.reservation, runtime_us=runtime_us
+        return self.with_reservation(
+            dataclasses.replace(
+                self.request.reservation, runtime_us=runtime_us
+            )
         )
+
+    def with_reservation(self, reservation: Reservation) -> Self:
+        """Replace the reservation.
+
+        :returns: a copy
+        """
         request = dataclasses.replace(self.request, reservation=reservation)
         return dataclasses.replace(self, request=request)
 

@@ -93,6 +93,13 @@ class Adapted:
     claim: record.Record
     growing: bool = False
 
+    def count(self, rec: record.Record) -> record.Record:
+        """Choose the larger one of the claim and another record.
+
+        :returns: the record that is counted
+        """
+        return self.claim if self.claim.ppm > rec.ppm else rec
+
 
 class ClaimStore:
     """The slots of one host's servers, for any thread to read."""
@@ -122,15 +129,24 @@ class ClaimStore:
         adapted = self._adapted.get(uuid)
         return rec if adapted is None else adapted.actual
 
+    def get_counted(self, uuid: str, rec: record.Record) -> record.Record:
+        """Look up the reservation that is counted for a server on its CPUs.
+
+        :param rec: the server's record
+        :returns: the record, or the larger one that it has adapted to
+        """
+        adapted = self._adapted.get(uuid)
+        return rec if adapted is None else adapted.count(rec)
+
     def _count(self, uuid: str, slots: Slots) -> tuple[record.Record, ...]:
         """List the claims of a server that has these slots."""
         claims, adapted = slots.claims, self._adapted.get(uuid)
         if adapted is None or not claims:
             return claims
-        claim, (first, *others) = adapted.claim, claims
-        if first.cpus != claim.cpus:
-            return (*claims, claim)
-        return (claim if claim.ppm > first.ppm else first, *others)
+        first, *others = claims
+        if first.cpus != adapted.claim.cpus:
+            return (*claims, adapted.claim)
+        return (adapted.count(first), *others)
 
     def list_all(self) -> Mapping[str, Slots]:
         """Return the slots of all servers by UUID, readable or not."""
@@ -258,10 +274,7 @@ class Claims(ClaimStore):
         The claim stays until :meth:`note_record`.
         """
         with self._lock:
-            known = self._adapted.get(uuid)
-            claim = actual
-            if known is not None and known.claim.ppm > actual.ppm:
-                claim = known.claim
+            claim = self.get_counted(uuid, actual)
             self._adapt(uuid, Adapted(actual, claim))
 
     def stop_growing(self, uuid: str) -> None:

@@ -170,10 +170,7 @@ class Reservations:
                                           'servers yet')  # fmt: skip
         if not servers.is_lesser(wanted, rec):
             claims = self._claims.list_claims()
-            held = rec
-            adapted = self._claims.get_adapted(uuid)
-            if adapted is not None and adapted.claim.ppm > rec.ppm:
-                held = adapted.claim
+            held = self._claims.get_counted(uuid, rec)
             cpus = self._host.place(claims, wanted.request, held)
             wanted = wanted.claimed_on(cpus)
         wanted.encode()
@@ -211,10 +208,7 @@ class Reservations:
             wanted.request.reservation.runtime_us
         ):
             return None
-        known = self._claims.get_adapted(uuid)
-        claim = rec
-        if known is not None and known.claim.ppm > rec.ppm:
-            claim = known.claim
+        claim = self._claims.get_counted(uuid, rec)
         if wanted.ppm > claim.ppm:
             most_ppm = claim.ppm + self._find_room(wanted)
             if wanted.ppm > most_ppm:

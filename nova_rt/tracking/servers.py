@@ -205,15 +205,17 @@ def begin_change(
     :param generation: number of the change
     """
     instance.system_metadata[CHANGE] = target.encode()
+    _write_changed(instance, generation)
+
+
+def _write_changed(instance: Any, generation: int) -> None:
     instance.system_metadata[CHANGED] = f'{generation} {instance.flavor.id}'
 
 
 def adapt(instance: Any, rec: record.Record) -> None:
     """Write a record with the runtime that feedback has led to."""
     write_record(instance, rec)
-    instance.system_metadata[CHANGED] = (
-        f'{read_generation(instance)} {instance.flavor.id}'
-    )
+    _write_changed(instance, read_generation(instance))
 
 
 def read_change(instance: Any) -> record.Record | None:

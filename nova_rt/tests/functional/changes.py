@@ -3,6 +3,7 @@
 
 import fixtures
 from nova.tests.functional.libvirt import base as nova_base
+from oslo_utils import uuidutils
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.formats.changes import Answer, Condition
@@ -68,6 +69,29 @@ class ChangesTestBase(ChangesMixin, moves.MovesTestBase):
             self.create(self.rt_flavor(reservation), host=self.host)
             for _ in range(count)
         ]
+
+    def take_in_placement(self, but):
+        """Let another consumer hold what no server has claimed.
+
+        :param but: ppm that it leaves, to all servers of the host together
+        """
+        taken = sum(self.capacity(self.host).values()) - but
+        done = self.placement.put(
+            f'/allocations/{uuidutils.generate_uuid()}',
+            {
+                'allocations': {
+                    self.compute_rp_uuids[self.host]: {
+                        'resources': {'CUSTOM_RT_BANDWIDTH': taken}
+                    }
+                },
+                'project_id': 'p',
+                'user_id': 'u',
+                'consumer_generation': None,
+                'consumer_type': 'INSTANCE',
+            },
+            version='1.38',
+        )
+        self.assertEqual(204, done.status)
 
     def assert_changed(self, reservation, host=None):
         rec = self.assert_ended(self.server, reservation, host or self.host)

@@ -11,7 +11,6 @@ from nova.compute import task_states
 from nova.scheduler.client import report
 from nova.tests.functional.api import client
 from oslo_concurrency import lockutils
-from oslo_utils import uuidutils
 
 from nova_rt.formats.changes import Condition
 from nova_rt.tests.functional import changes
@@ -104,23 +103,7 @@ class ChangesTest(changes.ChangesTestBase):
 
     def test_placement_has_no_room(self):
         """Another consumer holds what no server has claimed."""
-        taken = sum(self.capacity(self.host).values()) - 500_000
-        done = self.placement.put(
-            f'/allocations/{uuidutils.generate_uuid()}',
-            {
-                'allocations': {
-                    self.compute_rp_uuids[self.host]: {
-                        'resources': {'CUSTOM_RT_BANDWIDTH': taken}
-                    }
-                },
-                'project_id': 'p',
-                'user_id': 'u',
-                'consumer_generation': None,
-                'consumer_type': 'INSTANCE',
-            },
-            version='1.38',
-        )
-        self.assertEqual(204, done.status)
+        self.take_in_placement(but=500_000)
         answer = self.change(self.server, '600/1000', Condition.DEFERRED)
         self.assertEqual((600_000, 500_000), (
             answer.asked_ppm, answer.free_ppm))  # fmt: skip

@@ -11,7 +11,6 @@ import fixtures
 from nova import exception as nova_exception
 from nova.compute import task_states
 from oslo_concurrency import lockutils
-from oslo_utils import uuidutils
 
 from nova_rt import events
 from nova_rt.compute import feedback
@@ -170,23 +169,7 @@ class FeedbackTest(FeedbackTestBase):
 
     def test_placement_has_no_room(self):
         """A refused report shrinks the server back."""
-        taken = sum(self.capacity(self.host).values()) - 400_000 - 100_000
-        done = self.placement.put(
-            f'/allocations/{uuidutils.generate_uuid()}',
-            {
-                'allocations': {
-                    self.compute_rp_uuids[self.host]: {
-                        'resources': {'CUSTOM_RT_BANDWIDTH': taken}
-                    }
-                },
-                'project_id': 'p',
-                'user_id': 'u',
-                'consumer_generation': None,
-                'consumer_type': 'INSTANCE',
-            },
-            version='1.38',
-        )
-        self.assertEqual(204, done.status)
+        self.take_in_placement(but=500_000)
         self.load(0.9, 6)
         self.assertEqual(800, self.actual())
         self.record()
