@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * nova-rt-sched: loads the scheduler, and serves its reservations on a socket.
+ * README.rst has the protocol and the exit codes.
+ */
+#include "service.h"
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_CLIENTS 16
+/* So many of them are for root alone, and another one is dropped if it waits so long. */
+#define FOR_ROOT 8
+#define IDLE_S 5
+#define MAX_LINE 4096
+#define TURN_MS 200
+
+struct client {
+	int fd;
+	bool may_change;
+	time_t since;	/* of the last request, for others than root */
+	size_t used;
+	char line[MAX_LINE];
+};
+
+static struct service service = {
+	.table = { .ceiling_ppm = 950000, .switch_us = 3 },
+	.cgroup_root = "/sys/fs/cgroup",
+	.state = "/run/nova-rt-sched/reservations",
+};
+static const char *socket_path = "/run/nova-rt-sched/socket";
+static struct client clients[MAX_CLIENTS];
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int number)
+{
+	(void)number;
+	stopped = 1;
+}
+
+/* Tell systemd, if it waits for that. */
+static void notify(const char *text)
+{
+	const char *path = getenv("NOTIFY_SOCKET");
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int fd;
+
+	if (!path || strlen(path) >= sizeof(to.sun_path))
+		return;
+	strcpy(to.sun_path, path);
+	if (*path == '@')
+		to.sun_path[0] = 0;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&to,
+	       offsetof(struct sockaddr_un, sun_path) + strlen(path));
+	close(fd);
+}
+
+static time_t seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
+static int listen_at(const char *path)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	mode_t mask;
+	int fd;
+
+	if (strlen(path) >= sizeof(at.sun_path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	strcpy(at.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	unlink(path);
+	/* Everybody may read; take_client() knows who may change. */
+	mask = umask(0111);
+	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, MAX_CLIENTS)) {
+		close(fd);
+		fd = -1;
+	}
+	umask(mask);
+	return fd;
+}
+
+static void drop(struct client *c)
+{
+	close(c->fd);
+	c->fd = -1;
+	c->used = 0;
+}
+
+static void take_client(int listener)
+{
+	struct timeval limit = { .tv_sec = 1 };
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), i;
+
+	if (fd < 0)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size)) {
+		close(fd);
+		return;
+	}
+	for (i = peer.uid == geteuid() ? 0 : FOR_ROOT; i < MAX_CLIENTS; i++) {
+		if (clients[i].fd < 0) {
+			clients[i].fd = fd;
+			clients[i].may_change = peer.uid == geteuid();
+			clients[i].since = seconds();
+			return;
+		}
+	}
+	close(fd);
+}
+
+static bool reply(struct client *c, char *line)
+{
+	char *text = NULL;
+	size_t size = 0, sent = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return false;
+	answer(&service, line, c->may_change, out);
+	c->since = seconds();
+	if (fclose(out))
+		return false;
+	while (sent < size) {
+		ssize_t n = send(c->fd, text + sent, size - sent, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			break;
+		sent += n;
+	}
+	free(text);
+	return sent == size;
+}
+
+static void serve(struct client *c)
+{
+	ssize_t n = recv(c->fd, c->line + c->used, MAX_LINE - c->used, MSG_DONTWAIT);
+	char *end;
+
+	if (n <= 0) {
+		if (n == 0 || (errno != EAGAIN && errno != EINTR))
+			drop(c);
+		return;
+	}
+	c->used += n;
+	while ((end = memchr(c->line, '\n', c->used))) {
+		size_t length = end - c->line + 1;
+
+		*end = 0;
+		if (!reply(c, c->line)) {
+			drop(c);
+			return;
+		}
+		c->used -= length;
+		memmove(c->line, c->line + length, c->used);
+	}
+	if (c->used == MAX_LINE)
+		drop(c);
+}
+
+static void turn(int listener)
+{
+	struct pollfd fds[MAX_CLIENTS + 1] = { { .fd = listener, .events = POLLIN } };
+	int i;
+
+	for (i = 0; i < MAX_CLIENTS; i++)
+		fds[i + 1] = (struct pollfd){ .fd = clients[i].fd, .events = POLLIN };
+	if (poll(fds, MAX_CLIENTS + 1, TURN_MS) <= 0)
+		return;
+	if (fds[0].revents)
+		take_client(listener);
+	for (i = 0; i < MAX_CLIENTS; i++) {
+		if (fds[i + 1].fd >= 0 && fds[i + 1].revents)
+			serve(&clients[i]);
+	}
+}
+
+/* Nobody but root can keep others out by connections that ask nothing. */
+static void drop_idle(time_t now)
+{
+	int i;
+
+	for (i = FOR_ROOT; i < MAX_CLIENTS; i++) {
+		if (clients[i].fd >= 0 && !clients[i].may_change && now - clients[i].since > IDLE_S)
+			drop(&clients[i]);
+	}
+}
+
+static int run(int listener)
+{
+	time_t last = seconds();
+	char why[1024];
+
+	while (!stopped) {
+		turn(listener);
+		if (kernel_ended(service.kernel, why, sizeof(why))) {
+			fprintf(stderr, "the kernel has ended the scheduler: %s\n", why);
+			return EX_TEMPFAIL;
+		}
+		if (seconds() != last) {
+			last = seconds();
+			prune(&service);
+			drop_idle(last);
+			notify("WATCHDOG=1");
+		}
+	}
+	notify("STOPPING=1");
+	return EX_OK;
+}
+
+/* Its own requests and its end must not wait for those whom it schedules. */
+static void be_first(void)
+{
+	struct sched_param p = { .sched_priority = 1 };
+
+	if (sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &p))
+		fprintf(stderr, "without real-time priority: %s\n", strerror(errno));
+}
+
+static void usage(FILE *out)
+{
+	fprintf(out, "usage: nova-rt-sched [OPTION]...\n"
+		     "  --check             say whether this kernel can run it, and exit\n"
+		     "  --socket PATH       (/run/nova-rt-sched/socket)\n"
+		     "  --state PATH        (/run/nova-rt-sched/reservations)\n"
+		     "  --cgroup-root PATH  (/sys/fs/cgroup)\n"
+		     "  --ceiling-ppm N     what may be reserved of a CPU (950000)\n"
+		     "  --switch-us N       what a preemption costs on this machine (3)\n");
+}
+
+static bool number(const char *text, unsigned long most, __u32 *out)
+{
+	char *end;
+	unsigned long value;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	*out = value;
+	return *text >= '0' && *text <= '9' && !*end && !errno && value <= most;
+}
+
+static bool parse_options(int argc, char **argv, bool *check_only)
+{
+	static const struct option options[] = {
+		{ "check", no_argument, NULL, 'k' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "state", required_argument, NULL, 'f' },
+		{ "cgroup-root", required_argument, NULL, 'r' },
+		{ "ceiling-ppm", required_argument, NULL, 'c' },
+		{ "switch-us", required_argument, NULL, 'w' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 'k':
+			*check_only = true;
+			break;
+		case 's':
+			socket_path = optarg;
+			break;
+		case 'f':
+			service.state = optarg;
+			break;
+		case 'r':
+			service.cgroup_root = optarg;
+			break;
+		case 'c':
+			if (!number(optarg, 950000, &service.table.ceiling_ppm))
+				return false;
+			break;
+		case 'w':
+			if (!number(optarg, 1000, &service.table.switch_us))
+				return false;
+			break;
+		case 'h':
+			usage(stdout);
+			exit(EX_OK);
+		default:
+			return false;
+		}
+	}
+	return optind == argc;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction stop = { .sa_handler = on_signal };
+	bool check_only = false;
+	char why[1024];
+	int listener, code, i;
+
+	if (!parse_options(argc, argv, &check_only)) {
+		usage(stderr);
+		return EX_USAGE;
+	}
+	setlinebuf(stderr);
+	if (!kernel_is_usable(why, sizeof(why))) {
+		fprintf(stderr, "this kernel cannot run the scheduler: %s\n", why);
+		return EX_UNAVAILABLE;
+	}
+	if (check_only) {
+		printf("this kernel can run the scheduler\n");
+		return EX_OK;
+	}
+	sigaction(SIGTERM, &stop, NULL);
+	sigaction(SIGINT, &stop, NULL);
+	for (i = 0; i < MAX_CLIENTS; i++)
+		clients[i].fd = -1;
+	be_first();
+	service.table.nr_cpus = kernel_cpus();
+	service.kernel = kernel_start(service.table.switch_us * 1000, why, sizeof(why));
+	if (!service.kernel) {
+		fprintf(stderr, "the scheduler cannot be started: %s\n", why);
+		return EX_OSERR;
+	}
+	restore(&service);
+	listener = listen_at(socket_path);
+	if (listener < 0) {
+		fprintf(stderr, "%s: %s\n", socket_path, strerror(errno));
+		kernel_stop(service.kernel);
+		return EX_CANTCREAT;
+	}
+	notify("READY=1");
+	code = run(listener);
+	unlink(socket_path);
+	kernel_stop(service.kernel);
+	return code;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The scheduler in the kernel: whether it can run, and how it is told. */
+#ifndef KERNEL_H
+#define KERNEL_H
+
+#include "table.h"
+
+struct kernel;
+
+/* Whether this kernel can run the scheduler; false and the reason in @why. */
+bool kernel_is_usable(char *why, size_t size);
+/* Load and attach; NULL with errno and the reason in @why. */
+struct kernel *kernel_start(__u32 switch_ns, char *why, size_t size);
+__u32 kernel_cpus(void);
+
+/* Have @r take the place of @old (nr of 0: nothing). 0 or an errno. */
+int kernel_apply(struct kernel *k, const struct reservation *old, const struct reservation *r,
+		 __u32 switch_us);
+void kernel_clear(struct kernel *k, const struct reservation *r);
+/* The server's state and counters since the kernel has loaded; 0 or an errno. */
+int kernel_server(struct kernel *k, int cpu, int slot, struct server *out);
+struct counters kernel_counters(struct kernel *k);
+
+/* Whether the kernel has ended the scheduler; then the reason is in @why. */
+bool kernel_ended(struct kernel *k, char *why, size_t size);
+void kernel_stop(struct kernel *k);
+
+#endif

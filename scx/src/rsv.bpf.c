@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reservations (Q, P) of control groups by a sched_ext scheduler.
+ *
+ * A group has a constant bandwidth server (Abeni and Buttazzo, 1998) on each CPU
+ * where it has a reservation: budget, deadline, and a queue of the group's tasks
+ * on that CPU. Of the servers with budget the earliest deadline runs; after them
+ * all other tasks of the host by virtual time and weight.
+ *
+ * One timer per CPU is set to the next event: the end of the running server's
+ * budget, or a replenishment. It only kicks: all state of a CPU is changed under
+ * the lock of its run queue, by the operations below. User space writes `confs`
+ * and `groups`, then `generation`, and reads the rest.
+ */
+#include <scx/common.bpf.h>
+#include "rsv.h"
+
+char _license[] SEC("license") = "GPL";
+UEI_DEFINE(uei);
+
+#include "state.bpf.h"
+#include "server.bpf.h"
+#include "others.bpf.h"
+
+/* A CPU for a task of a group; -1: it may run on none of those with a server. */
+static s32 place(struct task_struct *p, struct group *g, s32 prev_cpu)
+{
+	u64 now = bpf_ktime_get_ns();
+	s32 best = -1, least = 0, i;
+	u32 slot = slot_at(g, prev_cpu);
+
+	if (slot && bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr)) {
+		if (g->nr == 1 || is_free(prev_cpu, slot, now))
+			return prev_cpu;
+		best = prev_cpu;
+		least = scx_bpf_dsq_nr_queued(DSQ_SERVER(slot, prev_cpu));
+	}
+	bpf_for(i, 0, MAX_GROUP_CPUS) {
+		s32 cpu, queued;
+
+		if (i >= g->nr)
+			break;
+		cpu = g->at[i].cpu;
+		slot = g->at[i].slot & (MAX_SERVERS - 1);
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		if (is_free(cpu, slot, now))
+			return cpu;
+		queued = scx_bpf_dsq_nr_queued(DSQ_SERVER(slot, cpu));
+		if (best < 0 || queued < least) {
+			best = cpu;
+			least = queued;
+		}
+	}
+	return best;
+}
+
+s32 BPF_STRUCT_OPS(rsv_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct task_ctx *t = task_of(p);
+	bool is_idle = false;
+	struct group *g;
+	s32 cpu;
+
+	g = t ? group_of(p, t) : NULL;
+	if (g) {
+		cpu = place(p, g, prev_cpu);
+		if (cpu >= 0)
+			return cpu;
+	}
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	if (is_idle && !g)
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	return cpu;
+}
+
+/* A task waits here that a server elsewhere could run. */
+static void kick_sibling(struct task_struct *p, struct group *g, s32 here, u64 now)
+{
+	s32 i;
+
+	bpf_for(i, 0, MAX_GROUP_CPUS) {
+		s32 cpu;
+
+		if (i >= g->nr)
+			break;
+		cpu = g->at[i].cpu;
+		if (cpu != here && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    is_free(cpu, g->at[i].slot & (MAX_SERVERS - 1), now)) {
+			struct cpu_ctx *c = ctx_of(cpu);
+
+			scx_bpf_kick_cpu(cpu, c && c->cur == 0 ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
+			return;
+		}
+	}
+}
+
+void BPF_STRUCT_OPS(rsv_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_conf *conf = conf_of(cpu);
+	struct cpu_ctx *c = ctx_of(cpu);
+	struct task_ctx *t = task_of(p);
+	u64 now, rate, queue;
+	struct server *s;
+	struct group *g;
+	bool waits;
+	u32 slot, cur;
+
+	if (!c || !conf || !t)
+		return;
+	slot = slot_of(p, t, cpu);
+	rate = rate_of(conf, slot);
+	if (!slot || !rate) {
+		t->active = 0;
+		enqueue_other(p, t, c, cpu, enq_flags);
+		return;
+	}
+
+	now = bpf_ktime_get_ns();
+	s = server_of(c, slot);
+	queue = DSQ_SERVER(slot, cpu);
+	waits = (t->active == queue && !(enq_flags & SCX_ENQ_WAKEUP)) || c->cur == slot ||
+		c->held == slot || scx_bpf_dsq_nr_queued(queue);
+	if (waits)
+		replenish(s, rate, now);
+	else
+		activate(s, rate, now);
+	t->active = queue;
+	turn_in(t, queue, (rate >> 32) * 1000000 / (rate & 0xffffffff), turn_ns);
+	scx_bpf_dsq_insert_vtime(p, queue, t->turn, vtime_in(p, t, queue, s->vtime), enq_flags);
+
+	cur = c->cur & (MAX_SERVERS - 1);
+	if (s->throttled || c->cur < 0) {
+		/* A queue that becomes full while the timer waits needs nothing. */
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	} else if (!cur || (cur != slot && time_before(s->deadline, server_of(c, cur)->deadline))) {
+		__sync_fetch_and_add(&counters.kicks, 1);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	if (waits || s->throttled) {
+		g = group_of(p, t);
+		if (g && g->nr > 1)
+			kick_sibling(p, g, cpu, now);
+	}
+}
+
+/*
+ * A server that has budget and no task takes one that waits for the same group's
+ * server on another CPU.
+ */
+static bool pull(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu, u32 mine, u64 now)
+{
+	u32 top = conf->top;
+	s32 i, j;
+
+	bpf_for(i, 1, MAX_SERVERS) {
+		u64 n = i, id;
+		struct group *g;
+
+		if (i > top)
+			break;
+		BOUND(n);
+		id = conf->cgid[n];
+		if (!conf->rate[n] || n == mine || server_of(c, n)->throttled)
+			continue;
+		g = bpf_map_lookup_elem(&groups, &id);
+		if (!g || g->nr < 2)
+			continue;
+		bpf_for(j, 0, MAX_GROUP_CPUS) {
+			u64 queue;
+
+			if (j >= g->nr)
+				break;
+			queue = DSQ_SERVER(g->at[j].slot, g->at[j].cpu);
+			if (g->at[j].cpu == cpu || !scx_bpf_dsq_nr_queued(queue))
+				continue;
+			activate(server_of(c, n), conf->rate[n], now);
+			if (scx_bpf_dsq_move_to_local(queue, 0))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Queues of reservations that were given back, for the last time: what is enqueued
+ * on this CPU after earliest() has seen the free slot goes to the others.
+ */
+static bool drain(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu)
+{
+	u32 top = conf->top;
+	s32 i;
+
+	bpf_for(i, 1, MAX_SERVERS) {
+		if (i > top)
+			break;
+		if (!server_of(c, i)->drain)
+			continue;
+		if (!rate_of(conf, i) && scx_bpf_dsq_move_to_local(DSQ_SERVER(i, cpu), 0))
+			return true;
+		server_of(c, i)->drain = 0;
+	}
+	return false;
+}
+
+void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu_conf *conf = conf_of(cpu);
+	struct cpu_ctx *c = ctx_of(cpu);
+	u64 now = bpf_ktime_get_ns();
+	bool runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
+	u32 mine = 0, best;
+
+	if (!c || !conf)
+		return;
+	if (runs) {
+		/* Not slot_of(): prev's group must not be asked for here. */
+		if (c->cur > 0)
+			mine = c->cur & (MAX_SERVERS - 1);
+		charge(c, now);
+	}
+	best = earliest(c, conf, cpu, mine, now);
+	if (best) {
+		if (best == mine && !scx_bpf_dsq_nr_queued(DSQ_SERVER(best, cpu))) {
+			c->cur = best;
+			c->since = now;
+			scx_bpf_task_set_slice(prev, arm(c, conf, cpu, now) ? turn_ns : tick_ns);
+			return;
+		}
+		if (scx_bpf_dsq_move_to_local(DSQ_SERVER(best, cpu), 0))
+			return;
+	}
+	if (pull(c, conf, cpu, mine, now))
+		return;
+	if (drain(c, conf, cpu))
+		return;
+	if (take_other(c, cpu))
+		return;
+	if (runs && !mine) {
+		/* Alone it is charged for nothing, but time goes on. */
+		advance_clock(c, now - c->since);
+		c->since = now;
+		scx_bpf_task_set_slice(prev, slice_ns);
+		return;
+	}
+	if (steal(cpu))
+		return;
+	c->cur = -1;
+	c->idle = 1;
+	c->stopped_at = 0;
+	arm(c, conf, cpu, now);
+}
+
+void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_conf *conf = conf_of(cpu);
+	struct cpu_ctx *c = ctx_of(cpu);
+	struct task_ctx *t = task_of(p);
+	u64 now = bpf_ktime_get_ns();
+	u32 slot, best, cut;
+
+	if (!c || !conf || !t)
+		return;
+	__sync_fetch_and_add(&counters.switches, 1);
+	slot = slot_of(p, t, cpu);
+	if (!rate_of(conf, slot))
+		slot = 0;
+	cut = c->cut & (MAX_SERVERS - 1);
+	if (slot) {
+		struct server *s = server_of(c, slot);
+
+		/* One that was moved into the group, or here, while it ran. */
+		if (t->active != DSQ_SERVER(slot, cpu) &&
+		    !scx_bpf_dsq_nr_queued(DSQ_SERVER(slot, cpu)))
+			activate(s, rate_of(conf, slot), now);
+		t->active = DSQ_SERVER(slot, cpu);
+		if (c->held == slot)
+			s->taken_ns += now - c->held_at;
+		/* The way here, else nobody's; but not what a higher class took on it. */
+		if (c->stopped_at)
+			s->budget -= now - c->stopped_at < switch_ns ? now - c->stopped_at :
+								       switch_ns;
+		if (cut && cut != slot) {
+			s->budget -= switch_ns;
+			server_of(c, cut)->budget += switch_ns;
+		}
+		if (t->queue == DSQ_SERVER(slot, cpu) && time_before(s->vtime, p->scx.dsq_vtime))
+			s->vtime = p->scx.dsq_vtime;
+	} else {
+		t->active = 0;
+		if (p->scx.slice > slice_ns)
+			scx_bpf_task_set_slice(p, slice_ns);
+		if (t->queue == DSQ_OTHERS(cpu))
+			advance_queue(c, t, p->scx.dsq_vtime);
+	}
+	c->held = 0;
+	c->cut = 0;
+	c->stopped_at = 0;
+	c->cur = slot;
+	c->since = now;
+	if (!arm(c, conf, cpu, now))
+		scx_bpf_task_set_slice(p, tick_ns);
+	/*
+	 * Out of idle the next update of the run queue's clock is skipped (see
+	 * charge()), and with it the accounting of all that runs until then.
+	 * An empty round through the scheduler now takes the skip.
+	 */
+	if (c->idle) {
+		c->idle = 0;
+		scx_bpf_kick_cpu(cpu, 0);
+	}
+	/* After a higher class the task that it interrupted comes back unasked. */
+	best = earliest(c, conf, cpu, slot, now);
+	if (best && best != slot) {
+		__sync_fetch_and_add(&counters.kicks, 1);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+}
+
+void BPF_STRUCT_OPS(rsv_stopping, struct task_struct *p, bool runnable)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct task_ctx *t = task_of(p);
+	struct cpu_ctx *c = ctx_of(cpu);
+	u64 now = bpf_ktime_get_ns();
+
+	if (!c || !t)
+		return;
+	advance_task(p, t, now - c->since);
+	c->stopped_at = now;
+	if (!runnable)
+		t->active = 0;
+	if (c->cur > 0) {
+		u32 slot = c->cur & (MAX_SERVERS - 1);
+
+		charge(c, now);
+		if (runnable && !server_of(c, slot)->throttled) {
+			c->cut = slot;
+			if (p->scx.slice) {
+				c->held = slot;
+				c->held_at = now;
+			}
+		}
+	}
+	c->cur = -1;
+}
+
+void BPF_STRUCT_OPS(rsv_enable, struct task_struct *p)
+{
+	struct task_ctx *t = task_of(p);
+
+	if (t)
+		t->queue = 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t)
+		return -ENOMEM;
+	t->generation = 0;	/* found when it is first asked for */
+	return 0;
+}
+
+void BPF_STRUCT_OPS(rsv_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct task_ctx *t = task_of(p);
+
+	if (t)
+		t->generation = 0;
+}
+
+/* The kernel moves the tasks of a CPU that goes; without these two it ends the scheduler. */
+void BPF_STRUCT_OPS(rsv_cpu_online, s32 cpu)
+{
+	struct cpu_ctx *c = ctx_of(cpu);
+
+	if (c) {
+		c->cur = -1;
+		c->timer_at = 0;
+	}
+}
+
+void BPF_STRUCT_OPS(rsv_cpu_offline, s32 cpu)
+{
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_init)
+{
+	s32 cpu, slot, err;
+
+	bpf_for(cpu, 0, MAX_CPUS) {
+		struct cpu_ctx *c = ctx_of(cpu);
+		struct timer *timer;
+		u32 key = cpu;
+
+		if (cpu >= nr_cpus || !c)
+			break;
+		err = scx_bpf_create_dsq(DSQ_OTHERS(cpu), -1);
+		if (err)
+			return err;
+		bpf_for(slot, 1, MAX_SERVERS) {
+			err = scx_bpf_create_dsq(DSQ_SERVER(slot, cpu), -1);
+			if (err)
+				return err;
+		}
+		c->cur = -1;
+		timer = bpf_map_lookup_elem(&timers, &key);
+		if (!timer)
+			return -ENOENT;
+		err = bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+		if (err)
+			return err;
+		bpf_timer_set_callback(&timer->timer, timer_fn);
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(rsv_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+SCX_OPS_DEFINE(rsv_ops,
+	       .select_cpu	= (void *)rsv_select_cpu,
+	       .enqueue		= (void *)rsv_enqueue,
+	       .dispatch	= (void *)rsv_dispatch,
+	       .running		= (void *)rsv_running,
+	       .stopping	= (void *)rsv_stopping,
+	       .enable		= (void *)rsv_enable,
+	       .init_task	= (void *)rsv_init_task,
+	       .cgroup_move	= (void *)rsv_cgroup_move,
+	       .cpu_online	= (void *)rsv_cpu_online,
+	       .cpu_offline	= (void *)rsv_cpu_offline,
+	       .init		= (void *)rsv_init,
+	       .exit		= (void *)rsv_exit,
+	       .timeout_ms	= 30000,
+	       .name		= "nova_rt");

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Parameters, maps, and which server a task belongs to. */
+#ifndef STATE_BPF_H
+#define STATE_BPF_H
+
+#define DSQ_OTHERS(cpu)	 (0x1000ULL + (cpu))
+#define DSQ_SERVER(slot, cpu) (0x100000ULL + ((__u64)(slot) << 12) + (cpu))
+#define CLOCK_MONOTONIC 1
+
+const volatile u32 nr_cpus = 1;
+/*
+ * The kernel ends a scheduler that lets a task wait for 30 s, and it is not hard to
+ * have many tasks. So virtual time counts turns, not ns, and turns are the shorter the
+ * more tasks wait: a round of them all takes round_ns on a CPU that gives the queue its
+ * bandwidth alone, and nobody is more than MAX_AHEAD rounds ahead, whatever its weight.
+ */
+#define TURN (1ULL << 20)
+#define MAX_AHEAD (4 * TURN)
+#define MIN_WEIGHT 25		/* 100 is that of nice 0 */
+#define MAX_WEIGHT 200
+const volatile u64 round_ns = 2000000000;
+const volatile u64 least_turn_ns = 20000;
+/* The turn where few wait: of a task without reservation, and of one with. */
+const volatile u64 slice_ns = 3000000;
+const volatile u64 turn_ns = 10000000;
+/* What tasks without reservation have of a CPU for sure. */
+const volatile u64 rest_ppm = 50000;
+/* A longer queue is not searched for a task that another CPU may run. */
+const volatile u32 long_queue = 1024;
+/* To the next tick, if a timer cannot be set. */
+const volatile u64 tick_ns = 1;
+/* Who preempts another server with budget left pays so much to it. */
+const volatile u64 switch_ns = 2000;
+/* A deadline missed by more is a short period. */
+const volatile u64 late_ns = 50000;
+
+u64 generation = 1;
+struct counters counters;
+static u64 others_clock;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct cpu_conf);
+} confs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct cpu_ctx);
+} cpus SEC(".maps");
+
+struct timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct timer);
+} timers SEC(".maps");
+
+/* By the ID of the control group. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, struct group);
+} groups SEC(".maps");
+
+struct task_ctx {
+	u64 generation;		/* that the rest is of */
+	u64 cgid;		/* of the group with a reservation; 0: none */
+	u64 queue, turn;	/* that dsq_vtime is of, and the turn in ns there */
+	u32 cpu, slot;
+	u64 active;		/* the queue of the server that knows of its being runnable */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} tasks SEC(".maps");
+
+/* A slot that the verifier believes to be one; kernels before 7.0 forget it. */
+#define BOUND(n) asm volatile("%0 &= 31" : "+r"(n))
+_Static_assert(MAX_SERVERS == 32, "BOUND");
+
+static struct server *server_of(struct cpu_ctx *c, u64 n)
+{
+	BOUND(n);
+	return &c->servers[n];
+}
+
+static u64 rate_of(struct cpu_conf *conf, u64 n)
+{
+	BOUND(n);
+	return conf->rate[n];
+}
+
+static struct cpu_ctx *ctx_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&cpus, &key);
+}
+
+static struct cpu_conf *conf_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&confs, &key);
+}
+
+static struct task_ctx *task_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+static u32 slot_at(struct group *g, s32 cpu)
+{
+	s32 i;
+
+	bpf_for(i, 0, MAX_GROUP_CPUS) {
+		if (i >= g->nr)
+			break;
+		if (g->at[i].cpu == cpu)
+			return g->at[i].slot & (MAX_SERVERS - 1);
+	}
+	return 0;
+}
+
+/* The nearest group with a reservation, from the task's own upwards; 0: none. */
+static u64 find_group(struct task_struct *p)
+{
+	struct cgroup *cgrp = scx_bpf_task_cgroup(p);
+	u64 found = 0;
+	s32 level, i;
+
+	if (!cgrp)
+		return 0;
+	level = cgrp->level;
+	bpf_for(i, 0, 16) {
+		struct cgroup *a;
+		u64 id;
+
+		if (i >= level)
+			break;
+		a = bpf_cgroup_ancestor(cgrp, level - i);
+		if (!a)
+			break;
+		id = a->kn->id;
+		bpf_cgroup_release(a);
+		if (bpf_map_lookup_elem(&groups, &id)) {
+			found = id;
+			break;
+		}
+	}
+	bpf_cgroup_release(cgrp);
+	return found;
+}
+
+/* Only of the task that the operation is about: its group may be asked for. */
+static struct group *group_of(struct task_struct *p, struct task_ctx *t)
+{
+	u64 id;
+
+	if (t->generation != generation) {
+		t->generation = generation;
+		t->cpu = -1;
+		t->cgid = find_group(p);
+	}
+	id = t->cgid;
+	return id ? bpf_map_lookup_elem(&groups, &id) : NULL;
+}
+
+static u32 slot_of(struct task_struct *p, struct task_ctx *t, s32 cpu)
+{
+	if (t->generation == generation && t->cpu == cpu)
+		return t->slot & (MAX_SERVERS - 1);
+	{
+		struct group *g = group_of(p, t);
+
+		t->slot = g ? slot_at(g, cpu) : 0;
+		t->cpu = cpu;
+	}
+	return t->slot & (MAX_SERVERS - 1);
+}
+
+#endif

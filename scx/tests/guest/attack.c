@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Attacks on a reservation by its neighbours on one CPU: one with a reservation of
+ * its own and a shorter period, and ordinary tasks. The work that the victim gets done
+ * is compared with that in Q of each period beside a neighbour that only computes.
+ */
+#include "guest.h"
+
+#define LENGTH (600 * MS)
+#define LEAST_PPM 990000
+
+static void compute(uint64_t end)
+{
+	busy_until(end);
+}
+
+/* Sleep when the timer is about to end the budget, wake up at once. */
+static void nap(uint64_t end)
+{
+	while (now_ns() < end) {
+		busy_until(now_ns() + 5 * US + random_below(20 * US));
+		sleep_until(now_ns() + 1 * US + random_below(30 * US));
+	}
+}
+
+static void fork_storm(uint64_t end)
+{
+	while (now_ns() < end) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			busy_until(now_ns() + 30 * US);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+}
+
+static void change_affinity(uint64_t end)
+{
+	cpu_set_t all;
+
+	memset(&all, 0xff, sizeof(all));
+	while (now_ns() < end) {
+		pin(0);
+		sched_setaffinity(0, sizeof(all), &all);
+	}
+}
+
+static void yield(uint64_t end)
+{
+	while (now_ns() < end)
+		sched_yield();
+}
+
+static void change_nice(uint64_t end)
+{
+	int n = 0;
+
+	while (now_ns() < end)
+		setpriority(PRIO_PROCESS, 0, n++ % 20);
+}
+
+/* Two tasks that wake each other. */
+static void ping_pong(uint64_t end)
+{
+	int a[2], b[2];
+	char c = 0;
+	pid_t pid;
+
+	if (pipe(a) || pipe(b))
+		return;
+	pid = fork();
+	if (!pid) {
+		close(a[1]);
+		while (read(a[0], &c, 1) == 1 && write(b[1], &c, 1) == 1)
+			;
+		_exit(0);
+	}
+	close(a[0]);
+	while (now_ns() < end && write(a[1], &c, 1) == 1 && read(b[0], &c, 1) == 1)
+		;
+	close(a[1]);
+	waitpid(pid, NULL, 0);
+}
+
+/* Many tasks at once, that all sleep and wake. */
+static void herd(uint64_t end)
+{
+	pid_t pids[20];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY(pids); i++) {
+		pids[i] = fork();
+		if (!pids[i]) {
+			random_seed(i);
+			nap(end);
+			_exit(0);
+		}
+	}
+	for (i = 0; i < ARRAY(pids); i++)
+		waitpid(pids[i], NULL, 0);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(uint64_t end);
+} attacks[] = {
+	{ "compute", compute },		{ "nap", nap },		{ "fork", fork_storm },
+	{ "affinity", change_affinity }, { "yield", yield },	{ "nice", change_nice },
+	{ "ping-pong", ping_pong },	{ "herd", herd },
+};
+
+/* The victim's work beside an attack out of @group ("": ordinary tasks). */
+static struct verdict one(void (*run)(uint64_t end), const char *group, uint64_t *work)
+{
+	struct hog *h = new_hog(0, "v");
+	struct verdict v;
+	uint64_t t0;
+	pid_t pid;
+
+	h->q = 4 * MS;
+	h->p = 10 * MS;
+	t0 = now_ns() + 250 * MS;
+	start_hogs(add_beside(1, "oo"), t0, LENGTH);
+	pid = fork_flushed();
+	if (!pid) {
+		if (*group && enter(group))
+			_exit(1);
+		random_seed(1);
+		sleep_until(t0);
+		run(t0 + LENGTH);
+		_exit(0);
+	}
+	reap_hogs(3);
+	waitpid(pid, NULL, 0);
+	v = judge(h, h->t0, t0 + LENGTH);
+	*work = h->work;
+	return v;
+}
+
+void test_attack(const char *arg)
+{
+	static const char *const from[] = { "n", "" };
+	uint64_t base, work;
+	unsigned int i, j;
+
+	(void)arg;
+	make_group("v");
+	make_group("n");
+	check(start_daemon(), "the scheduler is loaded");
+	reserve("v", 4000, 10000, "0");
+	reserve("n", 450, 1000, "0");
+	for (j = 0; j < ARRAY(from); j++) {
+		for (i = 0; i < ARRAY(attacks); i++) {
+			struct verdict v = one(attacks[i].run, from[j], &work);
+			uint64_t ppm;
+
+			if (!i)
+				base = work * 4000 / (v.mean / US);
+			ppm = work * 1000000 / base;
+			check(ppm >= LEAST_PPM,
+			      "attack %s by %s: work %.4f periods %d short %d min %.1f mean %.1f",
+			      attacks[i].name, *from[j] ? "a reservation" : "ordinary tasks",
+			      ppm / 1e6, v.periods, v.shorts, v.min / 1e3, v.mean / 1e3);
+		}
+	}
+	printf("---- %s\n", ask_first("stat /n"));
+	printf("---- %s\n", ask_first("stat /v"));
+	check(scheduler_is("enabled"), "the scheduler is still there");
+	check(stop_daemon() == 0, "the daemon stops");
+}
+
+static void crowd(pid_t *pids, unsigned int n, const char *group)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		pids[i] = fork_flushed();
+		if (pids[i])
+			continue;
+		if (*group && enter(group))
+			_exit(1);
+		set_fifo(0);
+		setpriority(PRIO_PROCESS, 0, i % 10 ? 0 : 19);
+		busy_until(~0ULL);
+	}
+}
+
+/*
+ * Many tasks, some of them of the lowest weight, on a CPU that is reserved as far as it
+ * can be: ordinary ones, and those of a small reservation. The kernel ends a scheduler
+ * that lets one wait for 30 s.
+ */
+void test_crowd(const char *arg)
+{
+	static const char *const groups[] = { "v", "n" };
+	static const uint64_t runtimes[] = { 4 * MS, 5200 * US };
+	uint64_t t0, len = strtoul(arg, NULL, 10) * SEC;
+	pid_t pids[160];
+	unsigned int i;
+
+	check(start_daemon(), "the scheduler is loaded");
+	for (i = 0; i < 2; i++) {
+		struct hog *h = new_hog(i, groups[i]);
+
+		make_group(groups[i]);
+		h->q = runtimes[i];
+		h->p = 10 * MS;
+		reserve(groups[i], h->q / US, 10000, "0");
+	}
+	make_group("small");
+	reserve("small", 1000, 100000, "0");
+	set_fifo(1);
+	crowd(pids, 100, "");
+	crowd(pids + 100, 60, "small");
+	set_fifo(0);
+	t0 = now_ns() + SEC;
+	start_hogs(2, t0, len);
+	printf("---- small from %d on, hogs after %d\n", pids[100], pids[159]);
+	reap_hogs(2);
+	set_fifo(1);
+	for (i = 0; i < 2; i++) {
+		struct verdict v = judge(&hogs[i], hogs[i].t0, t0 + len);
+
+		check(v.periods && !v.shorts,
+		      "%llu of 10000 us beside a crowd: periods %d short %d min %.1f",
+		      (unsigned long long)hogs[i].q / US, v.periods, v.shorts, v.min / 1e3);
+	}
+	printf("---- %s\n", ask_first("stat /v"));
+	printf("---- %s\n", ask_first("stat /small"));
+	check(scheduler_is("enabled"), "the scheduler is still there");
+	for (i = 0; i < ARRAY(pids); i++)
+		end(pids[i]);
+	check(stop_daemon() == 0, "the daemon stops");
+}
