@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # fetch.sh [FILE]: put a kernel as Debian ships it under the work directory,
 # verified by hash, and print where: vmlinuz to boot, vmlinux with its BTF. FILE
-# is one of kernels/, by default that which the scheduler is built for. Exits with 69 (EX_UNAVAILABLE) where
-# the archive does not have it.
+# is one of kernels/, by default that which the scheduler is built for. Exits with
+# 69 (EX_UNAVAILABLE) where the archive does not have it.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 kernel_work=${NOVA_RT_KERNEL:-/var/lib/nova-rt-kernel}

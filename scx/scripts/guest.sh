@@ -24,7 +24,7 @@ if [ ! -e "$initrd" ]; then
     rm -rf "$root"
 fi
 pid=''
-# Whoever ends this ends QEMU.
+# QEMU ends with this script.
 trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null || :' EXIT
 trap 'exit 1' HUP INT TERM
 args="console=ttyS0 panic=-1 nokaslr norandmaps tsc=reliable rdinit=/init"

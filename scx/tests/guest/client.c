@@ -92,12 +92,15 @@ int stop_daemon(void)
 	return wait_daemon();
 }
 
-/* The whole answer to `text`, in its place; a broken connection is an error, too. */
-static void exchange(void)
+/* The whole answer to a request, in `text`; a broken connection is an error, too. */
+static void exchange(const char *fmt, va_list ap)
 {
-	size_t n = strlen(text), last;
+	size_t n, last;
 	ssize_t got;
 
+	vsnprintf(text, sizeof(text) - 1, fmt, ap);
+	strcat(text, "\n");
+	n = strlen(text);
 	if (connection < 0 || write(connection, text, n) != (ssize_t)n) {
 		strcpy(text, "error EPIPE");
 		return;
@@ -124,10 +127,8 @@ char *ask(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	exchange(fmt, ap);
 	va_end(ap);
-	strcat(text, "\n");
-	exchange();
 	text[strlen(text) - 1] = 0;
 	line = strrchr(text, '\n');
 	return line ? line + 1 : text;
@@ -138,10 +139,8 @@ char *ask_first(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	exchange(fmt, ap);
 	va_end(ap);
-	strcat(text, "\n");
-	exchange();
 	text[strcspn(text, "\n")] = 0;
 	return text;
 }
