@@ -312,6 +312,10 @@ class Host:
                 differs, verdict=unheld is not None
             )
 
+    def has_process(self, pid: int) -> bool:
+        """Tell whether the process of a container has not ended."""
+        return (self._files.proc / str(pid)).exists()
+
     def take_groups(self, pid: int) -> None:
         """See :meth:`.Backend.protect`, of a domain's ID."""
         with self._lock:

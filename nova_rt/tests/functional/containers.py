@@ -6,6 +6,7 @@ a process, control groups and CPUs, and with no reservation at first.
 """
 
 import itertools
+import os
 
 import fixtures
 import libvirt
@@ -22,11 +23,25 @@ class Containers(fixtures.Fixture):
 
     :ivar kernels: host name -> its fake kernel; filled by the test
     :ivar started: names of domains, one for each start, in order
+    :ivar lost: number of starts, from the next one on, after which libvirtd
+        does not know the first process
     """
 
     def __init__(self):
         self.kernels = {}
         self.started = []
+        self.lost = 0
+        self._unknown = set()
+
+    def _open_namespaces(self, domain, flags):
+        """Do as libvirt_lxc does, and return files to be closed."""
+        if domain._id in self._unknown:
+            raise fakelibvirt.make_libvirtError(
+                libvirt.libvirtError,
+                'Init pid is not yet available',
+                error_code=libvirt.VIR_ERR_OPERATION_INVALID,
+            )
+        return [os.open('/dev/null', os.O_RDONLY) for _ in range(2)]
 
     def _setUp(self):
         this = self
@@ -41,6 +56,9 @@ class Containers(fixtures.Fixture):
         def start(dom, flags):
             original_start(dom, flags)
             dom._id = next(_PIDS)
+            if this.lost:
+                this.lost -= 1
+                this._unknown.add(dom._id)
             tree = etree.fromstring(dom.raw_xml)
             cpus = cpulist.parse(tree.find('vcpu').get('cpuset', ''))
             kernel = this.kernels[dom._connection.hostname]
@@ -73,6 +91,11 @@ class Containers(fixtures.Fixture):
             fixtures.MonkeyPatch(
                 'nova.tests.fixtures.libvirt.libvirtError',
                 libvirt.libvirtError,
+            )
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'libvirt_lxc.lxcOpenNamespace', self._open_namespaces
             )
         )
         original_init = domain.__init__

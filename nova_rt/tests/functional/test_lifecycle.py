@@ -47,6 +47,13 @@ class LifecycleTest(base.RTServersTestBase):
         self.assertEqual('1000/2000', str(rec.request.reservation))
         self.assertEqual(500_000, self.used())
 
+    def test_create_without_connection_to_libvirtd(self):
+        self.containers.lost = 2
+        server = self.create(self.rt_flavor('1400/2000', policy='fifo'))
+        self.assertEqual(3, self.started(server))
+        self.assert_held(server)
+        self.assertEqual(700_000, self.used())
+
     def test_delete_releases_everything(self):
         server = self.create(self.rt_flavor())
         self._delete_server(server)

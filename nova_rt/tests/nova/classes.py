@@ -21,7 +21,7 @@ from nova.virt.libvirt import driver as nova_driver
 
 from nova_rt.compute import manager, resource_tracker
 from nova_rt.host import files, host, limits, orphans
-from nova_rt.lxc import protection
+from nova_rt.lxc import connections, protection
 from nova_rt.reservation import admission, extra_specs
 from nova_rt.virt.libvirt import driver
 
@@ -72,6 +72,7 @@ def install() -> None:
     host.Host = Host
     files.Files.check_mount_helper = _agree
     protection.Protection.protect = _agree
+    connections.ensure = _agree
     limits.check_task_limits = _agree
     for theirs in CLASSES:
         theirs.__new__ = staticmethod(_new)

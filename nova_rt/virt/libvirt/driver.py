@@ -22,7 +22,7 @@ from nova_rt import conf, events, exception, faults
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps, limits, options
-from nova_rt.lxc import containers, features, id_ranges
+from nova_rt.lxc import connections, containers, features, id_ranges
 from nova_rt.reservation import extra_specs, record
 from nova_rt.tracking import reservations, servers, stop_policy
 from nova_rt.virt.libvirt import host_boot, metadata, running
@@ -220,13 +220,18 @@ class RTLibvirtDriver(containers.ContainerDriver):
                 context, xml, instance, power_on, pause, post_xml_callback
             )
 
+        def start() -> libvirt_guest.Guest:
+            guest = create()
+            connections.ensure(guest, lambda: guest.launch(pause=pause))
+            return guest
+
         rec = self._rt_record(instance)
         if not (power_on or pause):
             return create()
         stop = functools.partial(self._rt_stop_started, instance)
         try:
             with self.running.starting(instance.uuid, rec):
-                guest = create()
+                guest = start()
                 if rec is None:
                     self.running.protection.protect(instance.uuid, stop)
                 else:
@@ -271,7 +276,9 @@ class RTLibvirtDriver(containers.ContainerDriver):
         """
         if reboot_type == 'SOFT' and servers.is_rt(instance):
             timeout = CONF.libvirt.wait_soft_reboot_seconds
-            self._clean_shutdown(instance, timeout, retry_interval=timeout)
+            # An init that was about to start misses the first request.
+            retry_s = CONF.compute.shutdown_retry_interval
+            self._clean_shutdown(instance, timeout, retry_interval=retry_s)
             reboot_type = 'HARD'
         return super().reboot(
             context, instance, network_info, reboot_type, block_device_info,

@@ -25,7 +25,7 @@ from nova_rt import events, exception, faults
 from nova_rt.host import cgroup, helpers
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Usage
-from nova_rt.lxc import domains, protection
+from nova_rt.lxc import connections, domains, protection
 from nova_rt.reservation import cpulist, record
 from nova_rt.tracking import once
 from nova_rt.tracking.reservations import Reservations
@@ -76,6 +76,7 @@ class RunningContainers:
         self.adapting = adapting.AdaptingContainers(
             host, self.domains, reservations
         )
+        self._ended = connections.EndedContainers(host, self.domains)
         #: The orphaned groups, of containers that have ended.
         self.orphans = orphans.OrphanedGroups(host, hypervisor)
 
@@ -242,7 +243,9 @@ class RunningContainers:
         """Verify every running container, and remove orphaned groups first."""
         self.orphans.reclaim()
         guests = self.domains.list_running()
-        for known in (self._verdicts, self._policies, self.protection):
+        for known in (
+            self._verdicts, self._policies, self.protection, self._ended,
+        ):  # fmt: skip
             known.forget_all_but([guest.uuid for guest in guests])
         patience = cgroup.Patience()
         for guest in guests:
@@ -324,7 +327,7 @@ class RunningContainers:
             # Its change writes to the kernel, and reads it back.
             return
         guest = self.domains.find_running(uuid)
-        if guest is None:
+        if guest is None or self._ended.clean_up(uuid, guest.id):
             self._verdicts.forget(uuid)
             self.protection.forget(uuid)
             self._unknown.forget(uuid)

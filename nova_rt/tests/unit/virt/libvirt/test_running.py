@@ -68,7 +68,9 @@ class Domain:
     def destroy(self):
         if self._hypervisor.stuck:
             raise libvirt.libvirtError('some processes refused to die')
-        self._hypervisor.kernel.remove_container(self._pid)
+        kernel = self._hypervisor.kernel
+        if (kernel.files.proc / str(self._pid)).exists():
+            kernel.remove_container(self._pid)
         self._pid = -1
 
 
