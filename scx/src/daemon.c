@@ -20,11 +20,16 @@
 #include <unistd.h>
 
 #define MAX_CLIENTS 16
+/* So many of them are for root alone, and another one is dropped if it waits so long. */
+#define FOR_ROOT 8
+#define IDLE_S 5
 #define MAX_LINE 4096
 #define TURN_MS 200
 
 struct client {
 	int fd;
+	bool may_change;
+	time_t since;	/* of the last request, for others than root */
 	size_t used;
 	char line[MAX_LINE];
 };
@@ -64,6 +69,14 @@ static void notify(const char *text)
 	close(fd);
 }
 
+static time_t seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
 static int listen_at(const char *path)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -79,7 +92,8 @@ static int listen_at(const char *path)
 	if (fd < 0)
 		return -1;
 	unlink(path);
-	mask = umask(0177);
+	/* Everybody may read; take_client() knows who may change. */
+	mask = umask(0111);
 	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, MAX_CLIENTS)) {
 		close(fd);
 		fd = -1;
@@ -105,14 +119,15 @@ static void take_client(int listener)
 	if (fd < 0)
 		return;
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	/* The mode of the socket says so as well; a copy of it may have another. */
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) || peer.uid != geteuid()) {
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size)) {
 		close(fd);
 		return;
 	}
-	for (i = 0; i < MAX_CLIENTS; i++) {
+	for (i = peer.uid == geteuid() ? 0 : FOR_ROOT; i < MAX_CLIENTS; i++) {
 		if (clients[i].fd < 0) {
 			clients[i].fd = fd;
+			clients[i].may_change = peer.uid == geteuid();
+			clients[i].since = seconds();
 			return;
 		}
 	}
@@ -127,7 +142,8 @@ static bool reply(struct client *c, char *line)
 
 	if (!out)
 		return false;
-	answer(&service, line, out);
+	answer(&service, line, c->may_change, out);
+	c->since = seconds();
 	if (fclose(out))
 		return false;
 	while (sent < size) {
@@ -184,12 +200,15 @@ static void turn(int listener)
 	}
 }
 
-static time_t seconds(void)
+/* Nobody but root can keep others out by connections that ask nothing. */
+static void drop_idle(time_t now)
 {
-	struct timespec t;
+	int i;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec;
+	for (i = FOR_ROOT; i < MAX_CLIENTS; i++) {
+		if (clients[i].fd >= 0 && !clients[i].may_change && now - clients[i].since > IDLE_S)
+			drop(&clients[i]);
+	}
 }
 
 static int run(int listener)
@@ -206,6 +225,7 @@ static int run(int listener)
 		if (seconds() != last) {
 			last = seconds();
 			prune(&service);
+			drop_idle(last);
 			notify("WATCHDOG=1");
 		}
 	}

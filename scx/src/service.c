@@ -281,13 +281,17 @@ static void do_cpus(struct service *s, FILE *out)
 	fprintf(out, "ok\n");
 }
 
-void answer(struct service *s, char *line, FILE *out)
+void answer(struct service *s, char *line, bool may_change, FILE *out)
 {
 	static struct request q;
 	const char *wrong = parse_request(line, &q);
 
 	if (wrong) {
 		fail(out, EINVAL, wrong);
+		return;
+	}
+	if (!may_change && (q.verb == SET || q.verb == CLEAR)) {
+		fail(out, EPERM, "only root changes reservations");
 		return;
 	}
 	switch (q.verb) {

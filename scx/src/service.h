@@ -14,8 +14,11 @@ struct service {
 	const char *state;		/* the file of the reservations */
 };
 
-/* Answer one line of the protocol, which is changed, to @out. */
-void answer(struct service *s, char *line, FILE *out);
+/*
+ * Answer one line of the protocol, which is changed, to @out. Only who @may_change may
+ * set and clear.
+ */
+void answer(struct service *s, char *line, bool may_change, FILE *out);
 /* Take up the reservations of the state file whose groups are still there. */
 void restore(struct service *s);
 /* Give back the reservations of groups that were removed. */

@@ -2,8 +2,6 @@
 /* The daemon, as its clients see it. */
 #include "guest.h"
 
-#define SOCKET "/run/nova-rt-sched/socket"
-
 pid_t daemon_pid;
 const char *daemon_ceiling = "950000";
 static int connection = -1;
@@ -19,6 +17,16 @@ static bool connect_to(void)
 	close(connection);
 	connection = -1;
 	return false;
+}
+
+bool reconnect(void)
+{
+	struct timeval limit = { .tv_sec = 5 };
+
+	if (connection >= 0)
+		close(connection);
+	return connect_to() &&
+	       !setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 }
 
 /* No more than the unit leaves it. */

@@ -75,6 +75,8 @@ void random_seed(uint64_t seed);
 
 /* ---- client.c ---- */
 
+#define SOCKET "/run/nova-rt-sched/socket"
+
 extern pid_t daemon_pid;
 extern const char *daemon_ceiling;	/* ppm, for start_daemon() */
 
@@ -86,6 +88,8 @@ int run_daemon(const char *arg);
 int stop_daemon(void);
 /* Its exit code when it has ended by itself; -1 after five seconds; 256 + signal. */
 int wait_daemon(void);
+/* A new connection, on which an answer takes at most five seconds. */
+bool reconnect(void);
 /* The last line of the answer, in a buffer that the next call uses again. */
 char *ask(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The first line of an answer that has several. */

@@ -75,28 +75,96 @@ static void memory(void)
 	check(i < 30, "the reservation of a removed group is given back");
 }
 
+/* A connection of another user, and the last line of the answer to a request on it. */
+static int connect_stranger(void)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = SOCKET };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+	if (connect(fd, (struct sockaddr *)&at, sizeof(at)))
+		_exit(2);
+	return fd;
+}
+
+static bool is_told(int fd, const char *request, const char *want)
+{
+	static char b[4096];
+	size_t used = 0;
+	ssize_t n;
+	char *line;
+
+	send(fd, request, strlen(request), MSG_NOSIGNAL);
+	do {
+		n = read(fd, b + used, sizeof(b) - 1 - used);
+		if (n <= 0)
+			return false;
+		used += n;
+		b[used] = 0;
+		line = memrchr(b, '\n', used - 1);
+		line = line ? line + 1 : b;
+	} while (b[used - 1] != '\n' || (strncmp(line, "ok", 2) && strncmp(line, "error", 5)));
+	return !strncmp(line, want, strlen(want));
+}
+
+/* What another user is told: the number of the first answer that is not as it should be. */
+static int ask_as_stranger(void)
+{
+	int fd;
+
+	if (setgid(1000) || setuid(1000))
+		return 1;
+	fd = connect_stranger();
+	if (!is_told(fd, "status\n", "ok") || !is_told(fd, "cpus\n", "ok"))
+		return 2;
+	if (!is_told(fd, "list\n", "ok") || !is_told(fd, "stat /c\n", "ok"))
+		return 3;
+	if (!is_told(fd, "set /c 1000 10000 0\n", "error EPERM"))
+		return 4;
+	if (!is_told(fd, "clear /c\n", "error EPERM"))
+		return 5;
+	return 0;
+}
+
+/* Keep as many connections as there are, and ask nothing, until killed. */
+static int fill_connections(void)
+{
+	int i;
+
+	if (setgid(1000) || setuid(1000))
+		return 1;
+	for (i = 0; i < 64; i++)
+		connect_stranger();
+	pause();
+	return 0;
+}
+
 static void strangers(void)
 {
-	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "/run/nova-rt-sched/socket" };
-	struct stat st;
+	int status = 0, i;
 	pid_t pid;
-	int status = 0;
 
-	check(!stat(at.sun_path, &st) && (st.st_mode & 0777) == 0600, "the socket's mode is 0600");
-	chmod(at.sun_path, 0666);
 	pid = fork_flushed();
-	if (!pid) {
-		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-		char b[64];
-
-		if (setgid(1000) || setuid(1000) || connect(fd, (struct sockaddr *)&at, sizeof(at)))
-			_exit(2);
-		send(fd, "status\n", 7, MSG_NOSIGNAL);
-		_exit(read(fd, b, sizeof(b)) > 0);
-	}
+	if (!pid)
+		_exit(ask_as_stranger());
 	waitpid(pid, &status, 0);
-	check(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-	      "another user gets no answer, whatever the mode (%#x)", status);
+	check(!status, "another user may read, and change nothing (%#x)", status);
+	says("ok", ask("set /c 5000 10000 0"), "root changes what another user could not");
+
+	pid = fork_flushed();
+	if (!pid)
+		_exit(fill_connections());
+	sleep(1);
+	for (i = 0; i < 4; i++)
+		check(reconnect() && !strncmp(ask("status"), "ok", 2),
+		      "root is answered beside 64 connections of another user");
+	/* They are dropped after five seconds. */
+	sleep(7);
+	i = fork_flushed();
+	if (!i)
+		_exit(ask_as_stranger());
+	waitpid(i, &status, 0);
+	check(!status, "and other users again when those have asked nothing (%#x)", status);
+	end(pid);
 }
 
 static void second(void)
