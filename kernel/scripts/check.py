@@ -221,6 +221,23 @@ RUNS = [
             ('nothing', '1'),
         )
     ),
+    *(
+        Run('spare', f'spare-{name}', 'hcbs', f'spare:{name}')
+        for name in ('figure', 'many', 'beside')
+    ),
+    Run('spare', 'pool-admission', 'hcbs', 'pool:admission'),
+    Run('spare', 'pool-cpus', 'hcbs', 'pool:cpus', cpus='4'),
+    *(
+        Run(
+            'spare',
+            f'{test.replace(":", "-")}-debug',
+            'debug',
+            test,
+            cpus='4',
+            when='full',
+        )
+        for test in ('spare:changes', 'pool:admission', 'pool:cpus')
+    ),
     # KASAN sees what it does.
     Run(
         'attacks',

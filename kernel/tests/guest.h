@@ -152,6 +152,28 @@ void make_hogs(void);
 void run_hogs(int n, uint64_t len_ns);
 void judge(struct hog *h, uint64_t len, struct verdict *v);
 
+/* ---- spare.c ---- */
+
+/* The pool of "p", its slot, in us, and the least priority that may use it. */
+#define POOL_Q 4000
+#define POOL_P 10000
+#define POOL_SLOT 1000
+#define POOL_PRIO 50
+#define POOL_USERS 6
+
+/* The groups below "p" that use it. */
+const char *pool_user(int i);
+int set_pool(int qs, int ps, int slot);
+int subscribe(const char *group, int prio);
+/* The pool, and @n groups that use it and have @q_us in 100 ms of their own. */
+void make_pool(int n, int q_us);
+/* When all children have ended. */
+void remove_pool(int n);
+/* A number of the only line of a group's file; -1 if it is not there. */
+long long number_in(const char *group, const char *file, const char *key);
+/* A FIFO task that is busy from @start on, or sleeps for @sleep_ns again and again. */
+pid_t busy_in(const char *group, int prio, uint64_t sleep_ns, uint64_t start);
+
 /* ---- bounds.c ---- */
 
 /* What a period may lack, in ns. */
@@ -188,6 +210,9 @@ void test_beside(const char *arg);
 void test_beside_control(const char *arg);
 void test_trace(const char *arg);
 void test_random(const char *arg);
+void test_spare(const char *arg);
+void test_pool(const char *arg);
+void test_pings(const char *arg);
 void test_script(const char *arg);
 
 #endif

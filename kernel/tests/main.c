@@ -44,6 +44,9 @@ static const struct test {
 	{ "trace", V2, test_trace },
 	{ "trace-control", V1, test_trace },
 	{ "random", V2, test_random },
+	{ "spare", V2, test_spare },
+	{ "pool", V2, test_pool },
+	{ "pings", V2, test_pings },
 	{ "script", NONE, test_script },
 };
 
