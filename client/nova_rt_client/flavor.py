@@ -14,12 +14,15 @@ from nova_rt_client import api
 _PPM = 1_000_000
 #: Options of extra specs ``rt:NAME``.
 _OPTIONS = {
-    'enforcement': 'Required of the kernel: guarantee (default) or limit',
+    'enforcement': 'Required of the kernel: guarantee (default), soft or '
+    'limit',
     'policy': 'Scheduling policy of the processes: rr, fifo or other',
     'priority': 'Real-time priority of the processes, 1 to 99',
     'numa': 'CPUs on one NUMA node: prefer, same or any',
     'runtime-min': 'Shortest runtime that owners of servers may choose',
     'runtime-max': 'Longest runtime that owners of servers may choose',
+    'adapt': 'Law by which the runtime follows the load: throttled or '
+    'quantile',
 }
 
 
@@ -34,7 +37,7 @@ def make_specs(
     """
     runtime_us, period_us = api.parse_reservation(reservation)
     ppm = -(-runtime_us * _PPM // period_us)
-    trait = 'LIMIT' if given.get('enforcement') == 'limit' else 'GUARANTEE'
+    trait = given.get('enforcement', 'guarantee').upper()
     return {
         'rt:reservation': reservation,
         **{f'rt:{name}': text for name, text in given.items()},

@@ -36,6 +36,9 @@ _FILTER = 'RTBandwidthFilter'
 
 _ENFORCEMENT = {
     Enforcement.GUARANTEE: 'guarantee: the runtime is there in every period',
+    Enforcement.SOFT: 'soft: the runtime is there in every period, except '
+    'while real-time tasks of the host run; flavors need rt:enforcement=soft '
+    'or limit',
     Enforcement.LIMIT: 'limit: no more than the runtime is taken; flavors '
     'need rt:enforcement=limit',
 }

@@ -2,10 +2,11 @@
 """Moves the runtimes of servers by their load, where their flavors say so.
 
 One thread reads the use of each such server ten times a second and asks its
-law. It calls nothing but the kernel, and takes no lock of Nova. Another thread
-carries the decisions out: to grow, it claims free bandwidth of the server's
-CPUs and then writes to the kernel; to shrink, it writes. The claim stays until
-:mod:`.adapted_records` has saved the server and has told Placement.
+law. It calls nothing but the kernel or nova-rt-sched, and takes no lock of
+Nova. Another thread carries the decisions out: to grow, it claims free
+bandwidth of the server's CPUs and then writes to the kernel; to shrink, it
+writes. The claim stays until :mod:`.adapted_records` has saved the server and
+has told Placement.
 
 A server that is being changed or moved is left alone. One whose use cannot be
 read keeps its reservation, and an event reports it.
@@ -24,7 +25,7 @@ from nova_rt.feedback import laws
 from nova_rt.feedback.law import SAMPLE_S
 from nova_rt.feedback.meter import Meter
 from nova_rt.formats.counts import Adaptation
-from nova_rt.host.interface import UsageFile
+from nova_rt.host.interface import UsageSource
 from nova_rt.lxc import domains
 from nova_rt.reservation import record
 from nova_rt.tracking.claims import Slots
@@ -32,7 +33,7 @@ from nova_rt.tracking.claims import Slots
 LOG = logging.getLogger(__name__)
 
 #: Seconds between two looks for a container that does not run, or cannot be
-#: read, and after which its file is looked for anyway.
+#: read, and after which its source is looked for anyway.
 _FIND_S = 2.0
 _FIND_AGAIN_S = 10.0
 #: Seconds without an attempt to grow, after there was no room.
@@ -67,7 +68,7 @@ class Loop:
         self.law = laws.LAWS[rec.request.adapt]()
         self.meter = Meter()
         #: Set by the second thread, which finds it when :attr:`finding`.
-        self.file: UsageFile | None = None
+        self.source: UsageSource | None = None
         self.finding = False
         self.find_at_s = 0.0
         self.missed = 0
@@ -76,7 +77,7 @@ class Loop:
         self.wanted_us: int | None = None
 
     def find(self, now_s: float) -> bool:
-        """Tell whether its file is to be found now."""
+        """Tell whether its source is to be found now."""
         if now_s >= self.find_at_s:
             self.find_at_s = now_s + _FIND_S
             self.finding = True
@@ -88,47 +89,36 @@ class Loop:
         self.meter = Meter()
         self.law.reset()
 
-    def step(
-        self,
-        read: Callable[[UsageFile], Any],
-        now_s: float,
-        actual: record.Record,
-    ) -> bool:
+    def step(self, now_s: float, actual: record.Record) -> bool:
         """Take a sample, and decide.
 
-        :param read: reads the counters of each CPU from the file
         :param actual: its record with the present runtime
         :returns: whether there is something to be done, in :attr:`wanted_us`
-            or by finding the file
+            or by finding the source
         """
-        wanted_us = self._decide(read, now_s, actual)
+        wanted_us = self._decide(now_s, actual)
         if wanted_us is None:
             return self.find(now_s)
         self.wanted_us = wanted_us
         return True
 
-    def _decide(
-        self,
-        read: Callable[[UsageFile], Any],
-        now_s: float,
-        actual: record.Record,
-    ) -> int | None:
+    def _decide(self, now_s: float, actual: record.Record) -> int | None:
         """Take a sample.
 
         :returns: the runtime that the server should have; None if it is to
             keep the present one, or there is no sample
         """
-        file = self.file
-        if file is None:
+        source = self.source
+        if source is None:
             self.forget()
             return None
         try:
-            found = read(file)
+            found = source.read()
             counters = {cpu: found[cpu] for cpu in actual.cpus}
         except (KeyError, OSError, ValueError):
             self.missed += 1
             if self.missed >= _MISSED:
-                self.file = None
+                self.source = None
                 self.find_at_s = now_s
             return None
         self.missed = 0
@@ -231,9 +221,7 @@ class Feedback:
         now_s = self._clock()
         for loop in self.loops.values():
             if not loop.paused and loop.step(
-                self._adapting.read_counters,
-                now_s,
-                held.get_actual(loop.uuid, loop.rec),
+                now_s, held.get_actual(loop.uuid, loop.rec)
             ):
                 self._enqueue(loop)
         return bool(self.loops)
@@ -287,7 +275,7 @@ class Feedback:
                     loop.finding = False
                     self._find(loop)
                 wanted_us, loop.wanted_us = loop.wanted_us, None
-                if wanted_us is not None and loop.file is not None:
+                if wanted_us is not None and loop.source is not None:
                     self._adapt(loop, wanted_us)
             except Exception:
                 # Any fault of one server: the others go on.
@@ -296,26 +284,26 @@ class Feedback:
                 )
 
     def _find(self, loop: Loop) -> None:
-        """Find the file of a container again, since it may have restarted."""
+        """Find the source of a container again, since it may have restarted."""
         uuid = loop.uuid
         try:
             found = self._adapting.find_usage(uuid)
             if found is not None and found.path != (
-                loop.file and loop.file.path
+                loop.source and loop.source.path
             ):
                 # It may have started with another reservation.
                 actual = self._reservations.held.get_actual(uuid, loop.rec)
                 if actual != loop.rec:
                     self._adapting.adapt(uuid, loop.rec, actual)
         except _ERRORS as err:
-            loop.file = None
+            loop.source = None
             self._freeze(loop, faults.describe(err))
             return
         if found is not None:
             loop.find_at_s = self._clock() + _FIND_AGAIN_S
         elif not loop.paused:
             self._reservations.note_actual(uuid, None)
-        loop.file = found
+        loop.source = found
         self._freeze(loop, '')
 
     def _freeze(self, loop: Loop, reason: str) -> None:

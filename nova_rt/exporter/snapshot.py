@@ -19,7 +19,12 @@ class Snapshot(Files):
     """
 
     def __init__(self, files: Files) -> None:
-        super().__init__(str(files.cgroup), str(files.proc), str(files.sys))
+        super().__init__(
+            str(files.cgroup),
+            str(files.proc),
+            str(files.sys),
+            run=str(files.run),
+        )
         self._files = files
         self._texts: dict[str, str] = {}
 

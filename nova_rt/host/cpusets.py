@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repairs the cpuset of a container.
+"""The cpuset of a container, and its repair.
 
 libvirt confines a container at its start. The cpuset may change later: on
 cgroup v1 the kernel removes a CPU that goes off line from every cpuset, and
 does not add it again when it is back on line.
 """
 
+from collections.abc import Callable
 import errno
 import pathlib
 
 from nova_rt import exception
 from nova_rt.host import cgroup
 from nova_rt.host.cgroup import CPUS_FILE, Container, Hierarchy
+from nova_rt.host.hierarchies import V2
 from nova_rt.reservation import cpulist
 
 #: Errors of the kernel for CPUs that a group cannot have: they are off line,
@@ -57,6 +59,41 @@ def repair(
             err.errno,
             verdict=err.errno in cgroup.VERDICTS,
         ) from err
+
+
+def choose_level(
+    hierarchy: V2,
+    container: Container,
+    cpus: tuple[int, ...],
+    reserves: Callable[[pathlib.Path], bool],
+) -> pathlib.Path:
+    """Choose the group that holds a container's reservation.
+
+    It is the outermost group that is confined to the server's CPUs; groups in
+    it use its reservation. Below systemd libvirt confines a group in the
+    scope, not the scope itself. One that holds a reservation keeps it: a scope
+    is confined, too, while the operator confines all.
+
+    :param reserves: tells whether a group holds a reservation
+    :returns: one of its levels
+    :raises ReservationNotApplied: if no group is confined to these CPUs
+    """
+    confined = [
+        level
+        for level in container.levels
+        if hierarchy.read_cpus_in(level) == cpus
+    ]
+    for level in confined:
+        if reserves(level):
+            return level
+    if confined:
+        return confined[0]
+    raise exception.ReservationNotApplied(
+        cgroup.describe_other_cpus(
+            container.group, cpus, hierarchy.read_cpus(container)
+        ),
+        verdict=True,
+    )
 
 
 def _widen(

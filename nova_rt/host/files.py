@@ -5,7 +5,7 @@ All access of the host layer to the machine passes through here. Tests put
 another machine behind it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 import os
 import pathlib
 import stat
@@ -16,6 +16,7 @@ import nova_rt.privsep.cgroup
 import nova_rt.privsep.idmap
 import nova_rt.privsep.limits
 import nova_rt.privsep.oom
+import nova_rt.privsep.sched
 
 
 class Files:
@@ -25,6 +26,7 @@ class Files:
     :ivar proc: mount point of proc
     :ivar sys: mount point of sysfs
     :ivar dev: directory of the devices
+    :ivar run: directory of run-time files
     """
 
     def __init__(
@@ -33,11 +35,13 @@ class Files:
         proc: str = '/proc',
         sys: str = '/sys',
         dev: str = '/dev',
+        run: str = '/run',
     ) -> None:
         self.cgroup = pathlib.Path(cgroup)
         self.proc = pathlib.Path(proc)
         self.sys = pathlib.Path(sys)
         self.dev = pathlib.Path(dev)
+        self.run = pathlib.Path(run)
 
     def read(self, path: pathlib.Path) -> str:
         """Read a file.
@@ -180,6 +184,43 @@ class Files:
         :raises OSError: with the kernel's errno
         """
         self._call(nova_rt.privsep.cgroup.sweep_task_limits)
+
+    def has_scheduler(self) -> bool:
+        """Tell whether nova-rt-sched, the scheduler in BPF, has been started.
+
+        :returns: True as well if it was killed
+        """
+        return (self.run / nova_rt.privsep.sched.SOCKET).exists()
+
+    def ask_scheduler(self, request: str) -> list[Mapping[str, str]]:
+        """Ask nova-rt-sched, the scheduler in BPF, for numbers.
+
+        :param request: one that changes nothing
+        :returns: for each line of the answer, its keys and values
+        :raises OSError: see :func:`nova_rt.privsep.sched.ask`
+        """
+        path = self.run / nova_rt.privsep.sched.SOCKET
+        return nova_rt.privsep.sched.ask(path, request)
+
+    def reserve(
+        self, group: pathlib.Path, runtime_us: int, period_us: int, cpus: str
+    ) -> None:
+        """Have nova-rt-sched reserve for a group.
+
+        :param cpus: a list of ranges
+        :raises OSError: with the daemon's errno
+        """
+        self._call(
+            nova_rt.privsep.sched.reserve,
+            str(group), runtime_us, period_us, cpus,
+        )  # fmt: skip
+
+    def release(self, group: pathlib.Path) -> None:
+        """Have nova-rt-sched take the reservation of a group.
+
+        :raises OSError: with the daemon's errno
+        """
+        self._call(nova_rt.privsep.sched.release, str(group))
 
     def map_owners(self, server: str, first_id: int) -> None:
         """Map the owners of a server's mounted root file system.

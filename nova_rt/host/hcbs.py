@@ -16,7 +16,7 @@ import pathlib
 from typing import Self
 
 from nova_rt import exception
-from nova_rt.host import capability, cgroup, cpusets, tasks
+from nova_rt.host import capability, cpusets, tasks
 from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
@@ -37,7 +37,7 @@ from nova_rt.host.interface import (
     Interface,
     Share,
     Usage,
-    UsageFile,
+    UsageSource,
 )
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
@@ -107,9 +107,7 @@ class HCBS(GroupBackend):
                     'to kernel.sched_rt_period_us'
                 )
             now = self._reader.read_supply(partition)
-            prepared = partition.is_dir() and all(
-                map(self.hierarchy.enables_cpu, (partition.parent, partition))
-            )
+            prepared = self.hierarchy.is_prepared(partition)
         except OSError as err:
             raise capability.make_error(err) from err
         found = _capability(partition, now, prepared)
@@ -125,10 +123,7 @@ class HCBS(GroupBackend):
     def prepare(self, found: Capability) -> Capability:
         """Make the partition, and enable the cpu controller in it."""
         try:
-            if not found.partition.is_dir():
-                self._files.make_group(found.partition)
-            self.hierarchy.enable_cpu(found.partition.parent)
-            self.hierarchy.enable_cpu(found.partition)
+            self.hierarchy.prepare(found.partition)
         except OSError as err:
             raise capability.make_error(err, found) from err
         return dataclasses.replace(found, prepared=True)
@@ -208,30 +203,11 @@ class HCBS(GroupBackend):
     def _choose_level(
         self, container: Container, cpus: tuple[int, ...]
     ) -> pathlib.Path:
-        """Choose the group that holds the reservation.
-
-        It is the outermost group that is confined to the server's CPUs;
-        groups in it use its reservation. Below systemd libvirt confines a
-        group in the scope, not the scope itself. One that holds a reservation
-        keeps it: a scope is confined, too, while the operator confines all.
-
-        :raises ReservationNotApplied: if no group is confined to these CPUs
-        """
-        confined = [
-            level
-            for level in container.levels
-            if self.hierarchy.read_cpus_in(level) == cpus
-        ]
-        for level in confined:
-            if not self._reader.read_share(level).unbounded:
-                return level
-        if confined:
-            return confined[0]
-        raise exception.ReservationNotApplied(
-            cgroup.describe_other_cpus(
-                container.group, cpus, self.hierarchy.read_cpus(container)
-            ),
-            verdict=True,
+        return cpusets.choose_level(
+            self.hierarchy,
+            container,
+            cpus,
+            lambda level: not self._reader.read_share(level).unbounded,
         )
 
     def _move(self, group: pathlib.Path, share: Share) -> None:
@@ -312,12 +288,12 @@ class HCBS(GroupBackend):
         level = self._find_reserving(container)
         return {} if level is None else self._reader.read_usage(level)
 
-    def find_usage(self, container: Container) -> UsageFile | None:
+    def find_usage(self, container: Container) -> UsageSource | None:
         """Find the file of the level with the reservation."""
         level = self._find_reserving(container)
         if level is None:
             return None
-        return UsageFile(level / STAT_FILE, parse_usage)
+        return UsageSource(level, lambda: self._reader.read_usage(level))
 
     def read_held(self, container: Container) -> Share | None:
         """Read the share of the level with the reservation."""

@@ -189,7 +189,7 @@ class HCBSReader:
         """
         host = self.read_cpu_reports()
         source = self._find_source(partition)
-        allowed = self._read_allowed(partition)
+        allowed = self._hierarchy.read_cpus_for(partition)
         inside = self._add_up(self.find_reservations(partition))
         if source != self._hierarchy.root:
             # What is in the source was admitted against it, on its CPUs.
@@ -222,19 +222,6 @@ class HCBSReader:
                 if sums
             },
         )
-
-    def _read_allowed(self, partition: pathlib.Path) -> tuple[int, ...]:
-        """Read the CPUs that groups in the partition can have.
-
-        A partition that is not made yet will have those of the group above.
-        """
-        while True:
-            try:
-                return self._hierarchy.read_cpus_in(partition)
-            except FileNotFoundError:
-                if partition == self._hierarchy.root:
-                    raise
-            partition = partition.parent
 
     def _find_source(self, partition: pathlib.Path) -> pathlib.Path:
         """Find the nearest group with a reservation, or the host's own."""

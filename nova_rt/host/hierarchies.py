@@ -9,7 +9,7 @@ from nova_rt import exception
 from nova_rt.host.cgroup import CPUS_FILE, Container, Hierarchy
 from nova_rt.host.cpus import read_possible
 from nova_rt.host.files import Files
-from nova_rt.host.interface import Usage, UsageFile
+from nova_rt.host.interface import Usage, UsageSource
 
 
 class V1(Hierarchy):
@@ -93,17 +93,10 @@ class V1(Hierarchy):
             its start; None where cpuacct is not mounted
         :raises OSError: with the kernel's errno; EIO for an unexpected format
         """
-        file = self.find_usage(container)
         try:
-            text = self.read(file.path)
+            used = self.find_usage(container).read()
         except FileNotFoundError:
             return None
-        try:
-            used = file.parse(text)
-        except ValueError as err:
-            raise OSError(
-                errno.EIO, f'{file.path} has not one time of each CPU: {err}'
-            ) from err
         may_use = self.read_cpus(container)
         return {
             cpu: each
@@ -111,20 +104,24 @@ class V1(Hierarchy):
             if each.used_us or cpu in may_use
         }
 
-    def find_usage(self, container: Container) -> UsageFile:
+    def find_usage(self, container: Container) -> UsageSource:
         """Find the file with the CPU time of a container's tasks.
 
         :returns: the file, which is missing where cpuacct is not mounted
         """
         below = container.levels[0].relative_to(self.root)
-        return UsageFile(
-            self.files.cgroup / 'cpuacct' / below / 'cpuacct.usage_percpu',
-            self._parse_usage,
-        )
+        file = self.files.cgroup / 'cpuacct' / below / 'cpuacct.usage_percpu'
+        return UsageSource(file, lambda: self._read_usage(file))
 
-    def _parse_usage(self, text: str) -> dict[int, Usage]:
-        times = zip(self._possible, map(int, text.split()), strict=True)
-        return {cpu: Usage(None, None, ns // 1000) for cpu, ns in times}
+    def _read_usage(self, file: pathlib.Path) -> dict[int, Usage]:
+        text = self.read(file)
+        try:
+            times = zip(self._possible, map(int, text.split()), strict=True)
+            return {cpu: Usage(None, None, ns // 1000) for cpu, ns in times}
+        except ValueError as err:
+            raise OSError(
+                errno.EIO, f'{file} has not one time of each CPU: {err}'
+            ) from err
 
     @functools.cached_property
     def _possible(self) -> tuple[int, ...]:
@@ -202,6 +199,37 @@ class V2(Hierarchy):
             if group == self.root or not group.is_dir():
                 raise
         return self.read_cpus_in(group.parent)
+
+    def read_cpus_for(self, partition: pathlib.Path) -> tuple[int, ...]:
+        """Read the CPUs of a partition that may not be made yet.
+
+        :returns: those that it has, or will have from the group above
+        :raises OSError: with the kernel's errno
+        """
+        while not partition.is_dir() and partition != self.root:
+            partition = partition.parent
+        return self.read_cpus_in(partition)
+
+    def is_prepared(self, partition: pathlib.Path) -> bool:
+        """Tell whether groups in a partition have the cpu controller.
+
+        :returns: False if a container could not be given a reservation
+
+        :raises OSError: with the kernel's errno
+        """
+        return partition.is_dir() and all(
+            map(self.enables_cpu, (partition.parent, partition))
+        )
+
+    def prepare(self, partition: pathlib.Path) -> None:
+        """Make a partition, and enable the cpu controller in it.
+
+        :raises OSError: with the kernel's errno
+        """
+        if not partition.is_dir():
+            self.files.make_group(partition)
+        self.enable_cpu(partition.parent)
+        self.enable_cpu(partition)
 
     def enables_cpu(self, group: pathlib.Path) -> bool:
         """Tell whether a group enables the cpu controller for groups in it.

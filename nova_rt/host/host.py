@@ -17,7 +17,7 @@ from nova_rt import exception
 from nova_rt.host import capability, cgroup, cpus, lxc, ownership, probe
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
-from nova_rt.host.interface import Share, Usage, UsageFile
+from nova_rt.host.interface import Share, Usage, UsageSource
 from nova_rt.host.offer import Offer
 from nova_rt.host.options import Options
 from nova_rt.host.orphans import OrphanedGroup
@@ -404,18 +404,9 @@ class Host:
         """See :meth:`.Backend.read_usage`, of a domain's ID."""
         return self._backend.read_usage(self._find(pid))
 
-    def find_usage(self, pid: int) -> UsageFile | None:
+    def find_usage(self, pid: int) -> UsageSource | None:
         """See :meth:`.Backend.find_usage`, of a domain's ID."""
         return self._backend.find_usage(self._find(pid))
-
-    def read_counters(self, file: UsageFile) -> Mapping[int, Usage]:
-        """Read a file that :meth:`find_usage` has found.
-
-        :returns: CPU -> usage, of any CPUs
-        :raises OSError: with the kernel's errno
-        :raises ValueError: if it has another format
-        """
-        return file.parse(self._files.read(file.path))
 
     def read_held(self, pid: int, rec: record.Record) -> record.Record:
         """Read the runtime that the kernel holds for a server that adapts.

@@ -113,18 +113,18 @@ class Usage:
 
 
 @dataclasses.dataclass(frozen=True)
-class UsageFile:
-    """The file with the use of a container, for those who read it often.
+class UsageSource:
+    """The use of a container, for those who read it often.
 
-    Reading it takes no privileges, and no call of anything but the kernel.
+    Reading it takes no privileges.
 
-    :ivar path: its place, until the container ends
-    :ivar parse: turns its text into CPU -> usage, of any CPUs; raises
-        ValueError for another format
+    :ivar path: of what is read, until the container ends
+    :ivar read: returns CPU -> usage, of any CPUs; raises OSError, EIO for
+        another format
     """
 
     path: pathlib.Path
-    parse: Callable[[str], Mapping[int, Usage]]
+    read: Callable[[], Mapping[int, Usage]]
 
 
 def to_ratio(runtime: int, period: int) -> int:

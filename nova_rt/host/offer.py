@@ -74,7 +74,13 @@ class Offer:
         host = ceiling.host_ppm
         if host is not None:
             host = max(0, host - self.reserved_ppm)
-        return Capacity(offered, host, self.nodes, self.placement)
+        return dataclasses.replace(
+            ceiling,
+            cpus=offered,
+            host_ppm=host,
+            nodes=self.nodes,
+            placement=self.placement,
+        )
 
     def free(self, found: Capability, claims: Iterable[Record]) -> Capacity:
         """Compute the capacity that is free of claims.

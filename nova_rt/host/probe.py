@@ -11,17 +11,22 @@ from nova_rt.host.cgroup import Patience
 from nova_rt.host.files import Files
 from nova_rt.host.hcbs import HCBS
 from nova_rt.host.protocol import Backend
+from nova_rt.host.sched_ext import SchedExt
 from nova_rt.host.v1_throttling import V1Throttling
 
 #: Every kind of kernel that a test runs, the one that promises most first.
-BACKENDS: tuple[type[Backend[Any]], ...] = (HCBS, V1Throttling)
+BACKENDS: tuple[type[Backend[Any]], ...] = (
+    HCBS, SchedExt, V1Throttling,
+)  # fmt: skip
 
 _HELP = (
     'boot a kernel with CONFIG_RT_GROUP_SCHED=y (and, from Linux 6.16 on, '
     'rt_group_sched=1 where it is off by default) and the cpu controller on '
     'cgroup v1, which limits real-time tasks; or the kernel of this project, '
     'with hierarchical constant bandwidth servers (HCBS), which guarantees '
-    'their bandwidth. A mainline kernel has no RT bandwidth on cgroup v2.'
+    'their bandwidth; or start nova-rt-sched on a stock kernel with cgroup v2 '
+    'and CONFIG_EXT_GROUP_SCHED=y, whose reservations are soft. A mainline '
+    'kernel itself has no RT bandwidth on cgroup v2.'
 )
 
 

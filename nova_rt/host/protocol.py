@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
-from nova_rt.host.interface import Share, Usage, UsageFile
+from nova_rt.host.interface import Share, Usage, UsageSource
 from nova_rt.host.orphans import OrphanedGroup
 from nova_rt.reservation.record import Record
 
@@ -192,10 +192,10 @@ class Backend(abc.ABC, Generic[ContainerT]):
             count it
         """
 
-    def find_usage(self, container: ContainerT) -> UsageFile | None:
-        """Find the file that :meth:`read_usage` reads.
+    def find_usage(self, container: ContainerT) -> UsageSource | None:
+        """Find the source of :meth:`read_usage`.
 
-        :returns: None where the kernel does not count, or not in one file
+        :returns: None where the kernel does not count
         """
         return None
 

@@ -30,7 +30,7 @@ from nova_rt.host.interface import (
     Interface,
     Share,
     Usage,
-    UsageFile,
+    UsageSource,
 )
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
@@ -317,7 +317,7 @@ class V1Throttling(GroupBackend):
         """See :meth:`V1.read_usage`."""
         return self.hierarchy.read_usage(container)
 
-    def find_usage(self, container: Container) -> UsageFile | None:
+    def find_usage(self, container: Container) -> UsageSource | None:
         """See :meth:`V1.find_usage`."""
         return self.hierarchy.find_usage(container)
 

@@ -24,10 +24,12 @@ class SystemCalls:
 
     :ivar cgroup: where the control groups are mounted
     :ivar proc: mount point of proc
+    :ivar run: directory of run-time files
     """
 
     cgroup = '/sys/fs/cgroup'
     proc = '/proc'
+    run = '/run'
 
     @property
     def partition(self) -> str:

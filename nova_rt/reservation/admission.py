@@ -20,6 +20,7 @@ from nova_rt.reservation import extra_specs
 from nova_rt.reservation.extra_specs import Numa
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import PPM, Reservation
 
 #: A refusal names no more nodes: a fault holds 255 characters.
 _NODES_SHOWN = 4
@@ -55,6 +56,8 @@ class Capacity:
     :ivar nodes: NUMA node -> its CPUs among these, distinct; empty where all
         are on one node
     :ivar placement: the host's heuristic
+    :ivar overhead_us: time that each reservation takes of each of its CPUs
+        beside its runtime, in every period; 0 where the runtime pays for it
     """
 
     cpus: Mapping[int, int]
@@ -63,6 +66,7 @@ class Capacity:
         default_factory=dict
     )
     placement: Placement = Placement.WORST_FIT
+    overhead_us: int = 0
 
     @functools.cached_property
     def total_ppm(self) -> int:
@@ -86,6 +90,23 @@ class Capacity:
             sorted(sorted(cpus), key=self.cpus.__getitem__, reverse=True)
         )
 
+    def count(self, reservation: Reservation) -> int:
+        """Count what a reservation takes of a CPU here.
+
+        :returns: ppm, rounded up
+        """
+        taken_us = reservation.runtime_us + self.overhead_us
+        return -(-taken_us * PPM // reservation.period_us)
+
+    def describe_overhead(self) -> str:
+        """Describe the part of the numbers that nobody asked for.
+
+        :returns: the end of a sentence; '' if there is no overhead
+        """
+        if not self.overhead_us:
+            return ''
+        return f'; {self.overhead_us} us of each period are overhead'
+
     def without_bandwidth(self) -> 'Capacity':
         """Return a copy with no bandwidth."""
         return dataclasses.replace(
@@ -103,29 +124,43 @@ class Capacity:
         cpus = dict(self.cpus)
         used = 0
         for claim in claims:
-            used += claim.total_ppm
+            ppm = self.count(claim.request.reservation)
+            used += ppm * len(claim.cpus)
             for cpu in claim.cpus:
                 if cpu in cpus:
-                    cpus[cpu] = max(0, cpus[cpu] - claim.ppm)
+                    cpus[cpu] = max(0, cpus[cpu] - ppm)
         host = self.host_ppm
-        return Capacity(
-            cpus,
-            None if host is None else max(0, host - used),
-            self.nodes,
-            self.placement,
+        return dataclasses.replace(
+            self,
+            cpus=cpus,
+            host_ppm=None if host is None else max(0, host - used),
         )
 
     def without(self, claim: Record) -> 'Capacity':
         """Add what a claim would return, on the CPUs that are offered."""
         host = self.host_ppm
+        returned = self.count(claim.request.reservation)
         return dataclasses.replace(
             self,
             cpus={
-                cpu: ppm + (claim.ppm if cpu in claim.cpus else 0)
+                cpu: ppm + (returned if cpu in claim.cpus else 0)
                 for cpu, ppm in self.cpus.items()
             },
-            host_ppm=None if host is None else host + claim.total_ppm,
+            host_ppm=(
+                None if host is None else host + returned * len(claim.cpus)
+            ),
         )
+
+    def sum_by_cpu(self, claims: Iterable[Record]) -> collections.Counter[int]:
+        """Add up what claims take of each CPU here.
+
+        :returns: CPU -> ppm; 0 for a CPU without claims
+        """
+        total: collections.Counter[int] = collections.Counter()
+        for claim in claims:
+            for cpu in claim.cpus:
+                total[cpu] += self.count(claim.request.reservation)
+        return total
 
 
 def sum_by_cpu(claims: Iterable[Record]) -> collections.Counter[int]:
@@ -133,11 +168,7 @@ def sum_by_cpu(claims: Iterable[Record]) -> collections.Counter[int]:
 
     :returns: CPU -> ppm; 0 for a CPU without claims
     """
-    total: collections.Counter[int] = collections.Counter()
-    for claim in claims:
-        for cpu in claim.cpus:
-            total[cpu] += claim.ppm
-    return total
+    return Capacity({}).sum_by_cpu(claims)
 
 
 # The heuristics. Each computes the cost of a CPU from the ppm that are free
@@ -182,7 +213,7 @@ def place(
     :returns: CPU numbers in ascending order
     :raises InsufficientBandwidth: if it does not fit
     """
-    vcpus, ppm = request.vcpus, request.reservation.ppm
+    vcpus, ppm = request.vcpus, free.count(request.reservation)
     chosen = None
     if held is not None:
         free = free.without(held)
@@ -206,7 +237,7 @@ def place(
             vcpus,
             tuple(free.cpus[cpu] for cpu in order[:vcpus]),
             f'each vCPU needs a CPU of its own ({len(order)} offered) with '
-            'that much free',
+            f'that much free{free.describe_overhead()}',
         )
     if free.host_ppm is not None and free.host_ppm < vcpus * ppm:
         raise exception.InsufficientBandwidth(
@@ -214,7 +245,7 @@ def place(
             vcpus,
             (free.host_ppm,),
             'this kernel sums over the whole host, and all vCPUs together '
-            f'need {vcpus * ppm} ppm',
+            f'need {vcpus * ppm} ppm{free.describe_overhead()}',
         )
     return tuple(sorted(chosen))
 
@@ -276,7 +307,8 @@ def _no_node(
         vcpus,
         nodes[0][-1],
         f'{extra_specs.NUMA}={Numa.SAME}; free on as many of one node: '
-        + ', '.join(shown),
+        + ', '.join(shown)
+        + free.describe_overhead(),
     )
 
 

@@ -30,14 +30,21 @@ HINT = 'rt_reservation'
 
 RESOURCE_CLASS = 'CUSTOM_RT_BANDWIDTH'
 TRAIT_GUARANTEE = 'CUSTOM_RT_GUARANTEE'
+TRAIT_SOFT = 'CUSTOM_RT_SOFT'
 TRAIT_LIMIT = 'CUSTOM_RT_LIMIT'
 
 
 class Enforcement(enum.StrEnum):
-    """The way a kernel enforces reservations; a flavor requires one."""
+    """The way a kernel enforces reservations; a flavor requires one.
+
+    In the order of their strength: a kernel keeps weaker promises, too.
+    """
 
     #: The full runtime in every period, regardless of other load.
     GUARANTEE = 'guarantee'
+    #: The same, except while real-time tasks of the host itself run, and
+    #: until the kernel ends the scheduler that holds the reservations.
+    SOFT = 'soft'
     #: At most the runtime in every period, and possibly less.
     LIMIT = 'limit'
 
@@ -47,7 +54,8 @@ class Enforcement(enum.StrEnum):
         :param sold: the promise
         :returns: False if the promise is stronger
         """
-        return self is sold or self is Enforcement.GUARANTEE
+        order = list(Enforcement)
+        return order.index(self) <= order.index(sold)
 
 
 class TaskPolicy(enum.StrEnum):
@@ -209,8 +217,9 @@ class ExtraSpecs:
             'values': spec_values.Words(Enforcement),
             'letter': 'e',
             'text': 'What the kernel of the host must do for the '
-            'reservation. ``limit`` also accepts hosts whose kernel only '
-            'keeps servers from taking more.',
+            'reservation. ``soft`` also accepts hosts with nova-rt-sched on '
+            'a stock kernel, ``limit`` those whose kernel only keeps servers '
+            'from taking more, too.',
         },
     )
     policy: TaskPolicy = dataclasses.field(

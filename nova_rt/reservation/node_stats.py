@@ -26,9 +26,13 @@ NODES = 'rt_nodes'
 #: The compute service's choice of CPUs; only where it is not worst fit.
 PLACEMENT = 'rt_placement'
 
+#: Microseconds that each reservation takes of each of its CPUs beside its
+#: runtime, in every period; only where it is not 0.
+OVERHEAD = 'rt_overhead_us'
+
 #: All of these. A missing key means the default of a compute service that does
-#: not know it: one node, worst fit.
-KEYS = (FREE, HOST_FREE, NODES, PLACEMENT)
+#: not know it: one node, worst fit, no overhead.
+KEYS = (FREE, HOST_FREE, NODES, PLACEMENT, OVERHEAD)
 
 
 def render(free: admission.Capacity) -> dict[str, str]:
@@ -51,6 +55,8 @@ def render(free: admission.Capacity) -> dict[str, str]:
         )
     if free.placement is not Placement.WORST_FIT:
         stats[PLACEMENT] = free.placement.value
+    if free.overhead_us:
+        stats[OVERHEAD] = str(free.overhead_us)
     return stats
 
 
@@ -78,6 +84,7 @@ def parse(stats: Mapping[str, str | None]) -> admission.Capacity | None:
         None if host is None else int(host),
         {} if nodes is None else _parse_nodes(nodes),
         _parse_placement(stats.get(PLACEMENT)),
+        int(stats.get(OVERHEAD) or 0),
     )
     if nodes and not set().union(*free.nodes.values()) <= cpus.keys():
         raise ValueError(f'{NODES} holds CPUs that {FREE} does not')

@@ -14,13 +14,16 @@ from nova_rt.reservation.extra_specs import (
     RESOURCE_CLASS,
     TRAIT_GUARANTEE,
     TRAIT_LIMIT,
+    TRAIT_SOFT,
     Enforcement,
 )
 from nova_rt.reservation.request import Request
 
-_TRAIT = {
+#: Promise -> the trait of hosts that keep it.
+TRAITS = {
     Enforcement.GUARANTEE: TRAIT_GUARANTEE,
-    # A host that guarantees has this trait as well.
+    # A host has the traits of all weaker promises as well.
+    Enforcement.SOFT: TRAIT_SOFT,
     Enforcement.LIMIT: TRAIT_LIMIT,
 }
 
@@ -30,7 +33,7 @@ BANDWIDTH_KEY = f'resources:{RESOURCE_CLASS}'
 # [compute] cpu_shared_set nor their allocation ratio bounds it.
 _VCPU_KEY = 'resources:VCPU'
 _PCPU_KEY = 'resources:PCPU'
-_TRAIT_KEYS = {f'trait:{trait}' for trait in _TRAIT.values()}
+_TRAIT_KEYS = {f'trait:{trait}' for trait in TRAITS.values()}
 _REPLACED = {BANDWIDTH_KEY, _VCPU_KEY, *_TRAIT_KEYS}
 
 # nova/scheduler/utils.py, ResourceRequest.XS_KEYPAT: a suffix makes a group
@@ -53,14 +56,14 @@ def ask(request: Request) -> dict[str, str]:
     return {
         BANDWIDTH_KEY: str(request.total_ppm),
         _VCPU_KEY: '0',
-        f'trait:{_TRAIT[request.enforcement]}': 'required',
+        f'trait:{TRAITS[request.enforcement]}': 'required',
     }
 
 
 def replace(specs: Mapping[str, str], request: Request) -> dict[str, str]:
     """Replace the demand in extra specs by that of the request.
 
-    The trait of the other enforcement is removed: with it, a flavor that
+    The traits of the other promises are removed: with it, a flavor that
     limits would be kept from hosts that limit.
 
     :returns: all extra specs

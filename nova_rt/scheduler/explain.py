@@ -5,7 +5,7 @@ The request comes first: the user of a cloud with modest refusals reads nothing
 else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nova_rt import exception
 from nova_rt.reservation import admission, extra_specs
@@ -16,14 +16,15 @@ def explain(
     asked: Request,
     count: int,
     hosts: Sequence[admission.Capacity],
-    limiting: int = 0,
+    weaker: Mapping[extra_specs.Enforcement, int] | None = None,
     given_away: bool = False,
 ) -> exception.NoHost | None:
     """Explain why ``count`` servers of one size do not fit on these hosts.
 
     :param count: servers in the request
     :param hosts: free bandwidth of each host that may take the servers
-    :param limiting: hosts that were left out because they only limit
+    :param weaker: promise -> hosts that were left out because they keep no
+        better one
     :param given_away: Placement has not enough left on any of these hosts
     :returns: the reason, or None if they do fit and something other than
         bandwidth must have refused them
@@ -31,7 +32,9 @@ def explain(
     wish = _wish(asked, count)
     user_message = f'{wish}, which is not free'
     if not hosts:
-        return exception.NoHost(wish + _no_host(asked, limiting), user_message)
+        return exception.NoHost(
+            wish + _no_host(asked, weaker or {}), user_message
+        )
     room = 0
     refusals = []
     for free in hosts:
@@ -66,15 +69,23 @@ def _wish(asked: Request, count: int) -> str:
     )
 
 
-def _no_host(asked: Request, limiting: int) -> str:
-    if asked.enforcement is extra_specs.Enforcement.LIMIT:
-        return ', free none; no host has any'
-    text = ', free none; no host that guarantees it has any'
-    if limiting:
-        text += (
-            f', {limiting} only limit: a flavor with '
-            f'{extra_specs.ENFORCEMENT}=limit accepts them'
-        )
+_KEEPING = {
+    extra_specs.Enforcement.GUARANTEE: ' that guarantees it',
+    extra_specs.Enforcement.SOFT: ' with a scheduler that keeps it',
+    extra_specs.Enforcement.LIMIT: '',
+}
+
+
+def _no_host(
+    asked: Request, weaker: Mapping[extra_specs.Enforcement, int]
+) -> str:
+    text = f', free none; no host{_KEEPING[asked.enforcement]} has any'
+    for promise, hosts in weaker.items():
+        if hosts:
+            text += (
+                f', {hosts} only {promise}: a flavor with '
+                f'{extra_specs.ENFORCEMENT}={promise} accepts them'
+            )
     return text
 
 

@@ -5,8 +5,6 @@ from typing import Any
 
 from nova_rt.reservation import admission, node_stats
 
-_FREE, _HOST_FREE, _NODES, _PLACEMENT = node_stats.KEYS
-
 # UUID of a compute node -> what it published last, and that read. Most hosts
 # have not changed since the last request, and reading costs more than all
 # that is done with it. Holds one entry for each host there ever was.
@@ -25,9 +23,9 @@ def parse_free(host_state: Any) -> admission.Capacity | None:
     # A node that has not reported yet has no statistics at all.
     stats = getattr(host_state, 'stats', {})
     get = stats.get
-    texts = get(_FREE), get(_HOST_FREE), get(_NODES), get(_PLACEMENT)
-    if texts[0] is None:
+    if get(node_stats.FREE) is None:
         return None
+    texts = tuple(map(get, node_stats.KEYS))
     known = _parsed.get(host_state.uuid)
     if known is not None and known[0] == texts:
         return known[1]

@@ -88,19 +88,16 @@ class RefusalExplainer:
             hosts = self._hosts(specs)
         if hosts:
             return explain.explain(asked, count, hosts, given_away=given_away)
-        guarantee = asked.enforcement is extra_specs.Enforcement.GUARANTEE
-        trait = (
-            extra_specs.TRAIT_GUARANTEE
-            if guarantee
-            else extra_specs.TRAIT_LIMIT
-        )
-        if self._with_any_free(trait):
+        if self._with_any_free(resources.TRAITS[asked.enforcement]):
             # They lack memory, or the user's choice of hosts excludes them.
             return None
-        limiting = 0
-        if guarantee:
-            limiting = self._with_any_free(extra_specs.TRAIT_LIMIT)
-        return explain.explain(asked, count, [], limiting)
+        weaker: dict[extra_specs.Enforcement, int] = {}
+        for promise, trait in resources.TRAITS.items():
+            if not promise.fulfils(asked.enforcement):
+                # Hosts that keep a stronger one have this trait, too.
+                found = self._with_any_free(trait)
+                weaker[promise] = found - sum(weaker.values())
+        return explain.explain(asked, count, [], weaker)
 
     def _hosts(self, specs: dict[str, str]) -> list[admission.Capacity]:
         """Free bandwidth of hosts that take servers with these specs."""

@@ -22,6 +22,7 @@ class ChoiceTest(unittest.TestCase):
             ('hcbs=2', 'hcbs:12,hcbs:12'),
             ('hcbs:13', 'hcbs:13'),
             ('hcbs,hcbs:13=2', 'hcbs:12,hcbs:13,hcbs:13'),
+            ('stock,hcbs:13', 'stock:12,hcbs:13'),
         ):
             with self.subTest(text=text):
                 self.assertEqual(wanted, node.parse(text))
@@ -30,7 +31,7 @@ class ChoiceTest(unittest.TestCase):
     def test_refused(self):
         for text in (
             '', 'hcbs=0', 'hcbs=5', 'hcbs=3,hcbs:13=2', 'hcbs:11', 'hcbs:',
-            'hcbs=x', 'other', 'hcbs,', 'hcbs 2',
+            'hcbs=x', 'other', 'hcbs,', 'hcbs 2', 'stockhcbs',
         ):  # fmt: skip
             with self.subTest(text=text):
                 self.assertRaises(ValueError, node.parse, text)
@@ -41,9 +42,10 @@ class ChoiceTest(unittest.TestCase):
         )
         self.enterContext(mock.patch.object(node, '_CHOICE', file))
         self.assertEqual([], node.nodes())
-        file.write_text(node.parse('hcbs,hcbs:13'))
+        file.write_text(node.parse('hcbs,stock:13'))
         first, other = node.nodes()
         self.assertEqual(('12', '13'), (first.release, other.release))
+        self.assertEqual(('hcbs', 'stock'), (first.kind, other.kind))
         self.assertEqual('nova-rt-node', first.host)
         self.assertEqual('nova-rt-node-2', other.host)
         self.assertEqual(2, node.count(node.choice()))

@@ -97,6 +97,11 @@ class FlavorTest(base.CommandTestCase):
             {},
             {'enforcement': 'limit', 'priority': '5'},
             {'enforcement': 'guarantee', 'policy': 'fifo', 'numa': 'same'},
+            {
+                'enforcement': 'soft',
+                'runtime_min': '500',
+                'adapt': 'throttled',
+            },
         ):
             ours = flavor.make_specs('1000/3000', 3, given)
             specs = {key: ours[key] for key in ours if key.startswith('rt:')}

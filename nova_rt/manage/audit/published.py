@@ -10,7 +10,7 @@ from nova_rt.cloud.snapshot import (
     Source,
 )
 from nova_rt.reservation import cpulist
-from nova_rt.reservation.admission import Capacity, sum_by_cpu
+from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.reservation import MAX_PERIOD_US
 
@@ -101,7 +101,7 @@ def _compare_free(
     over = 0
     if free.host_ppm is None:
         published = sum(free.cpus.values())
-        held_on = sum_by_cpu(claims)
+        held_on = free.sum_by_cpu(claims)
         held = sum(held_on[cpu] for cpu in free.cpus)
         # A CPU whose capacity has shrunk below its claims publishes 0.
         over = sum(held_on[cpu] for cpu, ppm in free.cpus.items() if not ppm)

@@ -263,8 +263,11 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         """
         extra = {extra_specs.RESERVATION: reservation}
         extra.update({f'rt:{key}': value for key, value in specs.items()})
-        if self.INTERFACE == 'v1-throttle':
-            extra.setdefault(extra_specs.ENFORCEMENT, 'limit')
+        weaker = {'v1-throttle': 'limit', 'v2-sched-ext': 'soft'}
+        if self.INTERFACE in weaker:
+            extra.setdefault(
+                extra_specs.ENFORCEMENT, weaker[self.INTERFACE]
+            )
         if whole:
             extra |= resources.ask(Request.from_flavor(extra, vcpus))
         return self._create_flavor(
@@ -358,6 +361,10 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
     def capacity(self, hostname='compute1'):
         """CPU -> ppm on a host without servers."""
         return dict(self.computes[hostname].driver._rt_host.capacity().cpus)
+
+    def overhead_us(self, hostname='compute1'):
+        """Microseconds of each period that a reservation costs on a host."""
+        return self.computes[hostname].driver._rt_host.capacity().overhead_us
 
     def published(self, hostname='compute1'):
         """Return what the scheduler sees: CPU -> free ppm."""

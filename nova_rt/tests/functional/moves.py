@@ -196,11 +196,16 @@ class MovesTestBase(base.RTServersTestBase):
             self.assertEqual(
                 sum(claim.total_ppm for claim in claims), self.used(host), host
             )
-            free = admission.Capacity(self.capacity(host)).free(claims)
-            self.assertEqual(free.cpus, self.published(host), host)
+            whole = admission.Capacity(
+                self.capacity(host), overhead_us=self.overhead_us(host)
+            )
+            self.assertEqual(
+                whole.free(claims).cpus, self.published(host), host
+            )
             total = collections.Counter()
             for claim in claims:
-                total.update(dict.fromkeys(claim.cpus, claim.ppm))
+                ppm = whole.count(claim.request.reservation)
+                total.update(dict.fromkeys(claim.cpus, ppm))
             for cpu, ppm in total.items():
                 self.assertLessEqual(ppm, self.capacity(host)[cpu])
 

@@ -207,10 +207,10 @@ class FeedbackTest(FeedbackTestBase):
         """It keeps what it has, and an event reports it, once."""
         seen = self.listen(self.host)
         self.load(0.3, 2)
-        with fixtures.MockPatchObject(
-            self.feedback._adapting, 'read_counters',
+        with fixtures.MockPatch(
+            'nova_rt.host.hcbs_files.HCBSReader.read_usage',
             side_effect=OSError(errno.EIO, 'no'),
-        ):  # fmt: skip
+        ):
             self.load(0.9, 8)
             self.assertEqual(400, self.actual())
             loop = self.feedback.loops[self.server['id']]
@@ -350,7 +350,22 @@ class FeedbackTest(FeedbackTestBase):
         self.assert_all(800)
 
 
-class V1Test(FeedbackTestBase):
+class OtherInterfaceTest:
+    """The same on another interface, with what its kernel counts."""
+
+    def test_grow_and_shrink(self):
+        self.load(0.7, 4)
+        grown = self.actual()
+        self.assertGreaterEqual(grown, 700)
+        self.record()
+        self.assert_all(grown)
+        self.load(0.1, 20)
+        self.record()
+        self.assert_all(self.actual())
+        self.assertLess(self.actual(), 200)
+
+
+class V1Test(OtherInterfaceTest, FeedbackTestBase):
     """A kernel that counts the time of all tasks, and sums over the host."""
 
     INTERFACE = 'v1-throttle'
@@ -369,13 +384,8 @@ class V1Test(FeedbackTestBase):
             ' '.join(map(str, used_ns.values()))
         )
 
-    def test_grow_and_shrink(self):
-        self.load(0.7, 4)
-        grown = self.actual()
-        self.assertGreaterEqual(grown, 700)
-        self.record()
-        self.assert_all(grown)
-        self.load(0.1, 20)
-        self.record()
-        self.assert_all(self.actual())
-        self.assertLess(self.actual(), 200)
+
+class SchedExtTest(OtherInterfaceTest, FeedbackTestBase):
+    """A stock kernel with nova-rt-sched, which counts."""
+
+    INTERFACE = 'v2-sched-ext'

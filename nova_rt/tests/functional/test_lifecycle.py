@@ -54,6 +54,29 @@ class LifecycleTest(base.RTServersTestBase):
         self.assert_held(server)
         self.assertEqual(700_000, self.used())
 
+    def test_network_without_connection_to_libvirtd(self):
+        """Each further start has the network devices plugged anew."""
+        done = []
+        for name in ('plug', 'unplug'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova.virt.libvirt.vif.LibvirtGenericVIFDriver.{name}',
+                    lambda driver, instance, vif, name=name: done.append(
+                        (name, vif['id'])
+                    ),
+                )
+            )
+        port = self.neutron.port_1['id']
+        flavor = self.rt_flavor()
+        server = self.create(flavor, networks=[{'port': port}])
+        self.assertEqual([('plug', port)], done)
+        done.clear()
+        self.containers.lost = 1
+        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
+        self._wait_for_state_change(server, 'ACTIVE')
+        self.assertEqual(3, self.started(server))
+        self.assertEqual([('unplug', port), ('plug', port)] * 2, done)
+
     def test_delete_releases_everything(self):
         server = self.create(self.rt_flavor())
         self._delete_server(server)

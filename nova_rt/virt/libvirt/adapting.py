@@ -5,7 +5,6 @@ A write changes the runtime alone, and is made under the lock of the container,
 as all writes to it are.
 """
 
-from collections.abc import Mapping
 import contextlib
 import errno
 
@@ -13,7 +12,7 @@ from oslo_concurrency import lockutils
 
 from nova_rt.host import cgroup
 from nova_rt.host import host as rt_host
-from nova_rt.host.interface import Usage, UsageFile
+from nova_rt.host.interface import UsageSource
 from nova_rt.lxc import domains
 from nova_rt.reservation import record
 from nova_rt.tracking.claims import Slots
@@ -36,13 +35,12 @@ class AdaptingContainers:
         self._domains = domains
         self._reservations = reservations
 
-    def find_usage(self, uuid: str) -> UsageFile | None:
-        """Find the file with the use of a container, and try to read it.
+    def find_usage(self, uuid: str) -> UsageSource | None:
+        """Find the use of a container, and try to read it.
 
         :returns: None if it does not run
         :raises OSError: with the kernel's errno; ENOENT where the kernel does
             not count it
-        :raises ValueError: if the file has another format
         """
         guest = self._domains.find_running(uuid)
         if guest is None:
@@ -50,12 +48,8 @@ class AdaptingContainers:
         found = self._host.find_usage(guest.id)
         if found is None:
             raise OSError(errno.ENOENT, 'no use of this container is counted')
-        self.read_counters(found)
+        found.read()
         return found
-
-    def read_counters(self, file: UsageFile) -> Mapping[int, Usage]:
-        """See :meth:`.Host.read_counters`."""
-        return self._host.read_counters(file)
 
     def adapt(
         self, uuid: str, rec: record.Record, actual: record.Record

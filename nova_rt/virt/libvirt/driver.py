@@ -23,7 +23,7 @@ from nova_rt.conf import nova as nova_conf
 from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps, limits, options
 from nova_rt.lxc import connections, containers, features, id_ranges
-from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation import extra_specs, record, resources
 from nova_rt.tracking import reservations, servers, stop_policy
 from nova_rt.virt.libvirt import host_boot, metadata, running
 
@@ -94,6 +94,13 @@ class RTLibvirtDriver(containers.ContainerDriver):
             self._rt_host.start()
         except exception.HostError as err:
             raise nova_exception.InvalidConfiguration(str(err)) from err
+        promise = self._rt_host.capability.enforcement
+        if self._rt_ids is None and promise is extra_specs.Enforcement.SOFT:
+            raise nova_exception.InvalidConfiguration(
+                'the root of a container without user namespace may take a '
+                'real-time policy, which stands above all reservations of '
+                'nova-rt-sched: set [nova_rt] id_pool'
+            )
         no_fuse = self._rt_host.find_no_fuse()
         if no_fuse:
             LOG.error('%s', no_fuse)
@@ -164,13 +171,12 @@ class RTLibvirtDriver(containers.ContainerDriver):
                 'allocation_ratio': 1.0,
             }
         provider_tree.update_inventory(nodename, inventory)
-        # A host that guarantees also limits: it serves both kinds of flavor.
-        provider_tree.add_traits(nodename, extra_specs.TRAIT_LIMIT)
         enforcement = self._rt_host.capability.enforcement
-        if enforcement == extra_specs.Enforcement.GUARANTEE:
-            provider_tree.add_traits(nodename, extra_specs.TRAIT_GUARANTEE)
-        else:
-            provider_tree.remove_traits(nodename, extra_specs.TRAIT_GUARANTEE)
+        for promise, trait in resources.TRAITS.items():
+            if enforcement.fulfils(promise):
+                provider_tree.add_traits(nodename, trait)
+            else:
+                provider_tree.remove_traits(nodename, trait)
 
     # Starting containers
 
@@ -222,8 +228,16 @@ class RTLibvirtDriver(containers.ContainerDriver):
 
         def start() -> libvirt_guest.Guest:
             guest = create()
-            connections.ensure(guest, lambda: guest.launch(pause=pause))
+            connections.ensure(guest, lambda: start_again(guest))
             return guest
+
+        def start_again(guest: libvirt_guest.Guest) -> None:
+            # Its network devices have gone with the container; Open vSwitch
+            # takes new ones of the same names only as new ports.
+            network_info = instance.get_network_info()
+            self.unplug_vifs(instance, network_info)
+            self.plug_vifs(instance, network_info)
+            guest.launch(pause=pause)
 
         rec = self._rt_record(instance)
         if not (power_on or pause):

@@ -89,7 +89,7 @@ class EveryInterface:
         self.assertEqual(600_000, held.ppm)
         self.assertEqual((1, 3), cpus)
         for tid in self.kernel.tasks_of(PID):
-            self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(tid))
+            self.assertEqual(self.POLICY, self.kernel.policy_of(tid))
         self.assertEqual((0, 0), self.kernel.policy_of(PID))
 
     def test_nodes(self):
@@ -141,12 +141,6 @@ class EveryInterface:
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
 
-    def test_fifo(self):
-        rec = self._start(_record(policy=TaskPolicy.FIFO, priority=9))
-        self.host.apply(PID, rec)
-        for tid in self.kernel.tasks_of(PID):
-            self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(tid))
-
     def test_other(self):
         rec = self._start(_record(policy=TaskPolicy.OTHER))
         self.host.apply(PID, rec)
@@ -154,39 +148,10 @@ class EveryInterface:
         for tid in self.kernel.tasks_of(PID):
             self.assertEqual((0, 0), self.kernel.policy_of(tid))
 
-    def test_policy_that_a_program_chose(self):
-        rec = self._start()
-        self.host.apply(PID, rec)
-        new = self.kernel.add_task(self.group)
-        self.assertIsNone(self.host.check(PID, rec))
-        self.host.apply(PID, rec)
-        self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(new))
-
-    def test_policy_that_was_not_given(self):
-        """nova-rt-compute was stopped between one and the other."""
-        rec = self._start()
-        self.host.apply(PID, _record(policy=TaskPolicy.OTHER))
-        self.assertIsNone(self.host.check(PID, rec))
-        self.assertTrue(self.host.give_missing_policy(PID, rec))
-        for tid in self.kernel.tasks_of(PID):
-            self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(tid))
-        self.assertFalse(self.host.give_missing_policy(PID, rec))
-
     def test_policy_that_nobody_asked_for(self):
         rec = self._start(_record(policy=TaskPolicy.OTHER))
         self.host.apply(PID, rec)
         self.assertFalse(self.host.give_missing_policy(PID, rec))
-
-    def test_policies_that_tasks_chose(self):
-        """A check does not look at them, and one is enough."""
-        rec = self._start()
-        self.host.apply(PID, rec)
-        first, *others = self.kernel.tasks_of(PID)
-        for tid in others:
-            self.kernel.make_real_time(tid, os.SCHED_OTHER, 0)
-        self.assertFalse(self.host.give_missing_policy(PID, rec))
-        self.kernel.make_real_time(first, os.SCHED_OTHER, 0)
-        self.assertIsNone(self.host.check(PID, rec))
 
     def test_drift(self):
         rec = self._start()
@@ -255,20 +220,6 @@ class EveryInterface:
         text = self._not_applied(_record(), errno.ENOENT)
         self.assertIn('not below the partition', text)
 
-    def test_policy_refused(self):
-        rec = self._start()
-
-        def refuse(*args):
-            raise OSError(errno.EPERM, 'refused')
-
-        files = self.kernel.files
-        with fixtures.MockPatchObject(files, 'set_policy', refuse):
-            err = self.assertRaises(
-                exception.ReservationNotApplied, self.host.apply, PID, rec
-            )
-        self.assertEqual(errno.EPERM, err.errno)
-        self.assertIn('the policy rr 5', str(err))
-
     def test_bandwidth_is_there_again_after_the_end(self):
         rec = self._start(_record('900/1000'))
         self.host.apply(PID, rec)
@@ -298,7 +249,62 @@ class EveryInterface:
         self.assertEqual([], self.kernel.writes)
 
 
-class V1ThrottlingTest(EveryInterface, HostTestCase):
+class ByPolicy:
+    """Tasks use the reservation by a real-time policy."""
+
+    POLICY = os.SCHED_RR, 5
+
+    def test_fifo(self):
+        rec = self._start(_record(policy=TaskPolicy.FIFO, priority=9))
+        self.host.apply(PID, rec)
+        for tid in self.kernel.tasks_of(PID):
+            self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(tid))
+
+    def test_policy_that_a_program_chose(self):
+        rec = self._start()
+        self.host.apply(PID, rec)
+        new = self.kernel.add_task(self.group)
+        self.assertIsNone(self.host.check(PID, rec))
+        self.host.apply(PID, rec)
+        self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(new))
+
+    def test_policy_that_was_not_given(self):
+        """nova-rt-compute was stopped between one and the other."""
+        rec = self._start()
+        self.host.apply(PID, _record(policy=TaskPolicy.OTHER))
+        self.assertIsNone(self.host.check(PID, rec))
+        self.assertTrue(self.host.give_missing_policy(PID, rec))
+        for tid in self.kernel.tasks_of(PID):
+            self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(tid))
+        self.assertFalse(self.host.give_missing_policy(PID, rec))
+
+    def test_policies_that_tasks_chose(self):
+        """A check does not look at them, and one is enough."""
+        rec = self._start()
+        self.host.apply(PID, rec)
+        first, *others = self.kernel.tasks_of(PID)
+        for tid in others:
+            self.kernel.make_real_time(tid, os.SCHED_OTHER, 0)
+        self.assertFalse(self.host.give_missing_policy(PID, rec))
+        self.kernel.make_real_time(first, os.SCHED_OTHER, 0)
+        self.assertIsNone(self.host.check(PID, rec))
+
+    def test_policy_refused(self):
+        rec = self._start()
+
+        def refuse(*args):
+            raise OSError(errno.EPERM, 'refused')
+
+        files = self.kernel.files
+        with fixtures.MockPatchObject(files, 'set_policy', refuse):
+            err = self.assertRaises(
+                exception.ReservationNotApplied, self.host.apply, PID, rec
+            )
+        self.assertEqual(errno.EPERM, err.errno)
+        self.assertIn('the policy rr 5', str(err))
+
+
+class V1ThrottlingTest(EveryInterface, ByPolicy, HostTestCase):
     INTERFACE = 'v1-throttle'
 
     def test_capacity(self):
@@ -357,7 +363,7 @@ class V1ThrottlingTest(EveryInterface, HostTestCase):
         self.assertIn('EINVAL', text)
 
 
-class HCBSTest(EveryInterface, HostTestCase):
+class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
     """The kernel that says what it has; see kernel/ in this repository."""
 
     INTERFACE = 'v2-rt-max-cpu'
@@ -621,3 +627,98 @@ class HCBSTest(EveryInterface, HostTestCase):
         self.kernel.writes.clear()
         self._host().start()
         self.assertEqual([], self.kernel.writes)
+
+
+class SchedExtTest(EveryInterface, HostTestCase):
+    INTERFACE = 'v2-sched-ext'
+    FULL = errno.EBUSY
+    #: Tasks stay ordinary ones.
+    POLICY = os.SCHED_OTHER, 0
+
+    def assert_numbers(self, text):
+        self.assertIn('asked=106000 free=44000 rule=asked<=free cpu=1', text)
+        self.assertIn('CPU 1 has 950000 ppm, groups hold 906000', text)
+
+    def test_capacity(self):
+        self.host.start()
+        self.assertEqual(
+            Capacity(dict.fromkeys(range(4), 950_000), overhead_us=6),
+            self.host.capacity(),
+        )
+
+    def test_overhead_is_claimed(self):
+        """A stopped server will fit again: its claim is what it will cost."""
+        self.host.start()
+        claim = _record('900/1000', (1,))
+        self.assertEqual(950_000 - 906_000, self._free(claim).cpus[1])
+        everywhere = [_record('900/1000', (cpu,)) for cpu in range(4)]
+        err = self.assertRaises(
+            exception.InsufficientBandwidth,
+            self.host.place, everywhere, _record('40/1000').request,
+        )  # fmt: skip
+        self.assertIn('asked 46000 ppm', str(err))
+        self.assertIn('6 us of each period are overhead', str(err))
+        self.host.place(everywhere, _record('38/1000').request)
+
+    def test_other_groups(self):
+        self.kernel.make_group(self.kernel.root / 'other')
+        self.kernel.daemon.answer('set /other 100 1000 0-1')
+        found = self.host.start()
+        self.assertEqual({'other': 106_000}, found.others)
+        self.assertEqual(
+            {0: 844_000, 1: 844_000, 2: 950_000, 3: 950_000},
+            self._capacity().cpus,
+        )
+
+    def test_usage(self):
+        rec = self._start()
+        self.assertEqual({}, self.host.read_usage(PID))
+        self.host.apply(PID, rec)
+        self.kernel.use(self.group, 1, 9, 3, 5000)
+        usage = {1: Usage(9, 3, 5000)}
+        self.assertEqual(usage, self.host.read_usage(PID))
+        self.assertEqual(usage, self.host.find_usage(PID).read())
+        ((name, share, usage),) = self.host.read_usages()
+        self.assertEqual(self.group.name, name)
+        self.assertEqual(600_000, share.ppm)
+        self.assertEqual({1: Usage(9, 3, 5000)}, usage)
+
+    def test_daemon_ends(self):
+        """The container runs on, and a check cannot tell."""
+        rec = self._start()
+        self.host.apply(PID, rec)
+        self.kernel.stop_daemon()
+        self.assertIn('nova-rt-sched does not run', self.host.check(PID, rec))
+        err = self.assertRaises(
+            exception.ReservationNotApplied, self.host.apply, PID, rec
+        )
+        self.assertFalse(err.verdict)
+        self.assertRaises(exception.HostNotPrepared, self.host.refresh)
+        self.kernel.daemon.held.clear()
+        self.kernel.start_daemon()
+        self.host.apply(PID, rec)
+        self.assertIsNone(self.host.check(PID, rec))
+
+    def test_daemon_does_not_answer(self):
+        path = self.kernel.files.run / 'nova-rt-sched/socket'
+        self.kernel.stop_daemon()
+        path.touch()
+        err = self.assertRaises(exception.NoRTInterface, self.host.look)
+        self.assertIn('nova-rt-sched does not run', str(err))
+
+    def test_numbers_that_the_daemon_does_not_take(self):
+        rec = self._start()
+        for text, what in (
+            ('100/150', 'asked=150 least=200'),
+            ('40/1000', 'asked=40 least=50'),
+            ('1000/2000000', 'asked=2000000 most=1000000'),
+            ('1000/300000', 'asked=3354 least=5000'),
+        ):
+            refused = self._not_applied(_record(text), errno.EINVAL)
+            self.assertIn(what, refused)
+        self.host.apply(PID, rec)
+
+    def test_policy_is_left(self):
+        rec = self._start()
+        self.host.apply(PID, rec)
+        self.assertFalse(self.host.give_missing_policy(PID, rec))

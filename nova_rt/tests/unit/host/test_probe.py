@@ -11,6 +11,8 @@ from nova_rt.host import probe
 from nova_rt.tests.fixtures import kernel
 
 NAMES = [kind.interface.name for kind in probe.BACKENDS]
+#: Those that are written to as files.
+WITH_FILES = [kind.interface.name for kind in probe.BACKENDS if kind.FILES]
 
 
 class ProbeTestCase(base.BaseTestCase):
@@ -40,6 +42,7 @@ class TableTest(base.BaseTestCase):
             {
                 'v1-throttle': ('limit', 'host'),
                 'v2-rt-max-cpu': ('guarantee', 'cpu'),
+                'v2-sched-ext': ('soft', 'cpu'),
             },
             {
                 kind.interface.name: (
@@ -184,7 +187,7 @@ class SelfTestTest(ProbeTestCase):
         self.assertEqual([], [group.name for group in groups])
 
     def test_not_held(self):
-        for name in NAMES:
+        for name in WITH_FILES:
             files = self._kernel(name)
             backend, found = self._prepare(files)
             write = files.write
@@ -201,7 +204,7 @@ class SelfTestTest(ProbeTestCase):
             self._is_clean(found)
 
     def test_refused(self):
-        for name in NAMES:
+        for name in WITH_FILES:
             files = self._kernel(name)
             backend, found = self._prepare(files)
 
@@ -214,6 +217,21 @@ class SelfTestTest(ProbeTestCase):
             )
             self.assertIn('EBUSY', str(err))
             self._is_clean(found)
+
+    def test_not_held_by_the_daemon(self):
+        files = self._kernel('v2-sched-ext')
+        backend, found = self._prepare(files)
+        self.useFixture(
+            fixtures.MockPatchObject(files, 'reserve', lambda *_: None)
+        )
+        self.useFixture(
+            fixtures.MockPatchObject(files, 'release', lambda *_: None)
+        )
+        err = self.assertRaises(
+            exception.NoRTInterface, probe.self_test, backend, found
+        )
+        self.assertIn('does not hold', str(err))
+        self._is_clean(found)
 
     def test_full(self):
         """A restart on a full host must not fail for want of 2 ppm."""

@@ -108,7 +108,7 @@ class TableTest(base.BaseTestCase):
         (
             'enforcement',
             'x' * 50,
-            'rt:enforcement must be one of guarantee, limit, not '
+            'rt:enforcement must be one of guarantee, soft, limit, not '
             f"'{'x' * 40}'",
         ),
         (

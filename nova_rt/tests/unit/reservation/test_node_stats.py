@@ -38,7 +38,7 @@ class PublishedTest(base.BaseTestCase):
 
     def test_all_keys(self):
         nodes = {0: (0,), 1: (1,)}
-        free = Capacity({0: 5, 1: 5}, 9, nodes, Placement.FIRST_FIT)
+        free = Capacity({0: 5, 1: 5}, 9, nodes, Placement.FIRST_FIT, 6)
         self.assertEqual({*node_stats.KEYS}, {*node_stats.render(free)})
 
     @ddt.data(
@@ -50,6 +50,7 @@ class PublishedTest(base.BaseTestCase):
         Capacity({0: 5, 1: 5, 2: 5}, 9, {0: (0,), 1: (1,)}),
         Capacity({0: 5}, placement=Placement.FIRST_FIT),
         Capacity({0: 5}, placement=Placement.BEST_FIT),
+        Capacity({0: 5}, overhead_us=6),
         Capacity({cpu: cpu % 7 * 100_000 for cpu in range(64)}, 950_000),
     )
     def test_there_and_back(self, free):

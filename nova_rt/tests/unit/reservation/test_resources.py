@@ -57,7 +57,9 @@ class ResourcesTest(base.BaseTestCase):
     def test_surplus(self):
         """All that stands for something else, and nothing that is asked."""
         surplus = resources.surplus(self.request)
-        self.assertEqual(['trait:CUSTOM_RT_LIMIT'], surplus)
+        self.assertEqual(
+            ['trait:CUSTOM_RT_LIMIT', 'trait:CUSTOM_RT_SOFT'], surplus
+        )
 
     def test_all_to_change(self):
         self.assertEqual(

@@ -113,9 +113,22 @@ class ExplainTest(base.BaseTestCase):
         self.assertNotIn('limit', text)
 
     def test_no_host_but_some_that_limit(self):
-        text = self._explain(asked(), 1, [], 12)
+        text = self._explain(asked(), 1, [], {Enforcement.LIMIT: 12})
         self.assertIn('12 only limit', text)
         self.assertIn('rt:enforcement=limit', text)
+
+    def test_no_host_but_some_that_are_soft(self):
+        weaker = {Enforcement.SOFT: 2, Enforcement.LIMIT: 0}
+        text = self._explain(asked(), 1, [], weaker)
+        self.assertIn('2 only soft', text)
+        self.assertIn('rt:enforcement=soft accepts', text)
+        self.assertNotIn('limit', text)
+
+    def test_no_host_that_is_soft(self):
+        wish = asked(enforcement=Enforcement.SOFT)
+        text = self._explain(wish, 1, [], {Enforcement.LIMIT: 3})
+        self.assertIn('no host with a scheduler that keeps it', text)
+        self.assertIn('3 only limit', text)
 
     def test_no_host_even_to_limit(self):
         text = self._explain(asked(enforcement=Enforcement.LIMIT), 1, [])

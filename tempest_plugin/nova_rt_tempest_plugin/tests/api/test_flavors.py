@@ -58,7 +58,7 @@ BAD_SPECS = {
     'enforcement': (
         'rt:enforcement',
         'maybe',
-        "rt:enforcement must be one of guarantee, limit, not 'maybe'",
+        "rt:enforcement must be one of guarantee, soft, limit, not 'maybe'",
     ),
 }
 
