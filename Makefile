@@ -42,7 +42,7 @@ clean: ## Take the lab down and remove what these commands made
 
 ##@ Check
 
-check: venv ## Run what has to pass before a change lands; 20 minutes
+check: venv ## Run what has to pass before a change lands; 35 minutes
 	@$(CHECK)
 
 check-full: venv ## Run every check there is; hours; PART="..." runs some of it

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how long a host needs after a power cut, until all is real-time.
 
-On a lab with two computes: makes servers on the second host, lets it die,
-starts it again, and waits until the kernel holds every reservation. Servers
-come back by themselves with ``resume_guests_state_on_host_boot``; without it
-they are started by their owner, all at once, when nova-compute serves.
+On a lab with two computes or a node: makes servers on the second host or the
+first node, lets it die, starts it again, and waits until the kernel holds
+every reservation. Servers come back by themselves with
+``resume_guests_state_on_host_boot``; without it they are started by their
+owner, all at once, when nova-compute serves.
 
     python -m lab up --computes 2
     python -m lab exec python -m bench.boot [--servers N] [--output FILE.json]
+
+    python -m lab up --node hcbs
+    python -m lab exec python -m bench.boot --servers 10
 """
 
 import argparse
@@ -24,13 +28,59 @@ import libvirt
 from openstack.connection import Connection
 
 from bench import program
-from lab import catalog, namespace, paths, second
+from lab import catalog, namespace, node, paths, second
 from lab.console import LabError
 from lab.measure import container, machine
 
-RESERVATION = '4000/1000000'
 FLAVOR = 'bench-boot'
 DEADLINE_S = 1800
+
+
+class SecondHost:
+    """The second compute of a lab, whose kernel limits."""
+
+    host = second.HOST
+    service = ''
+    reservation = '4000/1000000'
+    enforcement = 'limit'
+
+    def count_held(self, servers: list[Any]) -> int:
+        """Count the servers whose reservation the kernel holds."""
+        return sum(self._is_held(server.id) for server in servers)
+
+    def _is_held(self, uuid: str) -> bool:
+        try:
+            found = container.Container.of(uuid)
+            return found is not None and str(found.held()) == self.reservation
+        except (LabError, OSError, libvirt.libvirtError):
+            # It starts or ends, or its host does.
+            return False
+
+
+class FirstNode:
+    """The first node of a lab, whose kernel guarantees."""
+
+    reservation = '1000/10000'
+    enforcement = 'guarantee'
+
+    def __init__(self) -> None:
+        self._node = node.nodes()[0]
+        self.host = self._node.host
+        self.service = self._node.name
+
+    def count_held(self, servers: list[Any]) -> int:
+        """Count the containers with the reservation: there are no others."""
+        try:
+            found = self._node.run(
+                'for id in $(virsh -q -c lxc:/// list --id); do '
+                'cat /sys/fs/cgroup$(cut -d: -f3 /proc/$id/cgroup)/cpu.rt.max;'
+                ' done 2>/dev/null || :', 20,
+            )  # fmt: skip
+        except LabError:
+            # It boots.
+            return 0
+        wanted = self.reservation.replace('/', ' ')
+        return found.splitlines().count(wanted)
 
 
 def main() -> int:
@@ -38,9 +88,11 @@ def main() -> int:
     options = _options()
 
     def bench() -> None:
-        if not namespace.inside() or not second.wanted():
-            raise LabError('this needs a lab with two computes: see --help')
-        _run(options)
+        if not namespace.inside() or not (second.wanted() or node.nodes()):
+            raise LabError(
+                'this needs a lab with two computes or a node: see --help'
+            )
+        _run(options, FirstNode() if node.nodes() else SecondHost())
 
     return program.run(bench)
 
@@ -51,27 +103,32 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(options: argparse.Namespace, own: SecondHost | FirstNode) -> None:
     connection = catalog.connect()
     result: dict[str, Any] = {
         'python': platform.python_version(),
         'machine': machine.describe(),
         'servers': options.servers,
-        'reservation': RESERVATION,
+        'host': own.host,
+        'reservation': own.reservation,
     }
     flavor = connection.compute.create_flavor(
         name=FLAVOR, vcpus=1, ram=64, disk=1
     )
     connection.compute.create_flavor_extra_specs(
-        flavor, {'rt:reservation': RESERVATION, 'rt:enforcement': 'limit'}
+        flavor,
+        {
+            'rt:reservation': own.reservation,
+            'rt:enforcement': own.enforcement,
+        },
     )
     servers: list[Any] = []
     try:
         started = time.monotonic()
-        servers += _create(connection, flavor, options.servers)
+        servers += _create(connection, flavor, options.servers, own.host)
         result['create_s'] = time.monotonic() - started
         for name, resume in (('resumed', True), ('started', False)):
-            result[name] = _boot(connection, servers, resume)
+            result[name] = _boot(connection, servers, resume, own)
             print(name, json.dumps(result[name]), flush=True)
     finally:
         for server in servers:
@@ -82,7 +139,9 @@ def _run(options: argparse.Namespace) -> None:
     program.write(result, options.output)
 
 
-def _create(connection: Connection, flavor: Any, count: int) -> list[Any]:
+def _create(
+    connection: Connection, flavor: Any, count: int, host: str
+) -> list[Any]:
     image = connection.image.find_image(catalog.IMAGE, ignore_missing=False)
     servers = [
         connection.compute.create_server(
@@ -90,7 +149,7 @@ def _create(connection: Connection, flavor: Any, count: int) -> list[Any]:
             image_id=image.id,
             flavor_id=flavor.id,
             networks='none',
-            availability_zone=f'nova:{second.HOST}',
+            availability_zone=f'nova:{host}',
         )
         for number in range(count)
     ]
@@ -101,15 +160,18 @@ def _create(connection: Connection, flavor: Any, count: int) -> list[Any]:
 
 
 def _boot(
-    connection: Connection, servers: list[Any], resume: bool
+    connection: Connection,
+    servers: list[Any],
+    resume: bool,
+    own: SecondHost | FirstNode,
 ) -> dict[str, float]:
-    """Cut the power of the second host and start it again.
+    """Cut the power of the host and start it again.
 
     :param resume: whether its nova-compute starts the servers by itself
     :returns: seconds from the start of the host until its service is up, and
         until the first, half and all of the servers are real-time
     """
-    _lab('kill')
+    _lab('kill', *filter(None, [own.service]))
     since = time.time()
     # "up" waits until the host's services answer.
     up = subprocess.Popen(
@@ -128,14 +190,14 @@ def _boot(
         now = time.time() - since
         if now > DEADLINE_S:
             raise LabError(f'not all servers are real-time: {found}')
-        if 'service_s' not in found and _is_up(connection, since):
+        if 'service_s' not in found and _is_up(connection, own.host, since):
             found['service_s'] = now
         if 'service_s' in found and not asked:
             for server in servers:
                 connection.compute.start_server(server)
             found['asked_s'] = time.time() - since
             asked = True
-        held = sum(map(_is_held, servers))
+        held = own.count_held(servers)
         for name, count in marks.items():
             if name not in found and held >= count:
                 found[name] = now
@@ -144,24 +206,12 @@ def _boot(
     return {name: round(value, 1) for name, value in found.items()}
 
 
-def _is_up(connection: Connection, since: float) -> bool:
-    (service,) = connection.compute.services(
-        binary='nova-compute', host=second.HOST
-    )
+def _is_up(connection: Connection, host: str, since: float) -> bool:
+    (service,) = connection.compute.services(binary='nova-compute', host=host)
     updated = time.strptime(
         service.updated_at.split('.')[0] + ' UTC', '%Y-%m-%dT%H:%M:%S %Z'
     )
     return service.state == 'up' and calendar.timegm(updated) > since
-
-
-def _is_held(server: Any) -> bool:
-    """Whether the kernel holds the reservation of a server that runs."""
-    try:
-        found = container.Container.of(server.id)
-        return found is not None and str(found.held()) == RESERVATION
-    except (LabError, OSError, libvirt.libvirtError):
-        # It starts or ends, or its host does.
-        return False
 
 
 def _lab(*words: str) -> None:

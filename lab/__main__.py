@@ -133,9 +133,10 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--node',
         type=node.parse,
-        metavar='hcbs[=NUMBER]',
+        metavar='hcbs|stock[=NUMBER]',
         help='compute hosts that a new lab has in virtual machines, on the '
-        'kernel that guarantees, which is built for them; one unless said',
+        "kernel that guarantees, which is built for them, or on Debian's with "
+        'nova-rt-sched; one unless said',
     )
 
 

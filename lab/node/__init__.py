@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute hosts in virtual machines, on the kernel that guarantees.
+"""Compute hosts in virtual machines, with a kernel of their own.
 
-A node is a machine of its own: the HCBS kernel, Debian with systemd and
-cgroup v2, libvirt, Open vSwitch and nova-rt-compute by its unit. QEMU runs it
-in the lab's network namespace, with two links: one for control, where it
-reaches the services of the cloud by :mod:`lab.programs.relay`, and a port of
-the lab's br-ex for the servers' network.
+A node is a machine of its own: the HCBS kernel, which guarantees, or Debian's
+as it is, with nova-rt-sched; Debian with systemd and cgroup v2, libvirt, Open
+vSwitch and nova-rt-compute by its unit. QEMU runs it in the lab's network
+namespace, with two links: one for control, where it reaches the services of
+the cloud by :mod:`lab.programs.relay`, and a port of the lab's br-ex for the
+servers' network.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,10 @@ from lab.console import LabError
 #: Releases of Debian that a node may have, and the Python of each.
 RELEASES = {'12': 'python3.11', '13': 'python3.13'}
 MOST = 4
-_CHOICES = re.compile(r'hcbs(?::(?P<release>\d+))?(?:=(?P<number>\d+))?')
+KINDS = ('hcbs', 'stock')
+_CHOICES = re.compile(
+    r'(?P<kind>hcbs|stock)(?::(?P<release>\d+))?(?:=(?P<number>\d+))?'
+)
 #: Where nodes find the services of the cloud, at the lab's loopback.
 SERVICES_ADDRESS = '10.68.0.1'
 MEMORY_MB = 2048
@@ -41,10 +45,12 @@ class Node:
 
     :param number: from 1.
     :param release: of Debian.
+    :param kind: of its kernel, one of KINDS.
     """
 
     number: int
     release: str
+    kind: str = 'hcbs'
 
     @property
     def name(self) -> str:
@@ -121,7 +127,7 @@ class Node:
 def parse(text: str) -> str:
     """Return a choice of nodes in the long form, ``hcbs:12,hcbs:13``.
 
-    :param text: one or more of ``hcbs[:RELEASE][=NUMBER]``, with commas; the
+    :param text: one or more of ``KIND[:RELEASE][=NUMBER]``, with commas; the
         release of Debian is this machine's unless said
     :raises ValueError: when it is none.
     """
@@ -133,7 +139,7 @@ def parse(text: str) -> str:
         release = match['release'] or own_release()
         if release not in RELEASES:
             raise ValueError(text)
-        found += [f'hcbs:{release}'] * int(match['number'] or 1)
+        found += [f'{match["kind"]}:{release}'] * int(match['number'] or 1)
     if not 1 <= len(found) <= MOST:
         raise ValueError(text)
     return ','.join(found)
@@ -179,8 +185,9 @@ def nodes() -> list[Node]:
     chosen = choice()
     kinds = chosen.split(',') if chosen else []
     return [
-        Node(number, kind.partition(':')[2])
-        for number, kind in enumerate(kinds, 1)
+        Node(number, release, kind)
+        for number, each in enumerate(kinds, 1)
+        for kind, _, release in [each.partition(':')]
     ]
 
 

@@ -6,12 +6,15 @@ operators, word for word and at their places, and the lab's configuration.
 """
 
 import io
+import json
+import os
 import pathlib
 import string
 import sysconfig
 import tarfile
 
 from lab import accounts, config, node, paths
+from lab.node import image
 from lab.node.services import OVN_PORT
 from lab.second_services import PORTS
 
@@ -28,7 +31,7 @@ _COMPUTE = """
 my_ip = {address}
 reserved_host_memory_mb = 512
 rpc_response_timeout = 300
-resume_guests_state_on_host_boot = true
+resume_guests_state_on_host_boot = {resume}
 [nova_rt]
 partition = machine.slice
 """
@@ -60,7 +63,11 @@ def _add_files(tar: tarfile.TarFile, own: node.Node) -> None:
 
     nova = accounts.ID
     compute = template('nova-compute.conf')
-    compute += _COMPUTE.format(address=own.address)
+    compute += _COMPUTE.format(
+        address=own.address,
+        # For bench/boot.py.
+        resume=os.environ.get('NOVA_RT_LAB_RESUME', 'true'),
+    )
     _put(tar, 'etc/nova/nova.conf', template('nova.conf'), 0o640, nova)
     _put(tar, 'etc/nova/nova-compute.conf', compute, 0o640, nova)
     exporter = template(config.EXPORTER)
@@ -87,6 +94,8 @@ def _add_files(tar: tarfile.TarFile, own: node.Node) -> None:
         0o440,
     )
     _add_units(tar)
+    if own.kind == 'stock':
+        _add_scheduler(tar)
     key = (node.DIRECTORY / 'key.pub').read_text()
     _put(tar, 'root/.ssh/authorized_keys', key, 0o600)
     host_key = (node.DIRECTORY / 'host_key').read_bytes()
@@ -116,6 +125,17 @@ def _add_units(tar: tarfile.TarFile) -> None:
         _link(tar, wants, f'/{_UNITS}/{name}.service')
     # The console is a log.
     _link(tar, f'{_UNITS}/serial-getty@ttyS0.service', '/dev/null')
+
+
+def _add_scheduler(tar: tarfile.TarFile) -> None:
+    """Add nova-rt-sched, as its package has it."""
+    kernel, _ = json.loads(image.RESULT.read_text())['kernels']['stock']
+    made, name = pathlib.Path(kernel).parent, 'nova-rt-sched'
+    _put(tar, f'usr/sbin/{name}', (made / name).read_bytes(), 0o755)
+    unit = f'{_UNITS}/{name}.service'
+    _put(tar, unit, (made / f'{name}.service').read_text())
+    wants = f'{_UNITS}/multi-user.target.wants/{name}.service'
+    _link(tar, wants, f'/{unit}')
 
 
 def _add_keys(tar: tarfile.TarFile) -> None:

@@ -22,6 +22,7 @@ _RECORD = paths.RUN / 'node-image.json'
 RESULT = paths.RUN / 'node-image.result'
 _KERNEL = paths.CHECKOUT / 'kernel' / 'scripts' / 'build.sh'
 _DISK = paths.CHECKOUT / 'lab' / 'node' / 'image.sh'
+_STOCK = paths.CHECKOUT / 'lab' / 'node' / 'stock.sh'
 _KERNEL_WORK = pathlib.Path(
     os.environ.get('NOVA_RT_KERNEL', '/var/lib/nova-rt-kernel')
 )
@@ -74,16 +75,29 @@ def make() -> None:
     counting.start()
     try:
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            made = pool.submit(_script, _KERNEL, 'hcbs', 'node')
+            kinds = sorted({each.kind for each in node.nodes()})
+            made = {kind: pool.submit(_make_kernel, kind) for kind in kinds}
             releases = sorted({each.release for each in node.nodes()})
             disks = {name: _script(_DISK, name) for name in releases}
-            kernel = made.result()
+            kernels = {kind: each.result() for kind, each in made.items()}
     finally:
         done.set()
         counting.join()
-    found = {'kernel': kernel, 'disks': disks, 'accel': accelerator(kernel)}
+    accel = accelerator(kernels[kinds[0]][0])
+    found = {'kernels': kernels, 'disks': disks, 'accel': accel}
     RESULT.write_text(json.dumps(found))
-    say(f'QEMU runs it by {found["accel"]}; all there')
+    say(f'QEMU runs it by {accel}; all there')
+
+
+def _make_kernel(kind: str) -> tuple[str, str]:
+    """Make the kernel of a kind of nodes.
+
+    :returns: its file and that of its initrd; '' where it needs none.
+    """
+    if kind == 'stock':
+        made = _script(_STOCK)
+        return f'{made}/vmlinuz', f'{made}/initrd'
+    return _script(_KERNEL, 'hcbs', 'node'), ''
 
 
 def _script(script: pathlib.Path, *arguments: str) -> str:

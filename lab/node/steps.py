@@ -21,7 +21,7 @@ _RUN = """#!/bin/sh
 exec qemu-system-x86_64 -name {host} {accelerator} \\
     -smp {cpus} -m {memory} -nodefaults -no-user-config -display none \\
     -rtc base=utc -serial stdio \\
-    -kernel {kernel} -append "console=ttyS0 root=/dev/vda rw \\
+    -kernel {kernel} {initrd} -append "console=ttyS0 root=/dev/vda rw \\
 init=/sbin/node-init net.ifnames=0 panic=-1 loglevel=5 \\
 systemd.show_status=error rcutree.use_softirq=0 {more}" \\
     -drive file={disk},if=none,id=disk,cache=unsafe,discard=unmap \\
@@ -86,13 +86,15 @@ def _script(own: node.Node) -> str:
     found = json.loads(image.RESULT.read_text())
     control, external = own.links
     more = own.file(MORE)
+    kernel, initrd = found['kernels'][own.kind]
     return _RUN.format(
         host=own.host,
         mac=f'52:54:00:68:{own.number:02x}',
         accelerator=_ACCELERATORS[found['accel']],
         cpus=node.CPUS,
         memory=node.MEMORY_MB,
-        kernel=found['kernel'],
+        kernel=kernel,
+        initrd=f'-initrd {initrd}' if initrd else '',
         disk=own.file('disk.qcow2'),
         files=own.file('files.tar'),
         control=control,

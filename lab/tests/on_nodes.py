@@ -7,7 +7,7 @@ from lab import node, world
 from lab.node import group
 from lab.tests import base
 
-LARGE, MEDIUM = 'rt.ms.large', 'rt.ms.medium'
+LARGE, MEDIUM, TWO = 'rt.ms.large', 'rt.ms.medium', 'rt.ms.two'
 #: A node without KVM is slow.
 ACTIVE_S = 600
 #: A boot with the servers that ran before.
@@ -23,12 +23,11 @@ class NodesTestCase(base.LabTestCase):
 
     active_s = ACTIVE_S
 
-    def only_on(self, own):
+    def only_on(self, *nodes):
         """Let new servers go to no other host until the end of the test."""
-        for host in world.hosts():
-            if host != own.host:
-                self.enable(host, False)
-                self.addCleanup(self.enable, host, True)
+        for host in set(world.hosts()) - {own.host for own in nodes}:
+            self.enable(host, False)
+            self.addCleanup(self.enable, host, True)
 
     def create_on(self, own, flavor, **more):
         server = self.create(flavor, **more)

@@ -82,7 +82,11 @@ class User:
 
     Every attempt has a name of its own, so that a server which nobody was
     told of is found by its name later.
+
+    :cvar patience_s: for what it has asked for
     """
+
+    patience_s = PATIENCE_S
 
     def __init__(self, prefix, flavor, tally):
         self.cloud = catalog.connect()
@@ -147,7 +151,7 @@ class User:
 
     def comes_to(self, wanted, server_id):
         """Wait for a status, or for the end; False if that does not come."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while time.monotonic() < deadline:
             with contextlib.suppress(Lost):
                 status = self.status(server_id)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Things that systemd and operators do to groups of servers on a node."""
 
-from lab.tests.on_nodes import LARGE, LOG
+from lab.tests.on_nodes import LARGE, LOG, MEDIUM, PATIENCE_S
 from lab.tests.test_node import NodeTestCase
+
+PLAIN = 'plain.small'
 
 
 class SystemdTest(NodeTestCase):
@@ -35,3 +37,62 @@ class SystemdTest(NodeTestCase):
         for server in servers:
             self.assert_held(server, '9000/10000')
         self.assertNotIn('Reservation not held', self.log_since())
+
+    def test_reloads_while_servers_start(self):
+        """systemd writes the properties of all its units again."""
+        servers = [self.request_server(MEDIUM) for _ in range(6)]
+        for server in servers:
+            self.node.run('systemctl daemon-reload')
+            self.reach(server, 'ACTIVE')
+        for server in servers:
+            self.assert_held(server, '3000/10000')
+        self.assertNotIn('Reservation not held', self.log_since())
+
+    def test_restart_of_the_slice(self):
+        """It ends no server."""
+        servers = [self.create_on_node(MEDIUM) for _ in range(2)]
+        self.node.run('systemctl restart machine.slice')
+        for server in servers:
+            self.assertTrue(self.runs(server))
+            self.assert_held(server, '3000/10000')
+        self.assertNotIn('Reservation not held', self.log_since())
+
+    def test_no_file_left(self):
+        """nova-rt-compute may open no file more, and then again."""
+        kept = self.create_on_node(MEDIUM)
+        limits = self.node.run(
+            'pid=$(systemctl show -P MainPID nova-compute); '
+            'prlimit --pid $pid --nofile --noheadings --output SOFT,HARD; '
+            'prlimit --pid $pid --nofile=$(ls /proc/$pid/fd | wc -l):'
+        ).split()
+        self.addCleanup(self._limit_files, *limits)
+        refused = self.request_server(PLAIN)
+        self.wait_for(
+            lambda: self._status(refused) in {'ACTIVE', 'ERROR'},
+            'a plain server is forgotten',
+            PATIENCE_S,
+        )
+        self.assert_held(kept, '3000/10000')
+        self._limit_files(*limits)
+        # It offers nothing while it cannot read the kernel's files.
+        self.wait_for(
+            lambda: any(self.stats()[self.node.host].free.values()),
+            'the node offers nothing',
+            PATIENCE_S,
+        )
+        self.assert_held(self.create_on_node(MEDIUM), '3000/10000')
+        self.create_on_node(PLAIN)
+        self.assertEqual(0, self.node.restarts('nova-compute'))
+        # Nova could not remove its files, and forgets them with its host.
+        self.delete(refused)
+        self.node.run('rm -rf /var/lib/nova/instances/*_del')
+
+    def _limit_files(self, soft, hard):
+        self.node.run(
+            'prlimit --pid $(systemctl show -P MainPID nova-compute) '
+            f'--nofile={soft}:{hard}'
+        )
+
+    def _status(self, server):
+        found = self.cloud.compute.get_server(server.id)
+        return None if found.task_state else found.status

@@ -18,9 +18,11 @@ import threading
 import time
 import unittest
 
-from lab import second_services, services
-from lab.tests import base, watched
-from lab.tests.test_faults import Lost, Tally, User, answered
+from lab import node, second_services, services
+from lab.tests import base, on_nodes, watched
+from lab.tests.on_nodes import ACTIVE_S
+from lab.tests.test_faults import PATIENCE_S, Lost, Tally, User, answered
+from lab.tests.test_reports import manage
 
 SECONDS = int(os.environ.get('NOVA_RT_TEST_STORM_S', '0'))
 USERS = int(os.environ.get('NOVA_RT_TEST_STORM_USERS', '8'))
@@ -29,27 +31,27 @@ SEED = int(os.environ.get('NOVA_RT_TEST_STORM_SEED', '1'))
 CALM_S = (8, 25)
 
 
-@unittest.skipUnless(SECONDS, 'NOVA_RT_TEST_STORM_S=600 runs it, 12 minutes')
-class StormTest(watched.WatchedTestCase):
-    """After any outcome of the requests, nothing is lost."""
+class StormMixin:
+    """A storm on any kind of hosts."""
 
-    # Servers are everywhere, and move.
-    on_first = False
+    def storm(self, flavor, larger, patience_s):
+        """Let users work while services are killed.
 
-    def test_storm(self):
-        before = self.look()
+        :returns: a prefix of the names of all servers
+        """
         prefix = f'e2e-storm-{os.getpid()}-'
         self.addCleanup(self.sweep, prefix)
-        larger = self.rt_flavor('10000/100000')
-        before = dataclasses.replace(before, flavors=self.look().flavors)
+        self.counts = collections.Counter()
         tally = Tally()
         ending = threading.Event()
         users = [
-            StormUser(f'{prefix}{number}-', self.flavor_name, larger, tally,
+            StormUser(f'{prefix}{number}-', flavor, larger, tally,
                       random.Random(SEED + number), ending)
             for number in range(USERS)
         ]  # fmt: skip
         with concurrent.futures.ThreadPoolExecutor(USERS) as pool:
+            for user in users:
+                user.patience_s = patience_s
             working = [pool.submit(user.work) for user in users]
             try:
                 self.kill_for(SECONDS, random.Random(SEED))
@@ -57,31 +59,18 @@ class StormTest(watched.WatchedTestCase):
                 ending.set()
             for each in working:
                 each.result()
-        for service in self.computes():
-            self.compute_up(service)
         for user in users:
             self.counts.update(user.counts)
             user.cloud.close()
         self.counts['troubles'] = len(tally.troubles)
-        self.counts['swept'] = len(self.sweep(prefix))
-        self.assert_clean(before)
-        self.assert_audited()
-        self.assertGreater(self.counts['creates'], 0)
-
-    @staticmethod
-    def computes():
-        """List the services of all hosts."""
-        table = services.table()
-        names = watched.COMPUTE, second_services.name(watched.COMPUTE)
-        return [table[name] for name in names if name in table]
+        return prefix
 
     def kill_for(self, seconds, dice):
-        names = [service.name for service in self.computes()]
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, dice.uniform(*CALM_S)))
             if time.monotonic() < deadline:
-                self.restart(dice.choice(names), kill=True)
+                self.kill_one(dice)
 
     def sweep(self, prefix):
         """Delete servers without an owner.
@@ -104,6 +93,61 @@ class StormTest(watched.WatchedTestCase):
                 user.cloud.image.delete_image(image)
         user.cloud.close()
         return found
+
+
+@unittest.skipUnless(SECONDS, 'NOVA_RT_TEST_STORM_S=600 runs it, 12 minutes')
+class StormTest(StormMixin, watched.WatchedTestCase):
+    """After any outcome of the requests, nothing is lost."""
+
+    # Servers are everywhere, and move.
+    on_first = False
+
+    def test_storm(self):
+        before = self.look()
+        larger = self.rt_flavor('10000/100000')
+        before = dataclasses.replace(before, flavors=self.look().flavors)
+        prefix = self.storm(self.flavor_name, larger, PATIENCE_S)
+        for service in self.computes():
+            self.compute_up(service)
+        self.counts['swept'] = len(self.sweep(prefix))
+        self.assert_clean(before)
+        self.assert_audited()
+        self.assertGreater(self.counts['creates'], 0)
+
+    @staticmethod
+    def computes():
+        """List the services of all hosts."""
+        table = services.table()
+        names = watched.COMPUTE, second_services.name(watched.COMPUTE)
+        return [table[name] for name in names if name in table]
+
+    def kill_one(self, dice):
+        names = [service.name for service in self.computes()]
+        self.restart(dice.choice(names), kill=True)
+
+
+@unittest.skipUnless(SECONDS, 'NOVA_RT_TEST_STORM_S=600 runs it, 15 minutes')
+class StormOnNodesTest(StormMixin, on_nodes.NodesTestCase):
+    """The same on nodes, where systemd starts the services again."""
+
+    def test_storm(self):
+        self.only_on(*node.nodes())
+        prefix = self.storm(on_nodes.MEDIUM, on_nodes.TWO, ACTIVE_S)
+        for own in node.nodes():
+            self.wait_for_state(own, 'up')
+        self.counts['swept'] = len(self.sweep(prefix))
+        self.wait_for(
+            lambda: manage('audit') == (0, []),
+            lambda: f'{manage("audit")}',
+            on_nodes.PATIENCE_S,
+        )
+        print(f'\n{self.id()}: {dict(self.counts)}', flush=True)
+        self.assertGreater(self.counts['creates'], 0)
+
+    def kill_one(self, dice):
+        own = dice.choice(node.nodes())
+        own.run('systemctl kill --signal KILL nova-compute')
+        self.counts['kills'] += 1
 
 
 class StormUser(User):
