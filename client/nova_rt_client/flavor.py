@@ -23,6 +23,9 @@ _OPTIONS = {
     'runtime-max': 'Longest runtime that owners of servers may choose',
     'adapt': 'Law by which the runtime follows the load: throttled or '
     'quantile',
+    'spare': 'Runtime and period of the pool that serves urgent tasks when '
+    'the runtime is used up',
+    'spare-priority': 'Least real-time priority of these tasks, 1 to 99',
 }
 
 
@@ -37,14 +40,16 @@ def make_specs(
     """
     runtime_us, period_us = api.parse_reservation(reservation)
     ppm = -(-runtime_us * _PPM // period_us)
-    trait = given.get('enforcement', 'guarantee').upper()
+    traits = [given.get('enforcement', 'guarantee').upper()]
+    if 'spare' in given:
+        traits.append('SPARE')
     return {
         'rt:reservation': reservation,
         **{f'rt:{name}': text for name, text in given.items()},
         'resources:CUSTOM_RT_BANDWIDTH': str(vcpus * ppm),
         # Real-time CPUs are not those of plain servers.
         'resources:VCPU': '0',
-        f'trait:CUSTOM_RT_{trait}': 'required',
+        **{f'trait:CUSTOM_RT_{trait}': 'required' for trait in traits},
     }
 
 

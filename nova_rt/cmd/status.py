@@ -172,6 +172,7 @@ def _collect_facts(
 ) -> dict[str, Any]:
     """Collect the facts about a host, as JSON has them."""
     capacity = host.capacity()
+    pool = capacity.spare
     return {
         'interface': found.name,
         'cgroup': found.interface.cgroup,
@@ -186,6 +187,7 @@ def _collect_facts(
         'nodes': {node: sorted(on) for node, on in capacity.nodes.items()},
         'partition': str(found.partition),
         'prepared': found.prepared,
+        'spare_pool': None if pool is None else str(pool),
     }
 
 
@@ -221,6 +223,7 @@ def _make_rows(
             (f'CPUs of node {node}', cpulist.render(on_it))
             for node, on_it in facts['nodes'].items()
         ),
+        ('Spare pool', facts['spare_pool'] or 'none'),
         ('Capacity', f'{facts["capacity_ppm"]} ppm'),
         ('Partition', facts['partition']),
         ('State', state),

@@ -284,7 +284,7 @@ class Feedback:
                 )
 
     def _find(self, loop: Loop) -> None:
-        """Find the source of a container again, since it may have restarted."""
+        """Find the source of a container again: it may have restarted."""
         uuid = loop.uuid
         try:
             found = self._adapting.find_usage(uuid)

@@ -64,7 +64,8 @@ class RTReservationPayload(notification_base.NotificationPayloadBase):
     # Version 1.2: Added at_us, request_id, user_id, project_id
     # Version 1.3: Added runtime_min, runtime_max
     # Version 1.4: Added adapt
-    VERSION = '1.4'
+    # Version 1.5: Added spare, spare_priority
+    VERSION = '1.5'
     OBJ_PROJECT_NAMESPACE = 'nova_rt'
 
     fields = {

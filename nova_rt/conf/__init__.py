@@ -168,6 +168,21 @@ Read by nova-rt-compute when it starts.
 """,
     ),
     cfg.StrOpt(
+        'spare_pool',
+        regex='^[0-9]{1,9}/[0-9]{1,9}$',
+        help="""
+Pool of spare bandwidth on each CPU of this host, as a runtime and a period in
+microseconds, such as ``1000/10000``.
+
+It serves urgent tasks of servers whose flavor has ``rt:spare`` while they have
+used up their own runtime. Its bandwidth is kept from reservations once on each
+CPU, however many servers share it. A CPU with a pool cannot go off line. It
+needs the kernel of this project: nova-rt-compute does not start on another
+one. If unset, there is no pool, and servers that need one are not started any
+more. Consider shorter periods first. Read by nova-rt-compute when it starts.
+""",
+    ),
+    cfg.StrOpt(
         'partition',
         help="""
 Control group below which libvirt puts containers.

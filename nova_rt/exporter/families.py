@@ -19,9 +19,10 @@ from nova_rt.exporter.reading import (
     Source,
 )
 from nova_rt.formats import counts
+from nova_rt.host.interface import Usage
 from nova_rt.reservation.admission import Capacity, sum_by_cpu
 from nova_rt.reservation.extra_specs import Enforcement
-from nova_rt.reservation.reservation import PPM
+from nova_rt.reservation.reservation import PPM, Reservation
 
 _Row = tuple[tuple[str, ...], float]
 
@@ -85,6 +86,39 @@ def _collect_host(kernel: HostBandwidth) -> Iterator[core.Metric]:
         yield from _collect_capacity(
             'free', 'what the next server can be promised', kernel.free
         )
+    pool = found.ceiling.spare
+    if pool is not None:
+        yield from _collect_pool(pool, kernel.pool_usage)
+
+
+def _collect_pool(
+    pool: Reservation, used: Mapping[int, Usage]
+) -> Iterator[core.Metric]:
+    yield _gauge(
+        'host_cpu_pool_ratio',
+        'Bandwidth of a CPU that its pool of spare bandwidth has.',
+        ('cpu',),
+        _per_cpu(dict.fromkeys(used, pool.ppm)),
+    )
+    yield _counter(
+        'host_cpu_pool_used_seconds',
+        'Time for which servers that had used up their runtime ran on the '
+        'CPU by its pool.',
+        ('cpu',),
+        [
+            ((str(cpu),), usage.used_us / 1_000_000)
+            for cpu, usage in sorted(used.items())
+        ],
+    )
+    yield _counter(
+        'host_cpu_pool_throttled_periods',
+        'Periods in which the pool of the CPU was used up.',
+        ('cpu',),
+        [
+            ((str(cpu),), usage.throttled or 0)
+            for cpu, usage in sorted(used.items())
+        ],
+    )
 
 
 def _collect_capacity(
@@ -219,6 +253,26 @@ def _collect_states(
             (names, usage.throttled)
             for names, usage in used
             if usage.throttled is not None
+        ],
+    )
+    yield _counter(
+        'server_cpu_pool_used_seconds',
+        'The part of the used time that the pool of the CPU has given.',
+        labels,
+        [
+            (names, usage.spare_us / 1_000_000)
+            for names, usage in used
+            if usage.spare_us is not None
+        ],
+    )
+    yield _counter(
+        'server_cpu_pool_waits',
+        'Times that the server began to wait for the pool of the CPU.',
+        labels,
+        [
+            (names, usage.spare_waits)
+            for names, usage in used
+            if usage.spare_waits is not None
         ],
     )
 

@@ -65,11 +65,13 @@ class HostBandwidth:
     :ivar offered: the most that servers can be promised; None unless the
         options of nova-rt-compute are known
     :ivar free: the rest of it; None unless all servers are known as well
+    :ivar pool_usage: CPU -> use of the pool of spare bandwidth
     """
 
     capability: Capability
     offered: Capacity | None
     free: Capacity | None
+    pool_usage: Mapping[int, Usage]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,13 +204,14 @@ class HostReader:
             self._host = self._make_host(wanted)
             self._options = wanted
         capability = self._host.look()
+        pool_usage = self._host.read_pool_usage()
         if options is None:
-            return HostBandwidth(capability, None, None)
+            return HostBandwidth(capability, None, None, pool_usage)
         offered = self._host.capacity()
         if servers is None or any(not each.record for each in servers):
-            return HostBandwidth(capability, offered, None)
+            return HostBandwidth(capability, offered, None, pool_usage)
         free = self._host.free(list_claims(servers))
-        return HostBandwidth(capability, offered, free)
+        return HostBandwidth(capability, offered, free, pool_usage)
 
     def _read_states(
         self,

@@ -16,6 +16,7 @@ import nova_rt.privsep.cgroup
 import nova_rt.privsep.idmap
 import nova_rt.privsep.limits
 import nova_rt.privsep.oom
+import nova_rt.privsep.priorities
 import nova_rt.privsep.sched
 
 
@@ -247,6 +248,15 @@ class Files:
             permit it
         """
         helpers.MOUNTS.call(nova_rt.privsep.oom.keep, controller)
+
+    def allow_priority(self, controller: int, most: int) -> None:
+        """Let the programs of a container raise their own priority.
+
+        :param controller: its libvirt_lxc process
+        :param most: the highest real-time priority
+        :raises OSError: see :func:`nova_rt.privsep.priorities.allow`
+        """
+        helpers.MOUNTS.call(nova_rt.privsep.priorities.allow, controller, most)
 
     def _call(self, function: Callable[..., Any], *args: object) -> Any:
         """Call the helper for control groups.

@@ -25,12 +25,11 @@ from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hcbs_files import (
     EFFECTIVE_FILE,
     MAX_FILE,
-    STAT_FILE,
     EffectiveShare,
     HCBSReader,
     Supply,
-    parse_usage,
 )  # fmt: skip
+from nova_rt.host.hcbs_spare import Pools, choose_pool
 from nova_rt.host.hierarchies import V2
 from nova_rt.host.interface import (
     SMALLEST_US,
@@ -66,6 +65,7 @@ class HCBS(GroupBackend):
     def __init__(self, files: Files) -> None:
         super().__init__(files, V2(files))
         self._reader = HCBSReader(self.hierarchy)
+        self._pools = Pools(self.hierarchy, self._reader)
 
     @classmethod
     def detect(cls, files: Files) -> Self | None:
@@ -128,6 +128,13 @@ class HCBS(GroupBackend):
             raise capability.make_error(err, found) from err
         return dataclasses.replace(found, prepared=True)
 
+    def set_pool(self, found: Capability) -> None:
+        """Write the pool to the partition if it has another one."""
+        try:
+            self._pools.set_pool(found, self.pool)
+        except OSError as err:
+            raise capability.make_error(err, found) from err
+
     def has_room(self, found: Capability) -> bool:
         """Whether the kernel has the smallest share left on every CPU.
 
@@ -157,6 +164,10 @@ class HCBS(GroupBackend):
     def read_allowed(self, found: Capability) -> tuple[int, ...]:
         """Read the cpuset of the partition, which is the operator's."""
         return self.hierarchy.read_cpus_in(found.partition)
+
+    def read_pool_usage(self, found: Capability) -> Mapping[int, Usage]:
+        """Read the counts of the partition's pool."""
+        return self._pools.read_usage(found.partition)
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """Describe the kernel's report on these CPUs."""
@@ -199,6 +210,36 @@ class HCBS(GroupBackend):
         elif held[one] != wish or self._find_missing(one, wish, rec.cpus):
             # The same again, if it could not follow its cpuset: then it does.
             self.hierarchy.write(one, _raise_to(wish))
+        self._subscribe(found, container, one, rec)
+
+    def _subscribe(
+        self,
+        found: Capability,
+        container: Container,
+        one: pathlib.Path,
+        rec: Record,
+    ) -> None:
+        """Let urgent tasks use the pool, which is repaired if it is gone."""
+        priority = rec.request.spare_priority
+        if priority is not None and self.pool is not None:
+            self._pools.write(found.partition, self.pool)
+        self._pools.subscribe(container.levels, one, priority)
+
+    def find_unserved(self, container: Container, rec: Record) -> str | None:
+        """Compare the subscription to the pool, and look where it serves.
+
+        A pool that the operator has taken away is a matter of
+        :meth:`.Host.check_promise`.
+
+        :returns: None if they agree, else a sentence
+        """
+        one = self._find_reserving(container)
+        if one is None:
+            return None
+        cpus = rec.cpus if self.pool is not None else ()
+        return self._pools.find_difference(
+            container.levels, one, rec.request.spare_priority, cpus
+        )
 
     def _choose_level(
         self, container: Container, cpus: tuple[int, ...]
@@ -332,7 +373,7 @@ def _capability(
     others = {name: max(held.values()) for name, held in now.others.items()}
     return Capability(
         INTERFACE,
-        Capacity(now.ceiling),
+        Capacity(now.ceiling, spare=choose_pool(now.pool)),
         partition,
         others,
         prepared,

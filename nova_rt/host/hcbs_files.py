@@ -22,6 +22,9 @@ MAX_FILE = 'cpu.rt.max'
 EFFECTIVE_FILE = 'cpu.rt.effective'
 STAT_FILE = 'cpu.rt.stat'
 
+#: Name for the pool of spare bandwidth that the partition has.
+POOL = '(spare pool)'
+
 #: Name for bandwidth reserved for a group that is gone, or on CPUs that its
 #: cpuset has left.
 ELSEWHERE = '(no group)'
@@ -64,14 +67,16 @@ class Supply:
     :ivar total: CPU -> ceiling of all groups below the source; 0 on CPUs that
         are not in the cpuset of the partition
     :ivar inside: CPU -> bandwidth held by groups in the partition
-    :ivar others: group below the source, not in the partition -> CPU ->
-        bandwidth
+    :ivar others: group below the source, not in the partition, or the pool
+        of the partition -> CPU -> bandwidth
+    :ivar pool: CPU -> the pool of spare bandwidth that the partition has
     """
 
     source: pathlib.Path
     total: Mapping[int, int]
     inside: Mapping[int, int]
     others: Mapping[str, Mapping[int, int]]
+    pool: Mapping[int, EffectiveShare]
 
     @property
     def ceiling(self) -> dict[int, int]:
@@ -119,7 +124,7 @@ class HCBSReader:
 
         :returns: the share; the reservation is on the CPUs of the group
         """
-        return self._parse(group / MAX_FILE, _parse_share)
+        return self.parse(group / MAX_FILE, _parse_share)
 
     def read_cpu_reports(self) -> dict[int, CPUReport]:
         """Read the kernel's ceiling and reservations of each CPU.
@@ -127,7 +132,7 @@ class HCBSReader:
         :returns: CPU -> report
         """
         path = self._hierarchy.root / EFFECTIVE_FILE
-        return self._parse(path, parse_cpu_reports)
+        return self.parse(path, parse_cpu_reports)
 
     def read_effective(self, group: pathlib.Path) -> dict[int, EffectiveShare]:
         """Read the effective share of a group's own tasks.
@@ -135,16 +140,31 @@ class HCBSReader:
         :returns: CPU -> its share there, less the reservations of groups in
             the group
         """
-        return self._parse(group / EFFECTIVE_FILE, parse_effective)
+        return self.parse(group / EFFECTIVE_FILE, parse_effective)
+
+    def read_pool(self, group: pathlib.Path) -> dict[int, EffectiveShare]:
+        """Read the pool of spare bandwidth that a group has.
+
+        :returns: CPU -> its pool; empty for a group that is not made yet
+        """
+        try:
+            return self.parse(group / EFFECTIVE_FILE, parse_pool)
+        except FileNotFoundError:
+            return {}
 
     def read_usage(self, group: pathlib.Path) -> dict[int, Usage]:
         """Read the use of a group's reservation.
 
         :returns: CPU -> usage
         """
-        return self._parse(group / STAT_FILE, parse_usage)
+        return self.parse(group / STAT_FILE, parse_usage)
 
-    def _parse(self, path: pathlib.Path, parse: Callable[[str], _Row]) -> _Row:
+    def parse(self, path: pathlib.Path, parse: Callable[[str], _Row]) -> _Row:
+        """Read a file in one of the formats below.
+
+        :param parse: raises ValueError for anything else
+        :returns: its result
+        """
         text = self._hierarchy.read(path)
         try:
             return parse(text)
@@ -191,23 +211,28 @@ class HCBSReader:
         source = self._find_source(partition)
         allowed = self._hierarchy.read_cpus_for(partition)
         inside = self._add_up(self.find_reservations(partition))
+        pool = self.read_pool(partition)
+        pools = {POOL: {cpu: each.kernel_bw for cpu, each in pool.items()}}
         if source != self._hierarchy.root:
             # What is in the source was admitted against it, on its CPUs.
             held = self.read_share(source)
             total = {cpu: held.ppm if cpu in allowed else 0 for cpu in host}
-            others = self._read_others(source, partition)
+            others = pools | self._read_others(source, partition)
         else:
             total = {
                 cpu: each.ceiling_ppm if cpu in allowed else 0
                 for cpu, each in host.items()
             }
             reserved = {cpu: each.reserved_ppm for cpu, each in host.items()}
-            others = {}
+            others = pools
             if any(
-                reserved[cpu] > interface.to_ppm(inside.get(cpu, 0))
+                reserved[cpu]
+                > interface.to_ppm(
+                    inside.get(cpu, 0) + pools[POOL].get(cpu, 0)
+                )
                 for cpu in host
             ):
-                others = self._read_others(source, partition)
+                others = pools | self._read_others(source, partition)
                 known = [inside, *others.values()]
                 others[ELSEWHERE] = _find_rest(reserved, known)
         return Supply(
@@ -221,6 +246,7 @@ class HCBSReader:
                 for name, sums in others.items()
                 if sums
             },
+            pool,
         )
 
     def _find_source(self, partition: pathlib.Path) -> pathlib.Path:
@@ -306,7 +332,21 @@ def parse_effective(text: str) -> dict[int, EffectiveShare]:
     :returns: CPU -> share
     :raises ValueError: if it is anything else
     """
-    rows = _parse_rows(text, 'runtime_ns', 'period_ns')
+    rows = parse_some(text, 'runtime_ns', 'period_ns')
+    for line in text.splitlines():
+        # A group may have a pool alone.
+        if ' runtime_ns=' not in line and ' spare_runtime_ns=' not in line:
+            raise ValueError(f'no runtime_ns in {line!r}')
+    return {cpu: EffectiveShare(*numbers) for cpu, numbers in rows.items()}
+
+
+def parse_pool(text: str) -> dict[int, EffectiveShare]:
+    """Read the pool of spare bandwidth in the effective file of a group.
+
+    :returns: CPU -> runtime and period of the pool
+    :raises ValueError: if it is anything else
+    """
+    rows = parse_some(text, 'spare_runtime_ns', 'spare_period_ns')
     return {cpu: EffectiveShare(*numbers) for cpu, numbers in rows.items()}
 
 
@@ -317,7 +357,11 @@ def parse_usage(text: str) -> dict[int, Usage]:
     :raises ValueError: if it is anything else
     """
     rows = _parse_rows(text, 'periods', 'throttled', 'used_usec')
-    return {cpu: Usage(*numbers) for cpu, numbers in rows.items()}
+    spare = parse_some(text, 'spare_usec', 'spare_waits')
+    return {
+        cpu: Usage(*numbers, *spare.get(cpu, ()))
+        for cpu, numbers in rows.items()
+    }
 
 
 def _parse_rows(text: str, *keys: str) -> dict[int, list[int]]:
@@ -327,11 +371,26 @@ def _parse_rows(text: str, *keys: str) -> dict[int, list[int]]:
 
     :raises ValueError: if one is missing
     """
+    rows = parse_some(text, *keys)
+    for line in text.splitlines():
+        if int(line.split()[0]) not in rows:
+            raise ValueError(f'no {", ".join(keys)} in {line!r}')
+    return rows
+
+
+def parse_some(text: str, *keys: str) -> dict[int, list[int]]:
+    """Read the same numbers of the lines that have them.
+
+    :returns: CPU -> the numbers, in the order of the keys
+    :raises ValueError: if a line is none of these, or has a part of them
+    """
     rows = {}
     for line in text.splitlines():
         cpu, *pairs = line.split()
         numbers = dict(pair.split('=', 1) for pair in pairs)
-        if not numbers.keys() >= set(keys):
-            raise ValueError(f'no {", ".join(keys)} in {line!r}')
-        rows[int(cpu)] = [int(numbers[key]) for key in keys]
+        found = [int(numbers[key]) for key in keys if key in numbers]
+        if len(found) == len(keys):
+            rows[int(cpu)] = found
+        elif found or not pairs:
+            raise ValueError(f'not all of {", ".join(keys)} in {line!r}')
     return rows

@@ -22,8 +22,9 @@ from nova_rt.host.offer import Offer
 from nova_rt.host.options import Options
 from nova_rt.host.orphans import OrphanedGroup
 from nova_rt.host.protocol import Backend
-from nova_rt.reservation import admission, cpulist, record
+from nova_rt.reservation import admission, cpulist, record, spare
 from nova_rt.reservation.request import Request
+from nova_rt.reservation.reservation import Reservation
 
 LOG = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ class Host:
         of the hierarchy; None for libvirt's default
     :param placement: the strategy that chooses a server's CPUs, an
         :class:`admission.Placement`
+    :param spare_pool: the pool of spare bandwidth on each CPU, as runtime and
+        period in microseconds; None for no pool
     :param files: access to the host's files
 
     :ivar capability: the bandwidth that the kernel offers, after :meth:`look`
@@ -71,9 +74,11 @@ class Host:
         partition: str | None,
         others: Mapping[str, str] | None = None,
         placement: str = admission.Placement.WORST_FIT,
+        spare_pool: str | None = None,
         files: Files | None = None,
     ) -> None:
         self._partition = partition
+        self._spare_pool = spare_pool
         self._files = files or Files()
         self._choose_offer = functools.partial(
             Offer.choose, self._files, cpu_set, smt, others or {},
@@ -106,8 +111,23 @@ class Host:
         self._backend = probe.find_backend(self._files)
         self.offer = self._choose_offer()
         self._backend.reserved_ppm = self.offer.reserved_ppm
+        self._backend.pool = self._parse_pool()
         self.capability = self._backend.look(self._partition)
         return self.capability
+
+    def _parse_pool(self) -> Reservation | None:
+        """Read the option.
+
+        :raises HostNotPrepared: if it is no pool
+        """
+        if self._spare_pool is None:
+            return None
+        try:
+            return Reservation.parse(self._spare_pool)
+        except exception.InvalidReservation as err:
+            raise exception.HostNotPrepared(
+                f'[nova_rt] spare_pool: {err}'
+            ) from err
 
     def start(self) -> Capability:
         """Read the capability of the host, and prepare the partition.
@@ -123,6 +143,7 @@ class Host:
         if not found.prepared:
             found = self._backend.prepare(found)
             LOG.info('Prepared the partition %s', found.partition)
+        self._backend.set_pool(found)
         probe.self_test(self._backend, found)
         self.capability = found
         self.refresh()
@@ -134,6 +155,8 @@ class Host:
             found.name, found.enforcement, found.scope, capacity.total_ppm,
             cpulist.render(capacity.cpus),
         )  # fmt: skip
+        if capacity.spare is not None:
+            LOG.info('Pool of spare bandwidth: %s us', capacity.spare)
         return found
 
     def check_helper(self) -> None:
@@ -259,7 +282,8 @@ class Host:
     def check_promise(self, rec: record.Record) -> None:
         """Require that this kernel keeps the promise a server was sold with.
 
-        :raises WeakerPromise: if the kernel enforces less
+        :raises WeakerPromise: if the kernel enforces less, or the host has
+            lost the pool of spare bandwidth that the server uses
         """
         sold, found = rec.request.enforcement, self.capability
         if not found.enforcement.fulfils(sold):
@@ -269,6 +293,12 @@ class Host:
                 f'kernel of this host, with {found.name}, does no more than '
                 f'{found.enforcement}: boot the kernel that it had, or resize '
                 'the server to a flavor with rt:enforcement=limit'
+            )
+        wish, pool = rec.request.spare, found.ceiling.spare
+        if wish is not None and not spare.covers(pool, wish):
+            raise spare.NoPool(
+                f'{spare.describe_missing(pool, wish)}: set [nova_rt] '
+                'spare_pool back, or resize the server to another flavor'
             )
 
     def apply(
@@ -302,7 +332,7 @@ class Host:
             if policy:
                 self._backend.set_policy(found, rec)
             unheld = self._find_unheld(found, rec)
-            differs = unheld or self._backend.find_exposed(found)
+            differs = unheld or self._find_rest(found, rec)
             if policy:
                 differs = differs or self._backend.check_policy(found, rec)
         except OSError as err:
@@ -348,7 +378,7 @@ class Host:
         """
         found = self._find(pid)
         unheld = self._find_unheld(found, rec)
-        return unheld or self._backend.find_exposed(found)
+        return unheld or self._find_rest(found, rec)
 
     def give_missing_policy(self, pid: int, rec: record.Record) -> bool:
         """Give a container's tasks their policy if none is real-time.
@@ -377,7 +407,8 @@ class Host:
         found = self._find(pid)
         rec = self._read_held(found, rec)
         return (
-            self._find_unheld(found, rec),
+            self._find_unheld(found, rec)
+            or self._backend.find_unserved(found, rec),
             self._backend.read_usage(found),
             rec,
         )
@@ -432,6 +463,10 @@ class Host:
             return rec
         return rec.with_runtime(held.runtime_us)
 
+    def read_pool_usage(self) -> Mapping[int, Usage]:
+        """See :meth:`.Backend.read_pool_usage`."""
+        return self._backend.read_pool_usage(self.capability)
+
     def read_usages(
         self,
     ) -> list[tuple[str, Share, Mapping[int, Usage]]] | None:
@@ -452,6 +487,12 @@ class Host:
 
     def _find_unheld(self, found: Any, rec: record.Record) -> str | None:
         return self._backend.find_difference(found, rec)
+
+    def _find_rest(self, found: Any, rec: record.Record) -> str | None:
+        """Find a difference that leaves the reservation itself intact."""
+        return self._backend.find_exposed(
+            found
+        ) or self._backend.find_unserved(found, rec)
 
     def _not_applied(
         self, err: OSError, rec: record.Record

@@ -105,11 +105,16 @@ class Usage:
     :ivar throttled: budgets used up; None likewise
     :ivar used_us: microseconds of run time of its real-time tasks; of all its
         tasks where the kernel does not tell them apart
+    :ivar spare_us: the part of it that a pool of spare bandwidth gave; None
+        for a group that has never subscribed to one
+    :ivar spare_waits: times that it began to wait for the pool; None likewise
     """
 
     periods: int | None
     throttled: int | None
     used_us: int
+    spare_us: int | None = None
+    spare_waits: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,6 +23,18 @@ def keep_from_oom(controller: int, files: Files | None = None) -> None:
     (files or Files()).keep_from_oom(controller)
 
 
+def allow_priority(
+    controller: int, most: int, files: Files | None = None
+) -> None:
+    """Let the programs of a container raise their own priority.
+
+    :param controller: its libvirt_lxc process, the domain's ID
+    :param most: the highest real-time priority
+    :raises OSError: see :func:`nova_rt.privsep.priorities.allow`
+    """
+    (files or Files()).allow_priority(controller, most)
+
+
 def check_task_limits(files: Files | None = None) -> None:
     """Require that the kernel can limit the tasks of a container.
 

@@ -29,6 +29,7 @@ class Options:
     reserved_ppm: int = 0
     partition: str | None = None
     others: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    spare_pool: str | None = None
 
     @classmethod
     def from_group(cls, group: Any, others: Mapping[str, str]) -> Self:
@@ -69,6 +70,7 @@ class Options:
             and made.placement in list(admission.Placement)
             and type(made.reserved_ppm) is int
             and isinstance(made.partition, str | None)
+            and isinstance(made.spare_pool, str | None)
             and isinstance(made.others, dict)
             and all(isinstance(each, str) for each in made.others.values())
         )

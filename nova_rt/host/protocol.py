@@ -12,11 +12,13 @@ from collections.abc import Collection, Mapping
 import pathlib
 from typing import Generic, Self, TypeVar
 
+from nova_rt import exception
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
 from nova_rt.host.interface import Share, Usage, UsageSource
 from nova_rt.host.orphans import OrphanedGroup
 from nova_rt.reservation.record import Record
+from nova_rt.reservation.reservation import Reservation
 
 #: A container as a back end finds it; nobody else looks into it.
 ContainerT = TypeVar('ContainerT')
@@ -33,9 +35,12 @@ class Backend(abc.ABC, Generic[ContainerT]):
 
     :ivar reserved_ppm: bandwidth to keep back from servers. A back end with a
         share for its partition leaves this part to the host
+    :ivar pool: the pool of spare bandwidth that the operator wants on each
+        CPU, for servers that have used up their own
     """
 
     reserved_ppm: int = 0
+    pool: Reservation | None = None
 
     @classmethod
     @abc.abstractmethod
@@ -69,6 +74,28 @@ class Backend(abc.ABC, Generic[ContainerT]):
         :raises HostNotPrepared: with the numbers, if the kernel refuses
         """
         return found
+
+    def set_pool(self, found: Capability) -> None:
+        """Make the kernel hold :attr:`pool` on each CPU, once for all.
+
+        The capability that is read next lacks its bandwidth.
+
+        :raises HostNotPrepared: with the numbers, if the kernel has no pools
+            or no room
+        """
+        if self.pool is not None:
+            raise exception.HostNotPrepared(
+                f'[nova_rt] spare_pool = {self.pool}: this host, with '
+                f'{found.name}, has no pools of spare bandwidth; boot the '
+                'kernel of this project, or remove the option'
+            )
+
+    def read_pool_usage(self, found: Capability) -> Mapping[int, Usage]:
+        """Read the use of the pool of spare bandwidth.
+
+        :returns: CPU -> usage, by all servers; empty where there is no pool
+        """
+        return {}
 
     @abc.abstractmethod
     def self_test(self, found: Capability) -> str | None:
@@ -149,6 +176,15 @@ class Backend(abc.ABC, Generic[ContainerT]):
 
         :returns: None if they agree, else the difference as a sentence
         """
+
+    def find_unserved(self, container: ContainerT, rec: Record) -> str | None:
+        """Find a container that lacks its use of the pool.
+
+        Its reservation is not affected.
+
+        :returns: None if there is nothing, else a sentence
+        """
+        return None
 
     def protect(self, container: ContainerT) -> None:
         """Deny a container without reservation the means to take one."""

@@ -93,12 +93,14 @@ class Protection:
                     reason, instance_uuid=uuid,
                 )  # fmt: skip
 
-    def limit(self, uuid: str, pid: int) -> None:
+    def limit(self, uuid: str, pid: int, priority: int | None = None) -> None:
         """Limit the tasks and the user namespace of a container, once.
 
         Its root cannot raise the limits again.
 
         :param pid: its libvirt_lxc process
+        :param priority: the highest real-time priority that its programs may
+            take themselves, if any
         :raises HostNotPrepared: if that cannot be done
         """
         if self._limited.get(uuid) == pid:
@@ -107,6 +109,9 @@ class Protection:
             with _naming('limit the user namespace of the container'):
                 limits.put_on(pid)
             self._keep_from_oom(uuid, pid)
+            if priority is not None:
+                with _naming('let programs of the container set priorities'):
+                    limits.allow_priority(pid, priority)
         guest = self._domains.find(uuid)
         most = self.max_tasks
         if guest is not None:

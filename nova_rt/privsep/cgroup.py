@@ -24,6 +24,8 @@ from nova_rt.privsep.tasks import Tasks, threads
 
 _V1_BANDWIDTH = re.compile(r'cpu\.rt_(runtime|period)_us')
 _V2_BANDWIDTH = 'cpu.rt.max'
+_POOL = 'cpu.rt.spare.max'
+_POOL_PRIORITY = 'cpu.rt.spare'
 _CPUS = 'cpuset.cpus'
 _ENABLES = ('cgroup.subtree_control', '+cpu')
 _PROBE = re.compile('nova-rt-probe-[0-9]{1,10}')
@@ -212,8 +214,12 @@ def _may_write(group: Group, name: str, text: str) -> bool:
         )
     if (name, text) == _ENABLES:
         return group.place is not Place.ELSEWHERE
+    if group.place is Place.PARTITION:
+        return name == _POOL
     return group.place is Place.INSIDE and (
-        _is_bandwidth(group, name) or _is_cpus(group, name, text)
+        _is_bandwidth(group, name)
+        or _is_cpus(group, name, text)
+        or name == _POOL_PRIORITY
     )
 
 

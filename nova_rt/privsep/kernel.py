@@ -6,6 +6,7 @@ Tests put another machine behind it.
 """
 
 import os
+import resource
 import stat
 import time
 
@@ -133,6 +134,10 @@ class SystemCalls:
         return os.sched_getscheduler(tid), os.sched_getparam(
             tid
         ).sched_priority
+
+    def limit_priority(self, pid: int, most: int) -> None:
+        """Set the real-time priorities that a process may take itself."""
+        resource.prlimit(pid, resource.RLIMIT_RTPRIO, (most, most))
 
     def set_policy(self, tid: int, policy: int, priority: int) -> None:
         """Give a task a policy."""

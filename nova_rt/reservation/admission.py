@@ -16,7 +16,7 @@ import enum
 import functools
 
 from nova_rt import exception
-from nova_rt.reservation import extra_specs
+from nova_rt.reservation import extra_specs, spare
 from nova_rt.reservation.extra_specs import Numa
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
@@ -58,6 +58,8 @@ class Capacity:
     :ivar placement: the host's heuristic
     :ivar overhead_us: time that each reservation takes of each of its CPUs
         beside its runtime, in every period; 0 where the runtime pays for it
+    :ivar spare: the pool of spare bandwidth on each CPU, not part of the
+        numbers above; None if there is none
     """
 
     cpus: Mapping[int, int]
@@ -67,6 +69,7 @@ class Capacity:
     )
     placement: Placement = Placement.WORST_FIT
     overhead_us: int = 0
+    spare: Reservation | None = None
 
     @functools.cached_property
     def total_ppm(self) -> int:
@@ -214,6 +217,7 @@ def place(
     :raises InsufficientBandwidth: if it does not fit
     """
     vcpus, ppm = request.vcpus, free.count(request.reservation)
+    _check_pool(free, request, held)
     chosen = None
     if held is not None:
         free = free.without(held)
@@ -248,6 +252,23 @@ def place(
             f'need {vcpus * ppm} ppm{free.describe_overhead()}',
         )
     return tuple(sorted(chosen))
+
+
+def _check_pool(free: Capacity, request: Request, held: Record | None) -> None:
+    """Require the pool of spare bandwidth that a new request needs.
+
+    :raises InsufficientBandwidth: if the host has none, or a smaller one
+    """
+    wish = request.spare
+    if wish is None or (held is not None and held.request.spare == wish):
+        return
+    if not spare.covers(free.spare, wish):
+        raise exception.InsufficientBandwidth(
+            wish.ppm,
+            request.vcpus,
+            () if free.spare is None else (free.spare.ppm,),
+            spare.describe_missing(free.spare, wish),
+        )
 
 
 def _choose(

@@ -25,6 +25,8 @@ NUMA = 'rt:numa'
 RUNTIME_MIN = 'rt:runtime_min'
 RUNTIME_MAX = 'rt:runtime_max'
 ADAPT = 'rt:adapt'
+SPARE = 'rt:spare'
+SPARE_PRIORITY = 'rt:spare_priority'
 
 HINT = 'rt_reservation'
 
@@ -32,6 +34,11 @@ RESOURCE_CLASS = 'CUSTOM_RT_BANDWIDTH'
 TRAIT_GUARANTEE = 'CUSTOM_RT_GUARANTEE'
 TRAIT_SOFT = 'CUSTOM_RT_SOFT'
 TRAIT_LIMIT = 'CUSTOM_RT_LIMIT'
+#: Of hosts with a pool of spare bandwidth.
+TRAIT_SPARE = 'CUSTOM_RT_SPARE'
+
+#: Of real-time tasks, as user space may set it: sched(7).
+MAX_PRIORITY = 99
 
 
 class Enforcement(enum.StrEnum):
@@ -238,8 +245,7 @@ class ExtraSpecs:
         default=1,
         metadata={
             'key': PRIORITY,
-            # The priorities that user space may set: sched(7).
-            'values': spec_values.Number(1, 99),
+            'values': spec_values.Number(1, MAX_PRIORITY),
             'letter': 'r',
             'text': 'Real-time priority that every process of the container '
             'starts with. 99 is the highest.',
@@ -291,6 +297,31 @@ class ExtraSpecs:
             'the server has used up its runtime, and shrinks to its largest '
             'use with a margin; ``quantile`` keeps to a quantile of its use. '
             'Without it, the runtime stays as it is.',
+        },
+    )
+    spare: Reservation | None = dataclasses.field(
+        default=None,
+        metadata={
+            'key': SPARE,
+            'values': spec_values.ReservationValues(),
+            'letter': 'b',
+            'text': 'Lets urgent tasks use a pool of spare bandwidth on their '
+            'CPU while the server has used up its runtime. The host must have '
+            'a pool (``[nova_rt] spare_pool``) that serves this runtime '
+            'within this period if nobody else uses it; all servers with this '
+            'extra spec on a CPU share it. Often a shorter period is the '
+            'better answer.',
+        },
+    )
+    spare_priority: int | None = dataclasses.field(
+        default=None,
+        metadata={
+            'key': SPARE_PRIORITY,
+            'values': spec_values.Number(1, MAX_PRIORITY),
+            'letter': 'k',
+            'text': 'Least real-time priority of the tasks that use the pool '
+            f'of ``{SPARE}``. Programs of the server may set priorities up to '
+            f'this one. Without it, the first above ``{PRIORITY}``.',
         },
     )
 

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 import functools
 import json
 
+from nova_rt import exception
 from nova_rt.reservation import admission, cpulist
 from nova_rt.reservation.admission import Placement
+from nova_rt.reservation.reservation import Reservation
 
 #: JSON object: list of CPUs -> ppm that is free on each, ``{"0-3,7":950000}``.
 FREE = 'rt_free'
@@ -30,9 +32,13 @@ PLACEMENT = 'rt_placement'
 #: runtime, in every period; only where it is not 0.
 OVERHEAD = 'rt_overhead_us'
 
+#: The pool of spare bandwidth on each CPU, ``<runtime_us>/<period_us>``; only
+#: where there is one.
+SPARE = 'rt_spare'
+
 #: All of these. A missing key means the default of a compute service that does
-#: not know it: one node, worst fit, no overhead.
-KEYS = (FREE, HOST_FREE, NODES, PLACEMENT, OVERHEAD)
+#: not know it: one node, worst fit, no overhead, no pool.
+KEYS = (FREE, HOST_FREE, NODES, PLACEMENT, OVERHEAD, SPARE)
 
 
 def render(free: admission.Capacity) -> dict[str, str]:
@@ -57,6 +63,8 @@ def render(free: admission.Capacity) -> dict[str, str]:
         stats[PLACEMENT] = free.placement.value
     if free.overhead_us:
         stats[OVERHEAD] = str(free.overhead_us)
+    if free.spare is not None:
+        stats[SPARE] = str(free.spare)
     return stats
 
 
@@ -79,12 +87,14 @@ def parse(stats: Mapping[str, str | None]) -> admission.Capacity | None:
     }
     host = stats.get(HOST_FREE)
     nodes = stats.get(NODES)
+    spare = stats.get(SPARE)
     free = admission.Capacity(
         cpus,
         None if host is None else int(host),
         {} if nodes is None else _parse_nodes(nodes),
         _parse_placement(stats.get(PLACEMENT)),
         int(stats.get(OVERHEAD) or 0),
+        None if spare is None else _parse_spare(spare),
     )
     if nodes and not set().union(*free.nodes.values()) <= cpus.keys():
         raise ValueError(f'{NODES} holds CPUs that {FREE} does not')
@@ -107,6 +117,17 @@ def _parse_nodes(text: str) -> Mapping[int, tuple[int, ...]]:
     if len(set().union(*nodes.values())) < sum(map(len, nodes.values())):
         raise ValueError(f'{NODES} has a CPU on two nodes')
     return nodes
+
+
+def _parse_spare(text: str) -> Reservation:
+    """Parse the pool.
+
+    :raises ValueError: if it is none
+    """
+    try:
+        return Reservation.parse(text)
+    except exception.InvalidReservation as err:
+        raise ValueError(f'{SPARE}: {err}') from err
 
 
 def _parse_placement(text: str | None) -> Placement:

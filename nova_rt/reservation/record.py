@@ -46,9 +46,11 @@ KEY = 'nova_rt'
 #: Width of ``instance_system_metadata.value`` (nova/db/main/models.py).
 MAX_LENGTH = 255
 
-#: Version 1 has no packed CPUs.
+#: Version 1 has no packed CPUs, and a server of version 2 would run without
+#: the pool of spare bandwidth that it needs.
 _PACKED_CPUS = 2
-_VERSION = 2
+_SPARE = 3
+_VERSION = 3
 
 # ASCII without the separators. int() takes the digits of other scripts.
 _FIELD = re.compile('([a-z][a-z0-9]*)=([!-:<>-~]*)')
@@ -124,9 +126,10 @@ class Record:
         :returns: at most MAX_LENGTH characters
         :raises InvalidRecord: if the text would be longer
         """
-        text = self._render(1, cpulist.render)
+        least = 1 if self.request.spare is None else _SPARE
+        text = self._render(least, cpulist.render)
         if len(text) > MAX_LENGTH:
-            text = self._render(_PACKED_CPUS, _render_shortest)
+            text = self._render(max(least, _PACKED_CPUS), _render_shortest)
         if len(text) > MAX_LENGTH:
             raise exception.InvalidRecord(
                 'these CPUs are too many and too scattered for a record: it '

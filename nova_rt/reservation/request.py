@@ -11,7 +11,7 @@ import enum
 from typing import Any
 
 from nova_rt import exception
-from nova_rt.reservation import extra_specs
+from nova_rt.reservation import extra_specs, spare
 from nova_rt.reservation.extra_specs import ExtraSpecs, Hint, Spec
 from nova_rt.reservation.reservation import Reservation
 
@@ -114,7 +114,8 @@ class Request(ExtraSpecs):
                 _check_hint(spec.hint, wish, field, value, rule)
                 value = wish
             values[field] = value
-        return cls(vcpus=vcpus, **values | _read_runtimes(specs, values))
+        values |= _read_runtimes(specs, values) | spare.read_priority(values)
+        return cls(vcpus=vcpus, **values)
 
     @property
     def adapts(self) -> bool:

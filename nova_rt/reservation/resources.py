@@ -15,6 +15,7 @@ from nova_rt.reservation.extra_specs import (
     TRAIT_GUARANTEE,
     TRAIT_LIMIT,
     TRAIT_SOFT,
+    TRAIT_SPARE,
     Enforcement,
 )
 from nova_rt.reservation.request import Request
@@ -33,7 +34,9 @@ BANDWIDTH_KEY = f'resources:{RESOURCE_CLASS}'
 # [compute] cpu_shared_set nor their allocation ratio bounds it.
 _VCPU_KEY = 'resources:VCPU'
 _PCPU_KEY = 'resources:PCPU'
-_TRAIT_KEYS = {f'trait:{trait}' for trait in TRAITS.values()}
+#: Extra spec of hosts with a pool of spare bandwidth.
+SPARE_KEY = f'trait:{TRAIT_SPARE}'
+_TRAIT_KEYS = {SPARE_KEY, *(f'trait:{trait}' for trait in TRAITS.values())}
 _REPLACED = {BANDWIDTH_KEY, _VCPU_KEY, *_TRAIT_KEYS}
 
 # nova/scheduler/utils.py, ResourceRequest.XS_KEYPAT: a suffix makes a group
@@ -53,11 +56,14 @@ def ask(request: Request) -> dict[str, str]:
 
     :returns: extra spec -> value
     """
-    return {
+    asked = {
         BANDWIDTH_KEY: str(request.total_ppm),
         _VCPU_KEY: '0',
         f'trait:{TRAITS[request.enforcement]}': 'required',
     }
+    if request.spare is not None:
+        asked[SPARE_KEY] = 'required'
+    return asked
 
 
 def replace(specs: Mapping[str, str], request: Request) -> dict[str, str]:

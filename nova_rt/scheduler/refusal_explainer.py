@@ -85,6 +85,8 @@ class RefusalExplainer:
         given_away = not hosts
         if given_away:
             del specs[resources.BANDWIDTH_KEY]
+            # Those without a pool say so in numbers.
+            specs.pop(resources.SPARE_KEY, None)
             hosts = self._hosts(specs)
         if hosts:
             return explain.explain(asked, count, hosts, given_away=given_away)

@@ -102,6 +102,7 @@ class FlavorTest(base.CommandTestCase):
                 'runtime_min': '500',
                 'adapt': 'throttled',
             },
+            {'spare': '100/1000', 'spare_priority': '9'},
         ):
             ours = flavor.make_specs('1000/3000', 3, given)
             specs = {key: ours[key] for key in ours if key.startswith('rt:')}

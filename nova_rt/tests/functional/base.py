@@ -102,7 +102,15 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         self.task_limits = []
         #: Processes that were kept from the out-of-memory killer, in order.
         self.kept = []
+        #: (such a process, the highest priority that it may take), in order.
+        self.priorities = []
         self._fake_mounts()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.allow_priority',
+                lambda files, *args: self.priorities.append(args),
+            )
+        )
         self._fake_hosts()
         self.flags(use_cow_images=False)
         self.flags(images_type='raw', group='libvirt')
@@ -265,9 +273,7 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         extra.update({f'rt:{key}': value for key, value in specs.items()})
         weaker = {'v1-throttle': 'limit', 'v2-sched-ext': 'soft'}
         if self.INTERFACE in weaker:
-            extra.setdefault(
-                extra_specs.ENFORCEMENT, weaker[self.INTERFACE]
-            )
+            extra.setdefault(extra_specs.ENFORCEMENT, weaker[self.INTERFACE])
         if whole:
             extra |= resources.ask(Request.from_flavor(extra, vcpus))
         return self._create_flavor(

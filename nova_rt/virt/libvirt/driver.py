@@ -177,6 +177,10 @@ class RTLibvirtDriver(containers.ContainerDriver):
                 provider_tree.add_traits(nodename, trait)
             else:
                 provider_tree.remove_traits(nodename, trait)
+        if self._rt_host.capacity().spare is not None:
+            provider_tree.add_traits(nodename, extra_specs.TRAIT_SPARE)
+        else:
+            provider_tree.remove_traits(nodename, extra_specs.TRAIT_SPARE)
 
     # Starting containers
 

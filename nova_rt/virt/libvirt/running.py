@@ -173,7 +173,7 @@ class RunningContainers:
                 )
             pid = started.id
             self.orphans.make_room(lambda: self._host.apply(pid, rec))
-            self.protection.limit(guest.uuid, pid)
+            self.protection.limit(guest.uuid, pid, rec.request.spare_priority)
         except Exception as err:
             self._stop(guest.uuid, str(err), stop, at_start=True)
             raise
@@ -363,7 +363,7 @@ class RunningContainers:
                 guest, pid, rec, difference, patience
             ):
                 self._verdicts.forget(uuid, but=_WEAKER)
-            self.protection.limit(uuid, pid)
+            self.protection.limit(uuid, pid, rec.request.spare_priority)
         except Exception:
             if self.domains.runs(uuid, pid):
                 raise

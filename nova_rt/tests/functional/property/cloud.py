@@ -25,6 +25,9 @@ FLAVORS = {
     'triple': ('200/1000', 200_000, 3),
     'plain': (None, 0, 1),
 }
+#: The pool of each CPU, and what its flavors ask of it.
+POOL = '50/1000'
+SPARE = {'large': {'spare': POOL}, 'pair': {'spare': '50/2000'}}
 #: Keys of a server's records: what it runs with, and the other of a move.
 _RECORDS = (record.KEY, f'{record.KEY}_new', f'{record.KEY}_old')
 _NONE = (None, 'plain')
@@ -60,13 +63,14 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
         super().setUp()
         self._watch_threads()
         self._tell_hosts_apart()
+        self.flags_of_ours(spare_pool=POOL)
         for host, cpus in HOSTS.items():
             self.kernels[host] = self.useFixture(
                 kernel.make(self.INTERFACE, cpus=cpus)
             )
             self.start_compute(host)
         self.flavors = {
-            name: self.rt_flavor(reservation, vcpus)
+            name: self.rt_flavor(reservation, vcpus, **SPARE.get(name, {}))
             if reservation
             else self._create_flavor(
                 memory_mb=64, vcpu=vcpus, disk=10, ephemeral=0

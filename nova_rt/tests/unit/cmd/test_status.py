@@ -117,12 +117,19 @@ class HostCheckTest(HostTestCase):
              'enforcement': 'limit', 'ceiling_ppm': 950_000,
              'reserved_ppm': 50_000, 'capacity_ppm': 900_000,
              'cpus_online': [0, 1, 2, 3], 'cpus_offered': [1],
-             'prepared': False},
+             'prepared': False, 'spare_pool': None},
             {name: value for name, value in found.items()
              if name not in ('scope', 'nodes', 'other_groups_ppm',
                              'partition')},
         )  # fmt: skip
         self.assertIn(found['scope'], list(admission.Scope))
+
+    def test_pool(self):
+        self.flags(group='nova_rt', spare_pool='1000/10000')
+        code, text = self._check('v2-rt-max-cpu', prepare=True)
+        self.assertEqual(0, code)
+        self.assertRegex(text, r'Spare pool +1000/10000\n')
+        self.assertRegex(text, r'Capacity +3200000 ppm')
 
     def test_json_of_a_host_without_an_interface(self):
         self.kernel = self.useFixture(kernel.make('none'))

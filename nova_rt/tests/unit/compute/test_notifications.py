@@ -36,6 +36,9 @@ VERSIONS['1.3'] = VERSIONS['1.2'] | {
     'runtime_min': 'Integer', 'runtime_max': 'Integer',
 }  # fmt: skip
 VERSIONS['1.4'] = VERSIONS['1.3'] | {'adapt': 'String'}
+VERSIONS['1.5'] = VERSIONS['1.4'] | {
+    'spare': 'String', 'spare_priority': 'Integer',
+}  # fmt: skip
 
 
 def make(event):

@@ -113,6 +113,30 @@ class FamiliesTest(base.BaseTestCase):
             1.5e9, found['nova_rt_compute_last_write_timestamp_seconds',]
         )
 
+    def test_a_pool(self):
+        """Absent without one, and for servers that never used it."""
+        pools = [name for name, *_ in self.read() if '_pool_' in name]
+        self.assertEqual([], pools)
+        machine, one = self.host.machine, self.one.name
+        group = self.host.group_of(self.one)
+        machine.write(machine.partition / 'cpu.rt.spare.max', '1000 10000')
+        machine.write(group / 'cpu.rt.spare', '2')
+        machine.use(group, 1, 70, 30, 2_500_000)
+        machine.use_pool(machine.partition, group, 1, 500_000, 7)
+        found = self.read()
+        for name, value in {
+            ('nova_rt_host_cpu_pool_ratio', '3'): 0.1,
+            ('nova_rt_host_cpu_capacity_ratio', '3'): 0.8,
+            ('nova_rt_host_cpu_pool_used_seconds_total', '1'): 0.5,
+            ('nova_rt_host_cpu_pool_used_seconds_total', '3'): 0,
+            ('nova_rt_host_cpu_pool_throttled_periods_total', '1'): 7,
+            ('nova_rt_server_cpu_used_seconds_total', '1', one): 2.5,
+            ('nova_rt_server_cpu_pool_used_seconds_total', '1', one): 0.5,
+            ('nova_rt_server_cpu_pool_waits_total', '1', one): 7,
+            ('nova_rt_up', 'kernel'): 1,
+        }.items():
+            self.assertAlmostEqual(value, found[name], 6, name)
+
     def test_what_is_reserved_off_line_is_told(self):
         self.host.machine.take_off_line(2)
         found = self.read()

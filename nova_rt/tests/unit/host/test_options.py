@@ -11,7 +11,13 @@ import nova_rt.conf
 from nova_rt.host.options import Options
 
 _ALL = Options(
-    '2-7', True, 'best_fit', 50_000, 'rt.slice', {'[compute] x': '0-1'}
+    '2-7',
+    True,
+    'best_fit',
+    50_000,
+    'rt.slice',
+    {'[compute] x': '0-1'},
+    '1000/10000',
 )
 
 
@@ -36,6 +42,7 @@ class OptionsTest(base.BaseTestCase):
         {'cpu_set': 1}, {'smt': 'yes'}, {'placement': 'none'},
         {'placement': []}, {'reserved_ppm': True}, {'reserved_ppm': 1.5},
         {'partition': 1}, {'others': []}, {'others': {'x': 1}},
+        {'spare_pool': 1},
     )  # fmt: skip
     def test_broken(self, found):
         self.assertRaises(ValueError, Options.from_dict, found)

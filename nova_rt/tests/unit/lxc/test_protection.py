@@ -132,6 +132,41 @@ class LimitsTest(ProtectTest):
         self.running.verify('plain')
         self.assertEqual(([100], [100]), (self.limited, self.kept))
 
+    def allow(self, number=0):
+        """The helper's answer to the question for priorities."""
+        allowed = []
+
+        def answer(files, controller, most):
+            if number:
+                raise OSError(number, 'no')
+            allowed.append((controller, most))
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.host.files.Files.allow_priority', answer
+            )
+        )
+        return allowed
+
+    def test_priorities(self):
+        allowed = self.allow()
+        protection = self.running.protection
+        protection.limit('plain', 100)
+        protection.forget('plain')
+        self.assertEqual([], allowed)
+        for _ in range(2):
+            protection.limit('plain', 100, 50)
+        self.assertEqual([(100, 50)], allowed)
+
+    def test_no_priorities(self):
+        """A server that cannot use its pool is not started."""
+        self.allow(errno.EPERM)
+        err = self.assertRaises(
+            exception.HostNotPrepared,
+            self.running.protection.limit, 'plain', 100, 50,
+        )  # fmt: skip
+        self.assertIn('set priorities', str(err))
+
     def test_without_user_namespaces(self):
         """The helper that mounts may not be installed then."""
         self.running.protection.limits = False

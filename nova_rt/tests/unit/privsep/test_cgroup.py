@@ -28,8 +28,8 @@ FUNCTIONS = ('answer', 'write', 'write_aside', 'make_group', 'remove_probe',
 
 #: Files of a group.
 FILES = ('cpu.rt_runtime_us', 'cpu.rt_period_us', 'cpu.rt.max', 'cpuset.cpus',
-         'cpu.shares', 'cpuset.mems', 'cgroup.procs',
-         'cgroup.subtree_control')  # fmt: skip
+         'cpu.rt.spare', 'cpu.rt.spare.max', 'cpu.shares', 'cpuset.mems',
+         'cgroup.procs', 'cgroup.subtree_control')  # fmt: skip
 
 
 def _here():
@@ -338,7 +338,11 @@ class UnifiedTest(TreeTestCase):
             ('+cpu', '-cpu', '+memory', '+cpu +memory', '0-1', '1 2', 'max'),
         ):
             group, name, text = case
-            if case in may or (name == 'cpu.rt.max' and 'web' in group.parts):
+            if case in may or (
+                'web' in group.parts
+                if name in ('cpu.rt.max', 'cpu.rt.spare')
+                else group == self.partition and name == 'cpu.rt.spare.max'
+            ):
                 self.guard.write(str(group / name), text)
             else:
                 path = str(group / name)

@@ -8,6 +8,7 @@ from oslotest import base
 
 from nova_rt.reservation import node_stats
 from nova_rt.reservation.admission import Capacity, Placement
+from nova_rt.reservation.reservation import Reservation
 
 
 @ddt.ddt
@@ -38,7 +39,14 @@ class PublishedTest(base.BaseTestCase):
 
     def test_all_keys(self):
         nodes = {0: (0,), 1: (1,)}
-        free = Capacity({0: 5, 1: 5}, 9, nodes, Placement.FIRST_FIT, 6)
+        free = Capacity(
+            {0: 5, 1: 5},
+            9,
+            nodes,
+            Placement.FIRST_FIT,
+            6,
+            Reservation(100, 1000),
+        )
         self.assertEqual({*node_stats.KEYS}, {*node_stats.render(free)})
 
     @ddt.data(
@@ -51,6 +59,7 @@ class PublishedTest(base.BaseTestCase):
         Capacity({0: 5}, placement=Placement.FIRST_FIT),
         Capacity({0: 5}, placement=Placement.BEST_FIT),
         Capacity({0: 5}, overhead_us=6),
+        Capacity({0: 5}, spare=Reservation(100, 1000)),
         Capacity({cpu: cpu % 7 * 100_000 for cpu in range(64)}, 950_000),
     )
     def test_there_and_back(self, free):

@@ -32,6 +32,8 @@ WIDEST = Request(
     runtime_min=4_194_304,
     runtime_max=4_194_304,
     adapt=extra_specs.Adapt.THROTTLED,
+    spare=Reservation(4_194_304, 4_194_304),
+    spare_priority=99,
 )
 
 
@@ -77,7 +79,7 @@ class RecordTest(base.BaseTestCase):
     @ddt.data(
         '',
         'garbage',
-        TEXT.replace('v=1', 'v=3'),
+        TEXT.replace('v=1', 'v=4'),
         TEXT.replace('v=1', 'v=0'),
         TEXT.replace('v=1', 'v=-1'),
         TEXT.replace('v=1', 'v='),
@@ -180,7 +182,7 @@ class VersionsTest(base.BaseTestCase):
         )
 
     def test_one_that_this_version_can_read(self):
-        for version in ('1', '2', '01'):
+        for version in ('1', '2', '3', '01'):
             text = TEXT.replace('v=1', f'v={version}')
             self.assertEqual(REQUEST, record.Record.decode(text).request)
 
@@ -188,10 +190,10 @@ class VersionsTest(base.BaseTestCase):
         err = self.assertRaises(
             exception.InvalidRecord,
             record.Record.decode,
-            TEXT.replace('v=1', 'v=3') + ';x=1',
+            TEXT.replace('v=1', 'v=4') + ';x=1',
         )
-        self.assertIn('version 3', str(err))
-        self.assertIn('up to version 2', str(err))
+        self.assertIn('version 4', str(err))
+        self.assertIn('up to version 3', str(err))
 
     @ddt.data(
         TEXT + ';x=1',
@@ -228,8 +230,8 @@ class LengthTest(base.BaseTestCase):
     def test_64_scattered(self):
         cpus = tuple(range(0, 128, 2))
         self.assertEqual(
-            'v=2;q=4194304;p=4194304;n=64;e=guarantee;s=other;r=99;m=same;'
-            'l=4194304;h=4194304;a=throttled;c=64~Bfl4gxva--0MQhs7_75ZVA',
+            'v=3;q=4194304;p=4194304;n=64;e=guarantee;s=other;r=99;m=same;'
+            'l=4194304;h=4194304;a=throttled;b=4194304/4194304;k=99;c=64~Bfl4gxva--0MQhs7_75ZVA',
             self.assert_fits(record.Record(WIDEST, cpus)),
         )
 

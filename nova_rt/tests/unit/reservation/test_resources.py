@@ -58,7 +58,12 @@ class ResourcesTest(base.BaseTestCase):
         """All that stands for something else, and nothing that is asked."""
         surplus = resources.surplus(self.request)
         self.assertEqual(
-            ['trait:CUSTOM_RT_LIMIT', 'trait:CUSTOM_RT_SOFT'], surplus
+            [
+                'trait:CUSTOM_RT_LIMIT',
+                'trait:CUSTOM_RT_SOFT',
+                'trait:CUSTOM_RT_SPARE',
+            ],
+            surplus,
         )
 
     def test_all_to_change(self):
