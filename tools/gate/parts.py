@@ -254,7 +254,7 @@ GATE = {
 KERNEL_PIECES = {
     'kernel': (
         'harness', 'supply', 'refusals', 'percpu', 'migration', 'inheritance',
-        'random', 'regression', 'traces', 'suspend', 'attacks',
+        'random', 'regression', 'traces', 'suspend', 'attacks', 'spare',
     ),
     'kernel-selftests': ('selftests', 'hcbs-suite'),
     'kernel-stress': ('stress', 'kunit'),
