@@ -56,7 +56,7 @@ _EVERY_KERNEL = {
     '__init__', 'blockdevs', 'capability', 'cgroup', 'cpus', 'cpusets',
     'files', 'group_backend', 'helpers', 'hierarchies', 'host', 'idmaps',
     'interface', 'limits', 'lxc', 'offer', 'options', 'orphans', 'owners',
-    'ownership', 'protocol', 'tasks',
+    'ownership', 'protocol', 'tasks', 'v2_backend',
 }  # fmt: skip
 _KNOW_KINDS = {'host.probe', 'privsep.cgroup'}
 _KERNEL_WORDS = re.compile(r'cpu\\?\.rt\b|cpu\\?\.rt_|v1-throttle|v2-rt-max')

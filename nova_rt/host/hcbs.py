@@ -10,7 +10,6 @@ reservation.
 """
 
 from collections.abc import Mapping
-import dataclasses
 import errno
 import pathlib
 from typing import Self
@@ -21,7 +20,6 @@ from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
-from nova_rt.host.group_backend import GroupBackend
 from nova_rt.host.hcbs_files import (
     EFFECTIVE_FILE,
     MAX_FILE,
@@ -30,14 +28,13 @@ from nova_rt.host.hcbs_files import (
     Supply,
 )  # fmt: skip
 from nova_rt.host.hcbs_spare import Pools, choose_pool
-from nova_rt.host.hierarchies import V2
 from nova_rt.host.interface import (
     SMALLEST_US,
     Interface,
     Share,
     Usage,
-    UsageSource,
 )
+from nova_rt.host.v2_backend import V2Backend
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.reservation.record import Record
@@ -54,16 +51,14 @@ INTERFACE = Interface(
 _SMALLEST = Share(SMALLEST_US, PPM)
 
 
-class HCBS(GroupBackend):
+class HCBS(V2Backend):
     """The back end for HCBS: groups in a group use its share."""
 
     interface = INTERFACE
     FILES = (MAX_FILE,)
-    INSIDE = True
-    hierarchy: V2
 
     def __init__(self, files: Files) -> None:
-        super().__init__(files, V2(files))
+        super().__init__(files)
         self._reader = HCBSReader(self.hierarchy)
         self._pools = Pools(self.hierarchy, self._reader)
 
@@ -120,14 +115,6 @@ class HCBS(GroupBackend):
             )
         return found
 
-    def prepare(self, found: Capability) -> Capability:
-        """Make the partition, and enable the cpu controller in it."""
-        try:
-            self.hierarchy.prepare(found.partition)
-        except OSError as err:
-            raise capability.make_error(err, found) from err
-        return dataclasses.replace(found, prepared=True)
-
     def set_pool(self, found: Capability) -> None:
         """Write the pool to the partition if it has another one."""
         try:
@@ -160,10 +147,6 @@ class HCBS(GroupBackend):
         """Read the supply again: others reserve bandwidth, too."""
         now = self._reader.read_supply(found.partition)
         return _capability(found.partition, now, found.prepared)
-
-    def read_allowed(self, found: Capability) -> tuple[int, ...]:
-        """Read the cpuset of the partition, which is the operator's."""
-        return self.hierarchy.read_cpus_in(found.partition)
 
     def read_pool_usage(self, found: Capability) -> Mapping[int, Usage]:
         """Read the counts of the partition's pool."""
@@ -233,7 +216,7 @@ class HCBS(GroupBackend):
 
         :returns: None if they agree, else a sentence
         """
-        one = self._find_reserving(container)
+        one = self.find_reserving(container)
         if one is None:
             return None
         cpus = rec.cpus if self.pool is not None else ()
@@ -324,24 +307,12 @@ class HCBS(GroupBackend):
 
     # Usage
 
-    def read_usage(self, container: Container) -> Mapping[int, Usage]:
-        """Read the usage of the level with the reservation."""
-        level = self._find_reserving(container)
-        return {} if level is None else self._reader.read_usage(level)
+    def read_group_usage(self, group: pathlib.Path) -> dict[int, Usage]:
+        """Read the counts of a group's file."""
+        return self._reader.read_usage(group)
 
-    def find_usage(self, container: Container) -> UsageSource | None:
-        """Find the file of the level with the reservation."""
-        level = self._find_reserving(container)
-        if level is None:
-            return None
-        return UsageSource(level, lambda: self._reader.read_usage(level))
-
-    def read_held(self, container: Container) -> Share | None:
-        """Read the share of the level with the reservation."""
-        level = self._find_reserving(container)
-        return None if level is None else self._reader.read_share(level)
-
-    def _find_reserving(self, container: Container) -> pathlib.Path | None:
+    def find_reserving(self, container: Container) -> pathlib.Path | None:
+        """Find the outermost level with a bound."""
         for level in container.levels:
             if not self._reader.read_share(level).unbounded:
                 return level

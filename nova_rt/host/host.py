@@ -464,8 +464,11 @@ class Host:
         return rec.with_runtime(held.runtime_us)
 
     def read_pool_usage(self) -> Mapping[int, Usage]:
-        """See :meth:`.Backend.read_pool_usage`."""
-        return self._backend.read_pool_usage(self.capability)
+        """See :meth:`.Backend.read_pool_usage`; no file without a pool."""
+        found = self.capability
+        if found.ceiling.spare is None:
+            return {}
+        return self._backend.read_pool_usage(found)
 
     def read_usages(
         self,

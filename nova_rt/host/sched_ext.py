@@ -18,9 +18,8 @@ from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability, Refusal
 from nova_rt.host.cgroup import Container
 from nova_rt.host.files import Files
-from nova_rt.host.group_backend import GroupBackend
-from nova_rt.host.hierarchies import V2
-from nova_rt.host.interface import Interface, Share, Usage, UsageSource
+from nova_rt.host.interface import Interface, Share, Usage
+from nova_rt.host.v2_backend import V2Backend
 from nova_rt.reservation import cpulist
 from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
@@ -46,16 +45,11 @@ class Held:
     cpus: tuple[int, ...]
 
 
-class SchedExt(GroupBackend):
+class SchedExt(V2Backend):
     """The back end for nova-rt-sched: groups in a group use its share."""
 
     interface = INTERFACE
     FILES = ()
-    INSIDE = True
-    hierarchy: V2
-
-    def __init__(self, files: Files) -> None:
-        super().__init__(files, V2(files))
 
     @classmethod
     def detect(cls, files: Files) -> Self | None:
@@ -119,14 +113,6 @@ class SchedExt(GroupBackend):
             },
         )
 
-    def prepare(self, found: Capability) -> Capability:
-        """Make the partition, and enable the cpu controller in it."""
-        try:
-            self.hierarchy.prepare(found.partition)
-        except OSError as err:
-            raise capability.make_error(err, found) from err
-        return dataclasses.replace(found, prepared=True)
-
     def has_room(self, found: Capability) -> bool:
         """Whether the daemon has the smallest reservation left everywhere."""
         least = found.ceiling.count(_SMALLEST)
@@ -148,10 +134,6 @@ class SchedExt(GroupBackend):
     def refresh(self, found: Capability) -> Capability:
         """Read all again: others reserve bandwidth, too."""
         return self._read_capability(found.partition)
-
-    def read_allowed(self, found: Capability) -> tuple[int, ...]:
-        """Read the cpuset of the partition, which is the operator's."""
-        return self.hierarchy.read_cpus_in(found.partition)
 
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """Describe the daemon's report on these CPUs."""
@@ -211,28 +193,13 @@ class SchedExt(GroupBackend):
 
     # Usage
 
-    def read_usage(self, container: Container) -> Mapping[int, Usage]:
-        """Read the usage of the level with the reservation."""
-        source = self.find_usage(container)
-        return source.read() if source else {}
-
-    def find_usage(self, container: Container) -> UsageSource | None:
-        """Find the level with the reservation, whose use the daemon counts."""
-        level = self._find_reserving(container)
-        if level is None:
-            return None
-        return UsageSource(level, lambda: self._read_usage(level))
-
-    def _read_usage(self, level: pathlib.Path) -> dict[int, Usage]:
-        rows = self._ask(f'stat {self._name(level)}')
+    def read_group_usage(self, group: pathlib.Path) -> dict[int, Usage]:
+        """Ask the daemon, which counts it."""
+        rows = self._ask(f'stat {self._name(group)}')
         return {int(row['cpu']): _parse_usage(row) for row in rows}
 
-    def read_held(self, container: Container) -> Share | None:
-        """Read the share of the level with the reservation."""
-        level = self._find_reserving(container)
-        return None if level is None else self.read_share(level)
-
-    def _find_reserving(self, container: Container) -> pathlib.Path | None:
+    def find_reserving(self, container: Container) -> pathlib.Path | None:
+        """Find the outermost level that the daemon has in its list."""
         all_held = self._read_reservations()
         for level in container.levels:
             if level in all_held:
