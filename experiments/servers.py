@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers of an experiment in the lab's cloud, and programs inside them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 import contextlib
 import os
 import subprocess
@@ -49,11 +49,16 @@ class Servers:
         self._all: list[tuple[Any, Any]] = []
 
     def boot(
-        self, name: str, reservation: str = '', network: bool = False
+        self,
+        name: str,
+        reservation: str = '',
+        network: bool = False,
+        specs: Mapping[str, str] | None = None,
     ) -> Any:
         """Boot a server with one vCPU and wait for it.
 
         :param reservation: extra spec of its flavor; empty for none
+        :param specs: further extra specs of one with a reservation
         """
         compute = self._cloud.compute
         flavor = compute.create_flavor(
@@ -63,7 +68,8 @@ class Servers:
         if reservation:
             compute.create_flavor_extra_specs(
                 flavor,
-                {'rt:reservation': reservation, 'rt:enforcement': 'limit'},
+                {'rt:reservation': reservation, 'rt:enforcement': 'limit'}
+                | dict(specs or {}),
             )
         networks: Any = 'none'
         if network:

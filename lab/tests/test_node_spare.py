@@ -1,43 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of spare bandwidth on a node, of ``lab up --node hcbs``."""
+"""Pools of spare bandwidth on nodes, of ``lab up --node hcbs[=2]``."""
 
+import unittest
+
+from lab import node
 from lab.measure.rtprobe import ProbeError
+from lab.node import pool
+from lab.tests import on_nodes
 from lab.tests.on_nodes import PATIENCE_S
-from lab.tests.test_node import NodeTestCase
+from lab.tests.test_reports import manage
 
-CONF = '/etc/nova/nova-compute.conf'
 POOL = '1000/10000'
 RESERVATION = '40000/100000'
 # The first priority above that of the flavor.
 URGENT = 2
 
 
-class SpareTest(NodeTestCase):
-    """A server uses the pool of its CPU while its budget is used up."""
+class SpareTestCase(on_nodes.NodesTestCase):
+    """A test with a pool on each CPU of some nodes.
+
+    :cvar number: of nodes
+    """
+
+    number = 1
 
     def setUp(self):
+        self.nodes = node.nodes()[: self.number]
         super().setUp()
-        self.node.run(f'cp -p {CONF} {CONF}.kept')
-        self.addCleanup(self._restart, f'mv {CONF}.kept {CONF}', 950_000)
-        pool = f'[nova_rt]\\nspare_pool = {POOL}\\n'
-        self._restart(f"printf '{pool}' >>{CONF}", 850_000)
+        self.only_on(*self.nodes)
+        for own in self.nodes:
+            self.addCleanup(self.wait_for_free, own, 950_000)
+            self.enterContext(pool.configured(own, POOL))
+        for own in self.nodes:
+            self.wait_for_free(own, 850_000)
+        self.urgent = self.flavor(
+            {'rt:reservation': RESERVATION, 'rt:spare': POOL}
+        )
 
-    def _restart(self, change, free_ppm):
-        """Start the service with another configuration."""
-        self.node.run(f'{change}; systemctl restart nova-compute', PATIENCE_S)
+    def wait_for_free(self, own, free_ppm):
+        """Wait until a node offers as much on an empty CPU."""
+
+        def free():
+            return self.stats()[own.host].free
+
         self.wait_for(
-            lambda: max(self._free().values()) == free_ppm,
-            lambda: f'the node offers {self._free()}',
+            lambda: max(free().values()) == free_ppm,
+            lambda: f'{own.host} offers {free()}',
             PATIENCE_S,
         )
-        self.wait_for_state(self.node, 'up')
+        self.wait_for_state(own, 'up')
 
-    def _free(self):
-        return self.stats()[self.node.host].free
-
-    def _counts(self, path, *names):
+    def counts(self, own, path, *names):
         """Sum counts of a cpu.rt.stat over the CPUs."""
-        text = self.node.run(f"cat '/sys/fs/cgroup/{path}/cpu.rt.stat'")
+        text = own.run(f"cat '/sys/fs/cgroup/{path}/cpu.rt.stat'")
         pairs = [word.split('=') for word in text.split() if '=' in word]
         return [
             sum(int(value) for key, value in pairs if key == name)
@@ -51,54 +66,83 @@ class SpareTest(NodeTestCase):
         self.assertIn('spare=1', found.read('cpu.rt.effective'))
         return found
 
+
+class SpareTest(SpareTestCase):
+    """A server uses the pool of its CPU while its budget is used up."""
+
     def test_urgent_tasks(self):
-        partition = 'machine.slice'
+        (own,), partition = self.nodes, 'machine.slice'
         self.assertEqual(
             POOL.split('/'),
-            self.node.run(
+            own.run(
                 f'cat /sys/fs/cgroup/{partition}/cpu.rt.spare.max'
             ).split()[:2],
         )
-        self.assertEqual({0: 850_000, 1: 850_000}, self._free())
-        flavor = self.flavor(
-            {'rt:reservation': RESERVATION, 'rt:spare': '1000/10000'}
-        )
-        server = self.create_on_node(flavor, network=True)
+        self.assertEqual({0: 850_000, 1: 850_000}, self.stats()[own.host].free)
+        server = self.create_on(own, self.urgent, network=True)
         found = self.assert_subscribed(server)
         probe = self.probe(server)
         probe.hog('rr', 1, seconds=3600)
         self.addCleanup(probe.quiet)
         # Its batch work alone does not use the pool.
-        (before,) = self._counts(partition, 'spare_used_usec')
-        self.node.run('sleep 3')
-        self.assertEqual([before], self._counts(partition, 'spare_used_usec'))
+        (before,) = self.counts(own, partition, 'spare_used_usec')
+        own.run('sleep 3')
+        self.assertEqual(
+            [before], self.counts(own, partition, 'spare_used_usec')
+        )
         with self.assertRaisesRegex(ProbeError, 'EPERM'):
             probe.hog('fifo', URGENT + 1)
         # The service, which is less urgent, answers after that.
         probe.hog('fifo', URGENT, seconds=4)
         self.wait_for(
-            lambda: self._counts(found.path, 'spare_usec')[0] > 10_000,
+            lambda: self.counts(own, found.path, 'spare_usec')[0] > 10_000,
             'the urgent task does not use the pool',
             PATIENCE_S,
         )
         self.assertGreater(
-            self._counts(partition, 'spare_used_usec')[0], before
+            self.counts(own, partition, 'spare_used_usec')[0], before
         )
 
     def test_restarts(self):
-        flavor = self.flavor(
-            {'rt:reservation': RESERVATION, 'rt:spare': '1000/10000'}
-        )
-        server = self.create_on_node(flavor)
+        (own,) = self.nodes
+        server = self.create_on(own, self.urgent)
         self.assert_subscribed(server)
-        self._restart('true', 850_000)
+        own.run('systemctl restart nova-compute', PATIENCE_S)
+        self.wait_for_free(own, 850_000)
         self.assert_subscribed(server)
         self.cloud.compute.reboot_server(server, 'HARD')
         self.reach(server, 'ACTIVE')
         found = self.assert_subscribed(server)
-        self.node.run(f"echo 0 >'{found.directory}/cpu.rt.spare'")
+        own.run(f"echo 0 >'{found.directory}/cpu.rt.spare'")
         self.wait_for(
             lambda: found.read('cpu.rt.spare') == str(URGENT),
             'the subscription is not repaired',
+            PATIENCE_S,
+        )
+
+
+@unittest.skipUnless(len(node.nodes()) > 1, 'a lab with two nodes only')
+class SpareMovesTest(SpareTestCase):
+    """The pool of the other node serves a server that has moved there."""
+
+    number = 2
+
+    def test_cold_migration(self):
+        first, other = self.nodes
+        server = self.request_server(
+            self.urgent, availability_zone=f'nova:{first.host}'
+        )
+        server = self.reach(server, 'ACTIVE')
+        self.assert_subscribed(server)
+        self.cloud.compute.migrate_server(server.id)
+        self.reach(server, 'VERIFY_RESIZE')
+        self.assertEqual(other.host, self.host_of(server))
+        self.assert_subscribed(server)
+        self.cloud.compute.confirm_server_resize(server.id)
+        self.reach(server, 'ACTIVE')
+        self.assert_subscribed(server)
+        self.wait_for(
+            lambda: manage('audit') == (0, []),
+            lambda: f'{manage("audit")}',
             PATIENCE_S,
         )
