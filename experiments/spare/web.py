@@ -37,7 +37,7 @@ LEAST_SUPPLY = 0.99
 _PAGE_BYTES = 1024
 _MEAN_S = 0.25
 _ANSWER_S = 10
-_BATCH_S = 36_000
+_BATCH_S = 3600
 _PATIENCE_S = 300
 #: With the tasks of the container's group, so that it has its reservation.
 _SERVE = """
@@ -146,8 +146,8 @@ def measure(requests: int) -> Iterator[Outcome]:
     if own is None:
         raise LabError('the lab has no node: python -m lab up --node hcbs')
     with contextlib.ExitStack() as stack:
-        stack.enter_context(pool.configured(own, POOL))
         cloud = stack.enter_context(contextlib.closing(catalog.connect()))
+        stack.enter_context(pool.configured(cloud, own, POOL))
         image = cloud.image.find_image(catalog.IMAGE, ignore_missing=False)
         ours = servers.Servers(cloud, 'spare-web', image.id)
         stack.callback(ours.delete)
@@ -175,7 +175,7 @@ def main(argv: list[str] | None = None) -> int:
         description=(__doc__ or '').partition('\n')[0],
     )
     parser.add_argument(
-        '--requests', type=int, default=400, help='in each case'
+        '--requests', type=int, default=200, help='in each case'
     )
     requests = parser.parse_args(argv).requests
     if requests < 1:

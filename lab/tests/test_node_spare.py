@@ -29,10 +29,7 @@ class SpareTestCase(on_nodes.NodesTestCase):
         super().setUp()
         self.only_on(*self.nodes)
         for own in self.nodes:
-            self.addCleanup(self.wait_for_free, own, 950_000)
-            self.enterContext(pool.configured(own, POOL))
-        for own in self.nodes:
-            self.wait_for_free(own, 850_000)
+            self.enterContext(pool.configured(self.cloud, own, POOL))
         self.urgent = self.flavor(
             {'rt:reservation': RESERVATION, 'rt:spare': POOL}
         )

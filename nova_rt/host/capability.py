@@ -92,6 +92,24 @@ class Capability:
             unowned={},
         )
 
+    def without_pool(self, ppm: int) -> Self:
+        """Compute the capability while its pool is missing.
+
+        :param ppm: bandwidth of the pool on each CPU, kept for it
+        :returns: the capability then
+        """
+
+        def lower(cpus: Mapping[int, int]) -> dict[int, int]:
+            return {cpu: max(0, each - ppm) for cpu, each in cpus.items()}
+
+        return dataclasses.replace(
+            self,
+            ceiling=dataclasses.replace(
+                self.ceiling, cpus=lower(self.ceiling.cpus), spare=None
+            ),
+            left=None if self.left is None else lower(self.left),
+        )
+
 
 def _add(cpus: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
     return {cpu: ppm + more.get(cpu, 0) for cpu, ppm in cpus.items()}

@@ -14,6 +14,8 @@ import errno
 import pathlib
 from typing import Self
 
+from oslo_log import log as logging
+
 from nova_rt import exception
 from nova_rt.host import capability, cpusets, tasks
 from nova_rt.host import cpus as host_cpus
@@ -39,6 +41,8 @@ from nova_rt.reservation.admission import Capacity, Scope
 from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.reservation import PPM
+
+LOG = logging.getLogger(__name__)
 
 INTERFACE = Interface(
     'v2-rt-max-cpu',
@@ -121,6 +125,27 @@ class HCBS(V2Backend):
             self._pools.set_pool(found, self.pool)
         except OSError as err:
             raise capability.make_error(err, found) from err
+
+    def keep_pool(self, found: Capability) -> Capability:
+        """Write the pool again, in a partition that may be a new one.
+
+        systemd removes the group of a slice with its last container.
+        """
+        wish = self.pool
+        if wish is None or found.ceiling.spare == wish:
+            return found
+        try:
+            self.hierarchy.prepare(found.partition)
+            self._pools.write(found.partition, wish)
+            found = self.refresh(found)
+        except OSError as err:
+            LOG.warning(
+                'Pool of spare bandwidth is gone, and cannot be had now: %s',
+                err.strerror,
+            )
+            return found.without_pool(wish.ppm)
+        LOG.info('Pool of spare bandwidth was gone, and is there again')
+        return found
 
     def has_room(self, found: Capability) -> bool:
         """Whether the kernel has the smallest share left on every CPU.

@@ -187,7 +187,8 @@ class Host:
         :raises HostNotPrepared: if it cannot be read
         """
         try:
-            self.capability = self._backend.refresh(self.capability)
+            found = self._backend.refresh(self.capability)
+            self.capability = self._backend.keep_pool(found)
         except OSError as err:
             raise exception.HostNotPrepared(
                 f"cannot read the kernel's bandwidth: {err.strerror} "

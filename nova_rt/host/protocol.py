@@ -90,6 +90,16 @@ class Backend(abc.ABC, Generic[ContainerT]):
                 'kernel of this project, or remove the option'
             )
 
+    def keep_pool(self, found: Capability) -> Capability:
+        """Make the kernel hold :attr:`pool` again if it is gone.
+
+        This never waits.
+
+        :returns: the capability with the pool; if it cannot be had now, with
+            neither the pool nor its bandwidth
+        """
+        return found
+
     def read_pool_usage(self, found: Capability) -> Mapping[int, Usage]:
         """Read the use of the pool of spare bandwidth.
 

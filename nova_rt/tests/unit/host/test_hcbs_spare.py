@@ -142,6 +142,29 @@ class PoolTest(HostTestCase):
             self.host = self._host(text)
             self._refuses('us')
 
+    def test_partition_removed(self):
+        """systemd does that with its last container."""
+        self.host.start()
+        self.kernel.remove_group(self.kernel.partition)
+        self.host.refresh()
+        self.assertEqual('1000 10000 250', self._read(self.kernel.partition))
+        self.assertEqual(POOL, self.host.capacity().spare)
+        self.assertEqual([800_000] * 4, [*self.host.capacity().cpus.values()])
+
+    def test_no_room_for_another_one(self):
+        """What others have taken meanwhile is not sold twice."""
+        self.host.start()
+        self.kernel.remove_group(self.kernel.partition)
+        group = self._make_group('user')
+        self.kernel.write(group / 'cpu.rt.max', '850000 1000000')
+        self.host.refresh()
+        self.assertIsNone(self.host.capacity().spare)
+        self.assertEqual(0, self.host.capacity().total_ppm)
+        self.kernel.write(group / 'cpu.rt.max', '100000 1000000')
+        self.host.refresh()
+        self.assertEqual(POOL, self.host.capacity().spare)
+        self.assertEqual([700_000] * 4, [*self.host.capacity().cpus.values()])
+
     def test_usage(self):
         self.assertEqual({}, self._look(None).read_pool_usage())
         self.host.start()
