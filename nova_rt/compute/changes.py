@@ -80,6 +80,7 @@ class Changes:
         generation: int,
         flavor: int,
         reservation: str,
+        migrate: bool = False,
     ) -> dict[str, Any]:
         """Change the reservation of a server, or say why not.
 
@@ -90,6 +91,8 @@ class Changes:
         :param flavor: Nova's number of the flavor that the server had when it
             was asked for
         :param reservation: runtime and period
+        :param migrate: whether the server is to be migrated if there is no
+            room: it takes its wish along then
         :returns: the primitive form of an :class:`.Answer`
         """
 
@@ -99,7 +102,7 @@ class Changes:
         def change() -> Answer:
             return self._answer(
                 context, server, generation, flavor,
-                Reservation.parse(reservation),
+                Reservation.parse(reservation), migrate,
             )  # fmt: skip
 
         answer = self._run(server, change)
@@ -138,6 +141,7 @@ class Changes:
         generation: int,
         flavor: int,
         wish: Reservation,
+        migrate: bool,
     ) -> Answer:
         try:
             instance = obstacles.read(context, uuid)
@@ -150,16 +154,40 @@ class Changes:
                 self._settle(context, instance)
                 instance = obstacles.read(context, uuid)
             rec = obstacles.find_record(instance, generation, flavor)
+            if not migrate:
+                _save_wish(instance, None, generation)
             if rec.request.reservation != wish or generation > (
                 servers.read_generation(instance)
             ):
-                self._change(context, instance, rec, wish, generation)
+                try:
+                    self._change(context, instance, rec, wish, generation)
+                except exception.InsufficientBandwidth as err:
+                    if not migrate:
+                        raise
+                    return self._defer(context, uuid, wish, generation, err)
         except _Returning:
             raise
         except Exception as err:
             return self._explain(uuid, err)
         self._refused.forget(uuid)
         return Answer(Condition.APPLIED, actual=str(wish))
+
+    def _defer(
+        self,
+        context: Any,
+        uuid: str,
+        wish: Reservation,
+        generation: int,
+        err: exception.InsufficientBandwidth,
+    ) -> Answer:
+        """Let a server wait for its migration to a host with more room.
+
+        :returns: ``Deferred``, even if this host could never have the room
+        """
+        _save_wish(obstacles.read(context, uuid), wish, generation)
+        return dataclasses.replace(
+            self._explain(uuid, err), condition=Condition.DEFERRED
+        )
 
     def _explain(self, uuid: str, err: Exception) -> Answer:
         """Turn the error of a change into an answer."""
@@ -371,3 +399,10 @@ class Changes:
         """Make Placement hold a record; see :meth:`.Allocations.change`."""
         provider = self._manager.rt.rt_find_provider(context, instance)
         self._allocations.change(context, instance.uuid, provider, rec)
+
+
+def _save_wish(
+    instance: Any, wanted: Reservation | None, generation: int
+) -> None:
+    if servers.set_wish(instance, wanted, generation):
+        instance.save(expected_task_state=[None])

@@ -13,7 +13,7 @@ from nova import exception as nova_exception
 
 from nova_rt import events, exception, faults
 from nova_rt.lxc import user_namespaces
-from nova_rt.reservation import bounds, record, request
+from nova_rt.reservation import bounds, record, request, wish
 from nova_rt.tracking import servers
 
 
@@ -54,6 +54,10 @@ class Requests:
         try:
             if flavor.id == instance.flavor.id:
                 rec = servers.read_claimed(instance)
+                if rec is not None:
+                    rec = wish.take_along(
+                        rec, instance.system_metadata, instance.task_state
+                    )
                 asked = None if rec is None else rec.request
             else:
                 asked = self._read(flavor, hints)

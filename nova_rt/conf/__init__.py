@@ -10,7 +10,14 @@ from typing import Any
 from oslo_config import cfg
 
 from nova_rt import exception, task_limit
-from nova_rt.conf import conductor, database, exporter, groups, rest
+from nova_rt.conf import (
+    conductor,
+    database,
+    exporter,
+    groups,
+    nova_api,
+    rest,
+)
 from nova_rt.reservation import admission, reservation
 
 GROUP = cfg.OptGroup(
@@ -356,6 +363,7 @@ _GROUPS = (
     (conductor.GROUP, conductor.OPTS),
     (database.GROUP, database.OPTS),
     (exporter.GROUP, exporter.OPTS),
+    (nova_api.GROUP, nova_api.OPTS),
     (rest.GROUP, rest.OPTS),
 )
 

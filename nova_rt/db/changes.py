@@ -165,6 +165,17 @@ def note(
 
 
 @retried
+def note_move(change: Change) -> bool:
+    """Store how far the move of a server for a change has come.
+
+    :returns: whether the change is still the last one of the server
+    """
+    values = {'moved_after': change.moved_after, 'moved_by': change.moved_by}
+    with session.writer() as writer:
+        return _update(writer, change.server, change.generation, values)
+
+
+@retried
 def note_host(server: str, host: str) -> None:
     """Note the host on which a server was seen."""
     with session.writer() as writer:
@@ -208,6 +219,8 @@ def _render(change: Change) -> dict[str, Any]:
         'host': change.host,
         'asked_at': change.asked_at,
         'since': change.since,
+        'moved_after': change.moved_after,
+        'moved_by': change.moved_by or None,
     }
 
 
@@ -237,4 +250,6 @@ def _read(row: models.ChangeRow) -> Change:
             Condition(row.state), row.reason, row.asked_ppm, row.free_ppm,
             row.rule, row.host, row.actual,
         ),
+        row.moved_after,
+        row.moved_by or '',
     )  # fmt: skip

@@ -101,6 +101,9 @@ class ChangeRow(Base):
     free_ppm: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
     rule: orm.Mapped[str] = orm.mapped_column(sa.Text)
     actual: orm.Mapped[str] = orm.mapped_column(sa.String(32))
+    #: Request IDs of Nova; NULL unless the server is to move for this change.
+    moved_after: orm.Mapped[str | None] = orm.mapped_column(sa.String(255))
+    moved_by: orm.Mapped[str | None] = orm.mapped_column(sa.String(255))
 
     __table_args__ = (
         sa.Index('ix_changes_due_at', 'due_at'),

@@ -18,7 +18,9 @@ from nova_rt.reservation.reservation import Reservation
 #: The RPC of nova-rt-compute, on its queue of Nova's topic ``compute``.
 NAMESPACE = 'nova_rt'
 TOPIC = 'compute'
-VERSION = '1.0'
+VERSION = '1.1'
+#: Of a request that does not ask for a move, which older hosts know.
+OLDER_VERSION = '1.0'
 
 #: Type of a notification in the queue of the history: a change was asked for.
 WAKE = 'nova_rt.change'
@@ -38,6 +40,7 @@ class OnNoRoom(enum.StrEnum):
 
     FAIL = 'fail'
     DEFER = 'defer'
+    MIGRATE = 'migrate'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +101,9 @@ class Change:
     :ivar asked_at: the time of the request
     :ivar since: the time at which the condition was entered
     :ivar answer: of the host; ``InProgress`` before the first one
+    :ivar moved_after: Nova's last action of the server before its move was
+        asked for, '' if there was none; None unless it was asked for
+    :ivar moved_by: Nova's action that is the move; '' as long as it is unknown
     """
 
     server: str
@@ -109,3 +115,5 @@ class Change:
     asked_at: datetime.datetime
     since: datetime.datetime
     answer: Answer
+    moved_after: str | None = None
+    moved_by: str = ''

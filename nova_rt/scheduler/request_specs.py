@@ -4,7 +4,8 @@
 Flavor and hints are held against the operator's bounds once, when a server is
 created or resized to another flavor. From its first claim on, a server asks
 for the request of its record, independent of today's bounds: it can always be
-moved, evacuated and unshelved.
+moved, evacuated and unshelved. A server that is migrated because it has no room
+to grow asks for what it is to have.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 
-from nova_rt.reservation import bounds, extra_specs, record, resources
+from nova_rt.reservation import bounds, extra_specs, record, resources, wish
 from nova_rt.reservation.request import FLAVOR_HINT, Request, choose_hints
 
 _OURS = {*extra_specs.HINTS, FLAVOR_HINT}
@@ -96,8 +97,11 @@ def _read_hints(spec_obj: Any) -> Mapping[str, Any]:
 def _read_record(ctxt: Any, spec_obj: Any) -> record.Record | None:
     """Read the record of a server that was claimed with the flavor it is in.
 
+    With its wish, if it is moved for that.
+
     :returns: None for one that is new or gone, or is resized
     :raises InvalidRecord: if it cannot be read
+    :raises InvalidReservation: if its wish cannot be read
     """
     uuid = spec_obj.instance_uuid
     try:
@@ -121,7 +125,11 @@ def _read_record(ctxt: Any, spec_obj: Any) -> record.Record | None:
     text = instance.system_metadata.get(record.KEY)
     if text is None or instance.flavor.id != spec_obj.flavor.id:
         return None
-    return record.Record.decode(text)
+    return wish.take_along(
+        record.Record.decode(text),
+        instance.system_metadata,
+        instance.task_state,
+    )
 
 
 def _image_cpu_policy(spec_obj: Any) -> str | None:

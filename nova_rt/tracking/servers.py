@@ -18,12 +18,15 @@ destination, which may be one host. Each slot has a key of its own:
 ``nova_rt_from`` the name of the source, present with ``nova_rt_new``
 ===============  ==========================================================
 
-Two more keys are those of a change of the reservation of a running server:
+Three more keys are those of a change of the reservation of a running server:
 
 ==================  =======================================================
 ``nova_rt_change``  the record that the change leads to, until it has ended
 ``nova_rt_changed`` number of the last change, and of the flavor that it
                     changes: the record differs from that flavor
+``nova_rt_wish``    the reservation for which the host has no room, while the
+                    server waits to be migrated: see
+                    :mod:`nova_rt.reservation.wish`
 ==================  =======================================================
 
 Exactly one of ``nova_rt_new`` and ``nova_rt_old`` is present during a move. A
@@ -46,7 +49,8 @@ import dataclasses
 from typing import Any
 
 from nova_rt import exception
-from nova_rt.reservation import extra_specs, record
+from nova_rt.reservation import extra_specs, record, wish
+from nova_rt.reservation.reservation import Reservation
 
 NEW = f'{record.KEY}_new'
 OLD = f'{record.KEY}_old'
@@ -232,6 +236,28 @@ def end_change(instance: Any, rec: record.Record) -> None:
     """Make a record the present one, and remove the journal."""
     write_record(instance, rec)
     instance.system_metadata.pop(CHANGE, None)
+    instance.system_metadata.pop(wish.KEY, None)
+
+
+def set_wish(
+    instance: Any, wanted: Reservation | None, generation: int
+) -> bool:
+    """Set the reservation for which a server is to be migrated.
+
+    :param wanted: None for none
+    :param generation: number of the change
+    :returns: whether it was another one
+    """
+    text = None if wanted is None else str(wanted)
+    if instance.system_metadata.get(wish.KEY) == text:
+        return False
+    if text is None:
+        del instance.system_metadata[wish.KEY]
+    else:
+        instance.system_metadata[wish.KEY] = text
+        # The record on the next host differs from the flavor.
+        _write_changed(instance, generation)
+    return True
 
 
 # Moves. The caller saves the instance.
@@ -323,6 +349,7 @@ def switch(instance: Any) -> bool:
     if NEW not in metadata:
         return False
     metadata.pop(FROM, None)
+    metadata.pop(wish.KEY, None)
     old = metadata.pop(record.KEY, _PLAIN)
     _set_current(instance, metadata.pop(NEW))
     metadata[OLD] = old

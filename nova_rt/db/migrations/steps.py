@@ -4,8 +4,17 @@
 MariaDB keeps the tables of a failed migration, so the next run meets it.
 """
 
+from typing import Any
+
 from alembic import op
 import sqlalchemy as sa
+
+
+def add_column(table: str, column: sa.Column[Any]) -> None:
+    """Add a column unless it is there."""
+    there = sa.inspect(op.get_bind()).get_columns(table)
+    if column.name not in {found['name'] for found in there}:
+        op.add_column(table, column)
 
 
 def create_index(name: str, table: str, columns: list[str]) -> None:
