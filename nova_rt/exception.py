@@ -117,6 +117,13 @@ class GenerationConflict(NovaRTError):
         )
 
 
+class BeingMoved(NovaRTError):
+    """A server is being migrated for its last change."""
+
+    def __init__(self) -> None:
+        super().__init__('the server is being migrated for its last change')
+
+
 class NoHost(NovaRTError):
     """No host can take a server, seen from the scheduler.
 

@@ -73,10 +73,11 @@ class SetReservation(api.Caller, command.ShowOne):
             'help': 'New reservation on each vCPU, in microseconds',
         }),
         ('--on-no-room', {
-            'choices': ('fail', 'defer'),
+            'choices': ('fail', 'defer', 'migrate'),
             'default': 'fail',
-            'help': 'If its host has no room: fail (default), or defer the '
-            'change until there is room',
+            'help': 'If its host has no room: fail (default), defer the '
+            'change until there is room, or migrate the server to a host '
+            'that has room',
         }),
         ('--generation', {
             'type': int,

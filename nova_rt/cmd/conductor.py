@@ -17,7 +17,7 @@ from oslo_service import service  # noqa: E402
 
 from nova_rt import conf as nova_rt_conf  # noqa: E402
 from nova_rt.cmd import options  # noqa: E402
-from nova_rt.conductor import queue  # noqa: E402
+from nova_rt.conductor import nova_api, queue  # noqa: E402
 from nova_rt.conf import conductor, database  # noqa: E402
 from nova_rt.db import api, migration, session  # noqa: E402
 from nova_rt.metrics import listening  # noqa: E402
@@ -108,7 +108,7 @@ def main() -> int:
         # There may be no log yet.
         print(f'{PROGRAM} cannot start: {err}', file=sys.stderr)
         return 1
-    reason = _check_database(conf) or _check_bus(conf)
+    reason = nova_api.check(conf) or _check_database(conf) or _check_bus(conf)
     if reason is not None:
         LOG.critical('%s cannot start: %s', PROGRAM, reason)
         return 1

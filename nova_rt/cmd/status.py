@@ -19,7 +19,9 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt import exception
 from nova_rt.cloud import nova_db
 from nova_rt.cmd import flavors, nova_compat, options
+from nova_rt.conductor import nova_api as client
 from nova_rt.conf import nova as nova_conf
+from nova_rt.conf import nova_api
 from nova_rt.host import cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.files import Files
@@ -142,6 +144,18 @@ class Checks(upgradecheck.UpgradeCommands):
             'file than this command, name it by --config-file.',
         )
 
+    def _moves(self) -> upgradecheck.Result:
+        if not nova_api.is_configured(self._conf):
+            return upgradecheck.Result(
+                upgradecheck.Code.SUCCESS,
+                'Changes with on_no_room = migrate are refused: '
+                '[nova_rt_nova] auth_type is not set.',
+            )
+        reason = client.check(self._conf)
+        if reason is None:
+            return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+        return upgradecheck.Result(upgradecheck.Code.FAILURE, reason)
+
     def check(self) -> upgradecheck.Code:
         """Print the table, and below it the texts that are too wide for it.
 
@@ -158,6 +172,7 @@ class Checks(upgradecheck.UpgradeCommands):
         ('Validators of extra specs', _validators),
         ('Real-time flavors', _flavors),
         ('Filter of nova-scheduler', _filter),
+        ('Credentials for moves', _moves),
     )
 
 

@@ -17,10 +17,13 @@ import oslo_messaging
 
 from nova_rt import exception
 from nova_rt.conductor import metrics
+from nova_rt.conductor.moves import Moves
+from nova_rt.conductor.nova_api import NovaAPI
 from nova_rt.db import api
 from nova_rt.db import changes as db
 from nova_rt.formats.changes import (
     NAMESPACE,
+    OLDER_VERSION,
     TOPIC,
     VERSION,
     Answer,
@@ -75,12 +78,16 @@ class Hosts:
 
         :returns: the answer; ``InProgress`` if there was none
         """
-        client = self._client.prepare(server=change.host)
+        moves = change.on_no_room is OnNoRoom.MIGRATE
+        client = self._client.prepare(
+            server=change.host, version=VERSION if moves else OLDER_VERSION
+        )
         try:
             found = client.call(
                 {}, 'change_reservation',
                 server=change.server, generation=change.generation,
                 flavor=change.flavor, reservation=str(change.desired),
+                **({'migrate': True} if moves else {}),
             )  # fmt: skip
             return Answer.read(found)
         except (
@@ -102,15 +109,18 @@ class Changes:
     """The changes that one worker takes care of.
 
     :param ask: asks a host, as :meth:`Hosts.ask`
+    :param nova: moves servers; None without credentials
     :param clock: says the time
     """
 
     def __init__(
         self,
         ask: Callable[[Change], Answer],
+        nova: NovaAPI | None = None,
         clock: Callable[[], datetime.datetime] = _now,
     ) -> None:
         self._ask = ask
+        self._moves = Moves(ask, nova)
         self._clock = clock
         self._changed = threading.Condition()
         self._awake = self._stopping = self._failing = False
@@ -201,7 +211,8 @@ class Changes:
             for change in changes:
                 if self._stopping:
                     return
-                self._finish(change, self._ask(change))
+                answer = self._moves.follow(change, self._ask(change))
+                self._finish(change, answer)
         except api.ERRORS as err:
             # The host does the same again, and answers the same.
             self._report(err)

@@ -9,6 +9,7 @@ from oslo_service import service
 import prometheus_client
 
 from nova_rt.conductor import changes, manager, metrics
+from nova_rt.conductor.nova_api import NovaAPI
 from nova_rt.db import api, retention
 from nova_rt.metrics import server
 from nova_rt.metrics.listening import Listening
@@ -39,7 +40,9 @@ class Worker(service.Service):
         super().start()
         manager.quieten()
         api.configure(self._conf)
-        self._changes = changes.Changes(changes.Hosts(self._conf).ask)
+        self._changes = changes.Changes(
+            changes.Hosts(self._conf).ask, NovaAPI.from_options(self._conf)
+        )
         listener = manager.make_listener(
             self._conf, manager.Events(self._stop, self._changes)
         )

@@ -37,12 +37,18 @@ def ask(wanted: Change, known: int | None) -> Change:
         none
     :returns: the change as it was stored
     :raises GenerationConflict: if somebody else has asked meanwhile
+    :raises BeingMoved: if the server is being migrated for its last change,
+        and nobody else would end that
     """
     row = _render(wanted) | {'due_at': wanted.asked_at}
     found = get(wanted.server)
     present = 0 if found is None else found.generation
     if known is not None and known != present:
         raise exception.GenerationConflict(known, present)
+    if found is not None and found.moved_by and found.answer.condition is (
+        Condition.IN_PROGRESS
+    ):  # fmt: skip
+        raise exception.BeingMoved
     row['generation'] = max(wanted.generation, present + 1)
     with session.writer() as writer:
         if found is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nova_rt import exception
 from nova_rt.cmd.cli import base
+from nova_rt.conf import nova_api
 from nova_rt.formats.changes import Change, Condition, OnNoRoom
 from nova_rt.manage import db_access
 from nova_rt.reservation import extra_specs
@@ -128,8 +129,9 @@ class Set(base.OfServer, base.ShowOne):
             '--on-no-room',
             choices=[str(each) for each in OnNoRoom],
             default=str(OnNoRoom.FAIL),
-            help='If its host has no room: fail, or defer the change until '
-            'there is room. Default: fail.',
+            help='If its host has no room: fail, defer the change until '
+            'there is room, or migrate the server to a host that has room. '
+            'Default: fail.',
         )
         parser.add_argument(
             '--generation',
@@ -165,12 +167,17 @@ class Set(base.OfServer, base.ShowOne):
         from nova_rt.conductor.wishes import Wishes
 
         wish = self._parse(parsed_args.reservation)
+        on_no_room = OnNoRoom(parsed_args.on_no_room)
+        if on_no_room is OnNoRoom.MIGRATE and not (
+            nova_api.is_configured(self.conf)
+        ):
+            raise base.CannotRun(nova_api.NO_CREDENTIALS)
         server = _find(parsed_args.server)
         if server.obstacle is not None:
             raise base.CommandFailed(f'not now: {server.obstacle}')
         wanted = server.change(
             wish,
-            OnNoRoom(parsed_args.on_no_room),
+            on_no_room,
             datetime.datetime.now(datetime.UTC),
         )
         with db_access.errors():

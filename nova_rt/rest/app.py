@@ -38,6 +38,7 @@ _STATUSES: tuple[tuple[Any, int, str], ...] = (
     (exception.ChangeRefused, 403, 'out_of_bounds'),
     (exception.InvalidRequest, 400, 'invalid_request'),
     (exception.NotFound, 404, 'not_found'),
+    (exception.BeingMoved, 409, 'server_busy'),
     (exception.GenerationConflict, 409, 'generation_conflict'),
     (operations.Conflict, 409, 'server_busy'),
     (operations.Forbidden, 403, 'forbidden'),

@@ -14,6 +14,7 @@ from oslo_policy import policy
 
 from nova_rt import exception
 from nova_rt.cloud.records import ServerRecord
+from nova_rt.conf import nova_api
 from nova_rt.formats.changes import OnNoRoom
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.rest import openapi, policies, schemas, views
@@ -135,6 +136,11 @@ def put_reservation(call: Call, server: str) -> Answer:
     group = call.conf.nova_rt
     wish.check_period(group.min_period_us, group.max_period_us)
     known = _parse_etag(call.if_match)
+    on_no_room = OnNoRoom(asked.get('on_no_room', OnNoRoom.FAIL))
+    if on_no_room is OnNoRoom.MIGRATE:
+        call.require(policies.SET_MIGRATE, found.project)
+        if not nova_api.is_configured(call.conf):
+            raise exception.InvalidRequest(nova_api.NO_CREDENTIALS)
     if found.record is None:
         raise Conflict('the record of the reservation cannot be read')
     if not call.allows(policies.SET_ANY, found.project):
@@ -142,7 +148,6 @@ def put_reservation(call: Call, server: str) -> Answer:
     if found.obstacle is not None:
         raise Conflict(found.obstacle)
     call.sources.check_limit(found, wish)
-    on_no_room = OnNoRoom(asked.get('on_no_room', OnNoRoom.FAIL))
     change = call.sources.ask(found, wish, on_no_room, known)
     LOG.info(
         'Change %d of reservation to %s was asked for by user %s',

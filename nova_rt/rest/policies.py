@@ -16,6 +16,7 @@ SHOW_HOST = 'rt:reservation:show_host'
 HISTORY = 'rt:reservation:history'
 SET = 'rt:reservation:set'
 SET_ANY = 'rt:reservation:set_any'
+SET_MIGRATE = 'rt:reservation:set_migrate'
 LIST_HOSTS = 'rt:host:list'
 GET_HOST = 'rt:host:show'
 
@@ -56,6 +57,10 @@ _RULES = [
     _rule(SET_ANY, base.ADMIN,
           'Change the reservation of a running server beyond the bounds of '
           'its flavor; see ``rt:reservation:set``.',
+          'PUT', _SERVER),
+    _rule(SET_MIGRATE, base.PROJECT_MANAGER_OR_ADMIN,
+          'Let a change migrate the server to another host if its own has no '
+          'room (``on_no_room`` = ``migrate``); see ``rt:reservation:set``.',
           'PUT', _SERVER),
     _rule(LIST_HOSTS, base.ADMIN,
           'List hosts with their bandwidth.', 'GET', '/v1/hosts'),

@@ -64,7 +64,9 @@ _RUNTIME = _object(
     }
 )
 _ON_NO_ROOM = _words(OnNoRoom) | {
-    'description': 'The fate of a change for which the host has no room.',
+    'description': 'The fate of a change for which the host has no room: to '
+    'fail, to be tried again when there is room, or to be made on another '
+    'host, to which the server is migrated.',
 }
 
 CHANGE = _object(

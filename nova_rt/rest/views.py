@@ -20,6 +20,11 @@ _MODEST = {
     Condition.DEFERRED: 'the host has no room now',
     Condition.INFEASIBLE: 'the host does not take the change',
 }
+#: The same for a change that was to move its server.
+_MODEST_MOVE = _MODEST | {
+    Condition.IN_PROGRESS: 'the server is being migrated',
+    Condition.INFEASIBLE: 'the server was not migrated to a host with room',
+}
 
 
 def render_time(time: datetime.datetime | None) -> str | None:
@@ -86,10 +91,11 @@ def _render_condition(change: Change | None, full: bool) -> dict[str, Any]:
         }  # fmt: skip
     answer = change.answer
     refused = bool(answer.asked_ppm)
+    modest = _MODEST if change.moved_after is None else _MODEST_MOVE
     return {
         'type': str(answer.condition),
         'since': render_time(change.since),
-        'reason': answer.reason if full else _MODEST[answer.condition],
+        'reason': answer.reason if full else modest[answer.condition],
         'asked_ppm': answer.asked_ppm if refused else None,
         'free_ppm': answer.free_ppm if refused and full else None,
         'rule': answer.rule if refused and full else None,

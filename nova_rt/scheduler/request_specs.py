@@ -4,8 +4,8 @@
 Flavor and hints are held against the operator's bounds once, when a server is
 created or resized to another flavor. From its first claim on, a server asks
 for the request of its record, independent of today's bounds: it can always be
-moved, evacuated and unshelved. A server that is migrated because it has no room
-to grow asks for what it is to have.
+moved, evacuated and unshelved. A server that is migrated because it has no
+room to grow asks for what it is to have.
 """
 
 from collections.abc import Mapping

@@ -32,7 +32,7 @@ class DatabaseCommandsTest(base.BaseTestCase):
 
     def test_sync(self):
         self.assertEqual(
-            {'revision': '', 'needed': '002'}, self._read('version')
+            {'revision': '', 'needed': '003'}, self._read('version')
         )
         result = self._run('check')
         self.assertEqual(1, result.code)
@@ -40,7 +40,7 @@ class DatabaseCommandsTest(base.BaseTestCase):
         for _ in range(2):
             self.assertEqual(0, self._run('sync').code)
             self.assertEqual(
-                {'revision': '002', 'needed': '002'}, self._read('version')
+                {'revision': '003', 'needed': '003'}, self._read('version')
             )
             result = self._run('check')
             self.assertEqual((0, ''), (result.code, result.out))
