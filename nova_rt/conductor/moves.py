@@ -74,13 +74,9 @@ class Moves:
             change = self._store(
                 dataclasses.replace(change, moved_after=latest)
             )
-        move = _find_move(actions, change, nova.user)
+        move = self._find(nova, change, actions)
         if move is None:
             return self._begin(nova, change, answer)
-        if move.request != change.moved_by:
-            change = self._store(
-                dataclasses.replace(change, moved_by=move.request)
-            )
         # After the actions: one that is there has its task by now.
         server = nova.find_server(change.server)
         if server.waiting and move == _find_last_move(actions):
@@ -113,9 +109,22 @@ class Moves:
         if answer.condition is not Condition.DEFERRED:
             # Its host may not have the wish yet, or others move it.
             return answer
-        request = nova.migrate(change.server)
-        self._store(dataclasses.replace(change, moved_by=request))
+        nova.migrate(change.server)
+        self._find(nova, change, nova.list_actions(change.server))
         return _go_on(answer, f'migrating from {change.host}')
+
+    def _find(
+        self, nova: NovaAPI, change: Change, actions: list[Action]
+    ) -> Action | None:
+        """Find the move of a server for its change, and store it.
+
+        :param actions: of the server
+        :returns: None if it was not asked for
+        """
+        move = _find_move(actions, change, nova.user)
+        if move is not None and move.request != change.moved_by:
+            self._store(dataclasses.replace(change, moved_by=move.request))
+        return move
 
     @staticmethod
     def _store(change: Change) -> Change:

@@ -148,15 +148,13 @@ class NovaAPI:
             idle,
         )
 
-    def migrate(self, server: str) -> str:
+    def migrate(self, server: str) -> None:
         """Ask for a cold migration.
 
-        :returns: the request ID of the action
         :raises NoAnswer: if the server cannot be moved now
         :raises Refused: if it cannot be moved
         """
-        found = self._act(server, {'migrate': None})
-        return str(found.headers.get('x-openstack-request-id', ''))
+        self._act(server, {'migrate': None})
 
     def confirm(self, server: str) -> None:
         """Confirm the move of a server.
@@ -166,8 +164,8 @@ class NovaAPI:
         """
         self._act(server, {'confirmResize': None})
 
-    def _act(self, server: str, body: dict[str, Any]) -> Any:
-        return self._send('POST', f'/servers/{server}/action', json=body)
+    def _act(self, server: str, body: dict[str, Any]) -> None:
+        self._send('POST', f'/servers/{server}/action', json=body)
 
     def _send(self, method: str, path: str, **more: Any) -> Any:
         try:
