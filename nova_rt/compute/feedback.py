@@ -115,7 +115,7 @@ class Loop:
         try:
             found = source.read()
             counters = {cpu: found[cpu] for cpu in actual.cpus}
-        except (KeyError, OSError, ValueError):
+        except (KeyError, OSError):
             self.missed += 1
             if self.missed >= _MISSED:
                 self.source = None

@@ -109,15 +109,15 @@ class Changes:
     """The changes that one worker takes care of.
 
     :param ask: asks a host, as :meth:`Hosts.ask`
-    :param nova: moves servers; None without credentials
     :param clock: says the time
+    :param nova: moves servers; None without credentials
     """
 
     def __init__(
         self,
         ask: Callable[[Change], Answer],
-        nova: NovaAPI | None = None,
         clock: Callable[[], datetime.datetime] = _now,
+        nova: NovaAPI | None = None,
     ) -> None:
         self._ask = ask
         self._moves = Moves(ask, nova)

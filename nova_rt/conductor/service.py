@@ -41,7 +41,8 @@ class Worker(service.Service):
         manager.quieten()
         api.configure(self._conf)
         self._changes = changes.Changes(
-            changes.Hosts(self._conf).ask, NovaAPI.from_options(self._conf)
+            changes.Hosts(self._conf).ask,
+            nova=NovaAPI.from_options(self._conf),
         )
         listener = manager.make_listener(
             self._conf, manager.Events(self._stop, self._changes)

@@ -9,6 +9,7 @@ scheduler. A reservation costs two switches in each period beside its runtime.
 
 from collections.abc import Mapping
 import dataclasses
+import errno
 import pathlib
 from typing import Self
 
@@ -196,7 +197,12 @@ class SchedExt(V2Backend):
     def read_group_usage(self, group: pathlib.Path) -> dict[int, Usage]:
         """Ask the daemon, which counts it."""
         rows = self._ask(f'stat {self._name(group)}')
-        return {int(row['cpu']): _parse_usage(row) for row in rows}
+        try:
+            return {int(row['cpu']): _parse_usage(row) for row in rows}
+        except (KeyError, ValueError) as err:
+            raise OSError(errno.EIO, f'the use of {group} reads {rows}') from (
+                err
+            )
 
     def find_reserving(self, container: Container) -> pathlib.Path | None:
         """Find the outermost level that the daemon has in its list."""

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of nova_rt.conductor.moves."""
+
+import dataclasses
+
+from nova_rt import exception
+from nova_rt.conductor import moves
+from nova_rt.conductor.nova_api import Action, NoAnswer, Refused, Server
+from nova_rt.db import changes as db
+from nova_rt.formats.changes import Answer, Condition, OnNoRoom
+from nova_rt.tests.fixtures.history import make_uuid
+from nova_rt.tests.unit.db import base
+from nova_rt.tests.unit.db.test_changes import APPLIED, NO_ROOM, wish
+
+BUSY = Answer(Condition.IN_PROGRESS, 'a task')
+GONE = Answer(Condition.INFEASIBLE, 'there is no such server', gone=True)
+CREATE = Action('create', 'req-create', 'owner', False)
+MOVE = Action('migrate', 'req-move', 'us', False)
+FAILED = dataclasses.replace(MOVE, failed=True)
+REVERT = Action('revertResize', 'req-revert', 'owner', False)
+RESIZE = Action('resize', 'req-resize', 'owner', False)
+OTHERS = Action('migrate', 'req-other', 'operator', False)
+
+
+class Nova:
+    """Nova with one server.
+
+    :ivar actions: the latest first
+    :ivar done: requests that change something
+    :ivar error: raised by those instead
+    """
+
+    user = 'us'
+
+    def __init__(self):
+        self.actions = [CREATE]
+        self.server = Server('a', False, True)
+        self.done = []
+        self.error = None
+
+    def list_actions(self, server):
+        return list(self.actions)
+
+    def find_reason(self, server, request):
+        return f'No valid host was found for {request}'
+
+    def find_server(self, server):
+        return self.server
+
+    def migrate(self, server):
+        self._do('migrate')
+        self.actions.insert(0, MOVE)
+        self.server = Server('a', False, False)
+
+    def confirm(self, server):
+        self._do('confirm')
+
+    def _do(self, what):
+        self.done.append(what)
+        if self.error is not None:
+            raise self.error
+
+
+class MovesTest(base.DatabaseTest):
+    def setUp(self):
+        super().setUp()
+        self.nova = Nova()
+        self.asked = []
+        self.final = NO_ROOM
+        self.moves = moves.Moves(self.ask, self.nova)
+        self.wished(OnNoRoom.MIGRATE)
+
+    def wished(self, on_no_room):
+        db.ask(dataclasses.replace(wish(), on_no_room=on_no_room), None)
+
+    def ask(self, change):
+        self.asked.append(change.on_no_room)
+        return self.final
+
+    def change(self):
+        return db.get(make_uuid(1))
+
+    def follow(self, answer):
+        return self.moves.follow(self.change(), answer)
+
+    def assert_ended(self, text, answer):
+        """The host was told that the server does not move."""
+        self.assertEqual(
+            (Condition.INFEASIBLE, 600_000, 500_000),
+            (answer.condition, answer.asked_ppm, answer.free_ppm),
+        )
+        self.assertIn(text, answer.reason)
+        self.assertIn(NO_ROOM.reason, answer.reason)
+        self.assertEqual([OnNoRoom.FAIL], self.asked)
+
+    def begin(self):
+        answer = self.follow(NO_ROOM)
+        self.assertEqual(Condition.IN_PROGRESS, answer.condition)
+        self.assertEqual(['migrate'], self.nova.done)
+        self.nova.done.clear()
+        return answer
+
+    def test_a_move(self):
+        answer = self.begin()
+        self.assertEqual('migrating from a', answer.reason)
+        self.assertEqual(600_000, answer.asked_ppm)
+        change = self.change()
+        self.assertEqual(
+            ('req-create', 'req-move'), (change.moved_after, change.moved_by)
+        )
+        self.assertIn('migrating', self.follow(BUSY).reason)
+        self.nova.server = Server('b', True, True)
+        self.assertIn('confirming', self.follow(BUSY).reason)
+        self.assertEqual(['confirm'], self.nova.done)
+        self.assertEqual(APPLIED, self.follow(APPLIED))
+        self.assertEqual([], self.asked)
+
+    def test_not_for_others(self):
+        self.assertEqual(BUSY, self.follow(BUSY))
+        self.assertEqual(GONE, self.follow(GONE))
+        for on_no_room in OnNoRoom.FAIL, OnNoRoom.DEFER:
+            self.wished(on_no_room)
+            self.assertEqual(NO_ROOM, self.follow(NO_ROOM))
+        self.assertEqual([], self.nova.done)
+        self.assertIsNone(self.change().moved_after)
+
+    def test_the_answer_was_lost(self):
+        """The move is found by its user."""
+        self.nova.error = NoAnswer('away')
+        self.assertEqual('away', self.follow(NO_ROOM).reason)
+        self.nova.error = None
+        self.nova.actions[:0] = [OTHERS, MOVE]
+        self.nova.server = Server('a', False, False)
+        self.assertIn('migrating', self.follow(NO_ROOM).reason)
+        self.assertEqual('req-move', self.change().moved_by)
+        self.assertEqual(['migrate'], self.nova.done)
+
+    def test_earlier_moves_are_not_ours(self):
+        self.nova.actions.insert(0, MOVE)
+        again = dataclasses.replace(MOVE, request='req-again')
+        self.nova.migrate = lambda server: self.nova.actions.insert(0, again)
+        self.follow(NO_ROOM)
+        change = self.change()
+        self.assertEqual(
+            ('req-move', 'req-again'), (change.moved_after, change.moved_by)
+        )
+
+    def test_moves_of_others(self):
+        """They are waited for, and not confirmed."""
+        self.nova.error = NoAnswer('the server is locked')
+        self.follow(NO_ROOM)
+        self.nova.actions.insert(0, OTHERS)
+        self.nova.server = Server('b', True, True)
+        self.assertEqual(BUSY, self.follow(BUSY))
+        self.assertEqual(['migrate'], self.nova.done)
+
+    def test_a_resize_afterwards(self):
+        self.begin()
+        self.nova.actions.insert(0, RESIZE)
+        self.nova.server = Server('b', True, True)
+        self.assertEqual(BUSY, self.follow(BUSY))
+        self.assertEqual([], self.nova.done)
+
+    def test_no_host(self):
+        self.begin()
+        self.nova.actions[0] = FAILED
+        self.nova.server = Server('a', False, True)
+        self.assert_ended('No valid host', self.follow(NO_ROOM))
+        self.assertEqual([], self.nova.done)
+
+    def test_reverted(self):
+        self.begin()
+        self.nova.actions[:1] = [REVERT, FAILED]
+        self.nova.server = Server('a', False, True)
+        self.assert_ended('was reverted', self.follow(NO_ROOM))
+
+    def test_no_room_there_either(self):
+        self.begin()
+        self.nova.server = Server('b', False, True)
+        self.assert_ended('once already', self.follow(NO_ROOM))
+
+    def test_room_at_last(self):
+        """Asked for the last time, the host has it."""
+        self.begin()
+        self.nova.actions[0] = FAILED
+        self.nova.server = Server('a', False, True)
+        for self.final in APPLIED, BUSY, GONE:
+            self.assertEqual(self.final, self.follow(NO_ROOM))
+
+    def test_stopped_halfway(self):
+        """The host says what hinders it; nobody moves the server again."""
+        self.begin()
+        self.nova.server = Server('b', False, True)
+        self.assertEqual(BUSY, self.follow(BUSY))
+        self.assertEqual([], self.nova.done)
+
+    def test_refused(self):
+        self.nova.error = Refused('Nova: not allowed')
+        self.assert_ended('not allowed', self.follow(NO_ROOM))
+
+    def test_confirmed_by_others(self):
+        self.begin()
+        self.nova.server = Server('b', True, True)
+        self.nova.error = Refused('it has not been resized')
+        answer = self.follow(BUSY)
+        self.assertEqual(Condition.IN_PROGRESS, answer.condition)
+        self.assertIn('not been resized', answer.reason)
+
+    def test_no_credentials(self):
+        self.moves = moves.Moves(self.ask, None)
+        self.assert_ended('auth_type', self.follow(NO_ROOM))
+        self.assertEqual(BUSY, self.follow(BUSY))
+
+    def test_replaced(self):
+        """A newer change is not possible from the move on."""
+        older = self.change()
+        self.wished(OnNoRoom.DEFER)
+        self.assertEqual(NO_ROOM, self.moves.follow(older, NO_ROOM))
+        self.assertEqual([], self.nova.done)
+        self.wished(OnNoRoom.MIGRATE)
+        self.begin()
+        self.assertRaises(exception.BeingMoved, self.wished, OnNoRoom.FAIL)
+        db.note(self.change(), APPLIED, self.change().asked_at, None)
+        self.wished(OnNoRoom.FAIL)
+        change = self.change()
+        self.assertEqual((None, ''), (change.moved_after, change.moved_by))
