@@ -277,8 +277,9 @@ def values() -> dict[str, str]:
         section = _CREDENTIALS.format(section=user)
         values[f'credentials_{user}'] = section + login
     login = _LOGIN.format(user='nova', password=PASSWORD).rstrip()
-    section = _CREDENTIALS.format(section='service_user')
-    values['credentials_service_user'] = section + login
+    for name in ('service_user', 'nova_rt_nova'):
+        section = _CREDENTIALS.format(section=name)
+        values[f'credentials_{name}'] = section + login
     # Limits of all projects are read by a role on the whole system.
     section = _CREDENTIALS.format(section='oslo_limit')
     login = login.replace('project_name = service', 'system_scope = all')

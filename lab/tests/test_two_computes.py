@@ -2,9 +2,10 @@
 """Two compute hosts on one kernel, for a lab of ``lab up --computes 2``."""
 
 import signal
+import subprocess
 import unittest
 
-from lab import namespace, second, second_machine, services, world
+from lab import namespace, paths, second, second_machine, services, world
 from lab.measure import container
 from lab.tests import base
 from lab.tests.test_reports import manage
@@ -179,3 +180,63 @@ class MovesTest(TwoComputesTestBase):
                 self.cloud.compute.confirm_server_resize(self.server)
                 self.reach(self.server, 'ACTIVE')
         self.assert_audited()
+
+
+@unittest.skipUnless(second.wanted(), 'a lab with two computes only')
+class NoRoomTest(TwoComputesTestBase):
+    """Changes without room on the first host, as their user sees them."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self._create_on(FIRST, 'rt.tiny')
+        stats = self.stats()[FIRST]
+        free_ppm = stats.host_free or max(stats.free.values())
+        flavor = self.rt_flavor(f'{free_ppm // 10 - 1000}/100000')
+        self.other = self._create_on(FIRST, flavor)
+
+    def _set(self, on_no_room):
+        """Ask for more, and follow that as ``--wait`` does."""
+        running = subprocess.Popen(
+            [
+                paths.BIN / 'openstack', 'rt', 'reservation', 'set', '--wait',
+                '--on-no-room', on_no_room, self.server.id, '30000/100000',
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        self.addCleanup(running.stderr.close)
+        self.addCleanup(running.wait)
+        return running
+
+    def assert_applied(self, running, *conditions):
+        said = running.stderr.read()
+        self.assertEqual(0, running.wait(), said)
+        for each in (*conditions, 'Applied'):
+            self.assertIn(each, said)
+        rec = self.record(self.server)
+        self.assertEqual('30000/100000', str(rec.request.reservation))
+        held = self.container(self.server).held()
+        self.assertEqual('30000/100000', str(held))
+        self.assertEqual(
+            300_000, self.allocations(self.server)['CUSTOM_RT_BANDWIDTH']
+        )
+
+    def test_defer(self):
+        running = self._set('defer')
+        self.wait_for(
+            lambda: 'Deferred' in str(manage('reservation', 'show',
+                                             self.server.id)),
+            'it is not deferred',
+        )  # fmt: skip
+        self.delete(self.other)
+        self.assert_applied(running, 'Deferred')
+        self.assertEqual(FIRST, self.host_of(self.server))
+
+    def test_migrate(self):
+        self.assert_applied(self._set('migrate'), 'migrating from')
+        self.assertEqual(SECOND, self.host_of(self.server))
+        self.wait_for(
+            lambda: manage('audit') == (0, []),
+            lambda: f'{manage("audit")}',
+        )

@@ -5,7 +5,8 @@ Counters are those of one process, or of all workers together where
 ``PROMETHEUS_MULTIPROC_DIR`` names a directory before this is imported.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+import datetime
 
 import prometheus_client
 from prometheus_client import core, multiprocess, registry
@@ -44,6 +45,10 @@ PURGED = prometheus_client.Counter(
 )
 
 
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 class DatabaseUp(registry.Collector):
     """The state of the database, when it is asked for.
 
@@ -68,16 +73,53 @@ class DatabaseUp(registry.Collector):
         return [up]
 
 
+class OpenChanges(registry.Collector):
+    """The age of the changes that have not ended, when it is asked for.
+
+    :param read: asks the database for the oldest of each condition
+    :param clock: says the time
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Mapping[str, datetime.datetime]],
+        clock: Callable[[], datetime.datetime] = _now,
+    ) -> None:
+        self._read = read
+        self._clock = clock
+
+    def collect(self) -> Iterable[core.Metric]:
+        """Ask the database."""
+        found = core.GaugeMetricFamily(
+            'nova_rt_conductor_open_change_seconds',
+            'Time for which the oldest change that has not ended has been in '
+            'its condition.',
+            labels=['condition'],
+        )
+        try:
+            oldest = self._read()
+        except Exception:
+            # DatabaseUp says so.
+            oldest = {}
+        for condition, since in oldest.items():
+            age_s = (self._clock() - since).total_seconds()
+            found.add_metric([condition], max(0, age_s))
+        return [found]
+
+
 def make_registry(
     ping: Callable[[], None],
+    read_oldest: Callable[[], Mapping[str, datetime.datetime]],
 ) -> prometheus_client.CollectorRegistry:
     """Collect the counters of all workers, the database, and the version.
 
     :param ping: asks the database
+    :param read_oldest: see :class:`OpenChanges`
     :returns: the registry to serve
     """
     found = prometheus_client.CollectorRegistry()
     multiprocess.MultiProcessCollector(found)  # type: ignore[no-untyped-call]
     found.register(DatabaseUp(ping))
+    found.register(OpenChanges(read_oldest))
     found.register(Build())
     return found

@@ -11,6 +11,7 @@ import prometheus_client
 from nova_rt.conductor import changes, manager, metrics
 from nova_rt.conductor.nova_api import NovaAPI
 from nova_rt.db import api, retention
+from nova_rt.db import changes as db_changes
 from nova_rt.metrics import server
 from nova_rt.metrics.listening import Listening
 
@@ -124,7 +125,7 @@ class Metrics(service.Service):
         """Listen."""
         super().start()
         api.configure(self._conf)
-        found = metrics.make_registry(api.ping)
+        found = metrics.make_registry(api.ping, db_changes.find_oldest)
         page = server.Page(
             lambda: prometheus_client.generate_latest(found), _KEEP_S
         )

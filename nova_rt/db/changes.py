@@ -192,6 +192,20 @@ def note_host(server: str, host: str) -> None:
         )
 
 
+def find_oldest() -> dict[str, datetime.datetime]:
+    """Find the oldest of the changes that have not ended.
+
+    :returns: condition -> the time at which the oldest one has entered it
+    """
+    query = (
+        sa.select(_ROW.state, sa.func.min(_ROW.since))
+        .where(_ROW.due_at.is_not(None))
+        .group_by(_ROW.state)
+    )
+    with session.reader() as reader:
+        return {state: since for state, since in reader.execute(query)}
+
+
 @retried
 def purge(oldest: datetime.datetime) -> int:
     """Delete changes that have ended before a time, a few at a time.

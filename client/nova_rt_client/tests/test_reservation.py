@@ -97,6 +97,21 @@ class SetTest(base.CommandTestCase):
             self.app.stderr.getvalue(),
         )
 
+    def test_wait_for_a_migration(self):
+        self.follow(
+            make_state('InProgress', reason='migrating from one'), make_state()
+        )
+        self.set('--on-no-room', 'migrate', '--wait')
+        (sent,) = (
+            each for each in self.service.request_history
+            if each.method == 'PUT'
+        )  # fmt: skip
+        self.assertEqual('migrate', sent.json()['reservation']['on_no_room'])
+        self.assertEqual(
+            'InProgress\nInProgress: migrating from one\nApplied\n',
+            self.app.stderr.getvalue(),
+        )
+
     def test_wait_for_a_refusal(self):
         self.follow(make_state('Infeasible', reason='too large', asked_ppm=7))
         self.assert_ends('too large: asked 7 ppm', '--wait')

@@ -308,6 +308,29 @@ class FilterCheckTest(base.BaseTestCase):
         )
 
 
+class MovesTest(base.BaseTestCase):
+    """Credentials for changes that migrate servers."""
+
+    def check(self, **options):
+        conf = cfg.ConfigOpts()
+        nova_rt_conf.register_opts(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        for name, value in options.items():
+            conf.set_override(name, value, 'nova_rt_nova')
+        return status.Checks(conf)._moves()
+
+    def test_none(self):
+        """They are optional; the table says what is refused."""
+        result = self.check()
+        self.assertEqual(0, result.code)
+        self.assertIn('on_no_room = migrate are refused', result.details)
+
+    def test_incomplete(self):
+        result = self.check(auth_type='password')
+        self.assertEqual(2, result.code)
+        self.assertIn('auth_url', result.details)
+
+
 class MainTest(base.BaseTestCase):
     def test_configuration_that_cannot_be_used(self):
         """One line, by every program that reads nova.conf."""

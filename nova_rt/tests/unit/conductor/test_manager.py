@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from nova_rt import exception
 from nova_rt.conductor import manager, metrics, queue
-from nova_rt.db import api, models, retention, session
+from nova_rt.db import api, changes, models, retention, session
 from nova_rt.formats.history import PREFIX
 from nova_rt.tests.fixtures import conductor
 from nova_rt.tests.fixtures.history import (
@@ -27,6 +27,7 @@ from nova_rt.tests.fixtures.history import (
     trust_clock,
 )
 from nova_rt.tests.unit.db import base
+from nova_rt.tests.unit.db.test_changes import APPLIED, NO_ROOM, wish
 
 PATIENCE_S = 60
 
@@ -253,6 +254,30 @@ class UpkeepTest(base.DatabaseTest):
         self.upkeep.run()
         self.assertEqual(1, self.log.output.count('Could not delete'))
         self.assertEqual(2, counted(metrics.UPKEEP_FAILED) - before)
+
+
+class OpenChangesTest(base.DatabaseTest):
+    def test_ages(self):
+        for number, answer in enumerate((NO_ROOM, NO_ROOM, APPLIED)):
+            change = changes.ask(wish(number), None)
+            changes.note(
+                change, answer, NOW + number * MINUTE,
+                None if answer is APPLIED else MINUTE,
+            )  # fmt: skip
+        (found,) = metrics.OpenChanges(
+            changes.find_oldest, lambda: NOW + 5 * MINUTE
+        ).collect()
+        self.assertEqual(
+            [({'condition': 'Deferred'}, 300)],
+            [(each.labels, each.value) for each in found.samples],
+        )
+
+    def test_no_database(self):
+        def fail():
+            raise api.ERRORS[0]
+
+        (found,) = metrics.OpenChanges(fail).collect()
+        self.assertEqual([], found.samples)
 
 
 class DatabaseUpTest(base.DatabaseTest):

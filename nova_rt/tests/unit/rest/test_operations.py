@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.rest.operations through the whole application."""
 
+import dataclasses
+
 import ddt
 
 from nova_rt.cloud.records import Holding, HostRecord
@@ -83,6 +85,19 @@ class ShowTest(base.APITestCase):
                 ('asked 600000, free 5 on one', 5, 'a rule'),
                 (shown['reason'], shown['free_ppm'], shown['rule']),
             )
+
+    def test_users_see_moves(self):
+        server = make_server(1)
+        for condition, text in (
+            (Condition.IN_PROGRESS, 'is being migrated'),
+            (Condition.INFEASIBLE, 'was not migrated'),
+        ):
+            change = make_change(server, 1, Answer(condition, 'to one'))
+            self.sources.add(
+                server, dataclasses.replace(change, moved_after='req-1')
+            )
+            shown = self.read(PATH, 'reader')['reservation']['condition']
+            self.assertIn(text, shown['reason'])
 
     def test_not_to_be_seen(self):
         for user in base.ADMIN, 'stranger':
@@ -211,6 +226,23 @@ class ChangeTest(base.APITestCase):
         self.assert_refused(409, 'server_busy', 'shelved', body=wish(600))
         self.sources.add(make_server(1, record=None, state='unreadable'))
         self.assert_refused(409, 'server_busy', 'read', body=wish(600))
+
+    def test_migrate(self):
+        body = wish(1500, on_no_room='migrate')
+        self.assert_refused(
+            403, 'forbidden', 'rt:reservation:set_migrate', body=body,
+            user='member',
+        )  # fmt: skip
+        # Nobody could carry it out.
+        self.assert_refused(
+            400, 'invalid_request', '[nova_rt_nova] auth_type', body=body
+        )
+        self.flags(group='nova_rt_nova', auth_type='password')
+        _, found = self.put(body, base.ADMIN)
+        self.assertEqual('migrate', found['reservation']['on_no_room'])
+        self.assertEqual(
+            [(UUID, '1500/2000', OnNoRoom.MIGRATE)], self.sources.asked
+        )
 
     def test_limit(self):
         self.sources.over = OverLimit('asked for 5, limit 4')

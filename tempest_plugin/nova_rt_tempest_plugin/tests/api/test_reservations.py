@@ -132,6 +132,11 @@ class ReservationsTest(base.RTTest):
             self.assert_error(
                 error, status, code, client.set, self.server, reservation
             )
+        # Members may not migrate servers.
+        self.assert_error(
+            lib_exc.Forbidden, 403, 'forbidden', self.member.set,
+            self.server, self.most, on_no_room='migrate',
+        )  # fmt: skip
         _, found = self.member.show(self.server)
         self.assertEqual(0, found['generation'])
         self.assert_agree(self.server, self.least)
