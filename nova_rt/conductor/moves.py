@@ -142,7 +142,7 @@ class Moves:
         answer = self._ask(
             dataclasses.replace(change, on_no_room=OnNoRoom.FAIL)
         )
-        if answer.condition is not Condition.DEFERRED:
+        if not answer.asked_ppm:
             return answer
         said = (each for each in (reason, answer.reason) if each)
         return dataclasses.replace(

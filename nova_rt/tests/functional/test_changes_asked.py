@@ -219,6 +219,8 @@ class AskedTest(manage.CommandsMixin, changes.AskedTestBase):
         for words, code, text in (
             ((self.server['id'], '1'), 2, 'is not a reservation'),
             (('nonsense', '100/1000'), 1, 'no server nonsense'),
+            ((self.server['id'], '100/1000', '--on-no-room', 'migrate'), 2,
+             'auth_type is not set'),
             ((self.create(self.plain_flavor())['id'], '100/1000'), 1,
              'with a reservation'),
         ):  # fmt: skip

@@ -122,6 +122,20 @@ class MovedTest(changes.AskedTestBase):
         self.assert_changed('600/1000')
         self.assertNotIn(wish.KEY, self.instance(self.server).system_metadata)
 
+    def test_too_large_for_this_host(self):
+        """Another one may be larger; the wish goes with the request."""
+        for migrate, condition in (
+            (True, Condition.DEFERRED),
+            (False, Condition.INFEASIBLE),
+        ):
+            answer = self.ask_change(
+                self.server, '999/1000', migrate=migrate, generation=1
+            )
+            self.assertEqual(condition, answer.condition, answer)
+            kept = self.instance(self.server).system_metadata.get(wish.KEY)
+            self.assertEqual('999/1000' if migrate else None, kept)
+        self.assert_changed('400/1000')
+
     def test_no_host(self):
         """It ends with Nova's reason, and the numbers of its host."""
         self.fill('500/1000', 4)

@@ -162,6 +162,14 @@ class ConductorTest(base.BaseTestCase):
             '[DEFAULT]\ntransport_url = secret\n', '[DEFAULT] transport_url'
         )
 
+    def test_incomplete_credentials(self):
+        self.assert_does_not_start(
+            '[DEFAULT]\ntransport_url = fake:/\n[nova_rt_nova]\n'
+            'auth_type = password\n',
+            '[nova_rt_nova]: ',
+            'auth_url',
+        )
+
     def test_driver_that_is_not_installed(self):
         self.assert_does_not_start(
             '[DEFAULT]\ntransport_url = fake:/\n[nova_rt_database]\n'

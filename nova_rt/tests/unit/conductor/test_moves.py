@@ -168,6 +168,15 @@ class MovesTest(base.DatabaseTest):
         self.assert_ended('No valid host', self.follow(NO_ROOM))
         self.assertEqual([], self.nova.done)
 
+    def test_no_host_is_large_enough(self):
+        self.begin()
+        self.nova.actions[0] = FAILED
+        self.nova.server = Server('a', False, True)
+        self.final = dataclasses.replace(
+            NO_ROOM, condition=Condition.INFEASIBLE
+        )
+        self.assert_ended('No valid host', self.follow(NO_ROOM))
+
     def test_reverted(self):
         self.begin()
         self.nova.actions[:1] = [REVERT, FAILED]
