@@ -236,8 +236,8 @@ class RoleTest(unittest.TestCase):
                 used |= set(
                     re.findall(r'(?<![\w/])nova_rt_\w+', file.read_text())
                 )
-        # The database of nova-rt-conductor, and a filter of Ansible.
-        others = {'nova_rt_database', 'nova_rt_cpus'}
+        # Sections of nova-rt-conductor, and a filter of Ansible.
+        others = {'nova_rt_database', 'nova_rt_nova', 'nova_rt_cpus'}
         self.assertEqual(set(self.options), used - others)
 
     def test_text_is_no_boolean(self):

@@ -6,6 +6,7 @@ import re
 import tomllib
 import unittest
 
+from keystoneauth1 import loading
 import nova.conf
 
 import nova_rt.conf
@@ -83,6 +84,10 @@ class PagesTest(unittest.TestCase):
         ours['nova_rt_privileged'] = set(nova_rt.privsep.rt_pctxt.conf)
         # tempest.conf has a group of the same name.
         ours['nova_rt'] |= {opt.dest for opt in tempest_config.OPTIONS}
+        ours['nova_rt_nova'] |= {
+            opt.dest
+            for opt in loading.get_auth_plugin_conf_options('password')
+        }
 
         def is_right(group, option):
             if group in ours:
