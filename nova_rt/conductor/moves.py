@@ -15,7 +15,13 @@ confirmed nor undone.
 from collections.abc import Callable
 import dataclasses
 
-from nova_rt.conductor.nova_api import Action, NoAnswer, NovaAPI, Refused
+from nova_rt.conductor.nova_api import (
+    Action,
+    NoAnswer,
+    NotNow,
+    NovaAPI,
+    Refused,
+)
 from nova_rt.conf import nova_api
 from nova_rt.db import changes as db
 from nova_rt.formats.changes import Answer, Change, Condition, OnNoRoom
@@ -109,8 +115,17 @@ class Moves:
         if answer.condition is not Condition.DEFERRED:
             # Its host may not have the wish yet, or others move it.
             return answer
-        nova.migrate(change.server)
-        self._find(nova, change, nova.list_actions(change.server))
+        refusal = None
+        try:
+            nova.migrate(change.server)
+        except NotNow as err:
+            refusal = err
+        # Another conductor may have been faster.
+        move = self._find(nova, change, nova.list_actions(change.server))
+        if move is None and refusal is not None:
+            # Such as a locked server: the change may be withdrawn.
+            self._store(dataclasses.replace(change, moved_after=None))
+            raise refusal
         return _go_on(answer, f'migrating from {change.host}')
 
     def _find(

@@ -21,6 +21,10 @@ class NoAnswer(Exception):
     """Nova cannot do it now; asking again may help."""
 
 
+class NotNow(NoAnswer):
+    """Nova has refused it because of the state of the server."""
+
+
 class Refused(Exception):
     """Nova does not do it."""
 
@@ -151,7 +155,7 @@ class NovaAPI:
     def migrate(self, server: str) -> None:
         """Ask for a cold migration.
 
-        :raises NoAnswer: if the server cannot be moved now
+        :raises NoAnswer: if there is none; NotNow if it cannot be moved now
         :raises Refused: if it cannot be moved
         """
         self._act(server, {'migrate': None})
@@ -175,6 +179,8 @@ class NovaAPI:
             )  # fmt: skip
         except (ks_exc.BadRequest, ks_exc.Forbidden) as err:
             raise Refused(_describe(err)) from err
+        except ks_exc.Conflict as err:
+            raise NotNow(_describe(err)) from err
         except ks_exc.ClientException as err:
             raise NoAnswer(_describe(err)) from err
 

@@ -45,8 +45,8 @@ def ask(wanted: Change, known: int | None) -> Change:
     present = 0 if found is None else found.generation
     if known is not None and known != present:
         raise exception.GenerationConflict(known, present)
-    if found is not None and found.moved_by and found.answer.condition is (
-        Condition.IN_PROGRESS
+    if found is not None and found.moved_after is not None and (
+        found.answer.condition is Condition.IN_PROGRESS
     ):  # fmt: skip
         raise exception.BeingMoved
     row['generation'] = max(wanted.generation, present + 1)
@@ -60,19 +60,26 @@ def ask(wanted: Change, known: int | None) -> Change:
             )
             changed = stored == wanted.asked_at
         else:
-            changed = _update(writer, wanted.server, present, row)
+            still = _ROW.moved_after.is_(None) | (
+                _ROW.state != Condition.IN_PROGRESS
+            )
+            changed = _update(writer, wanted.server, present, row, still)
     if not changed:
         raise exception.GenerationConflict(present, present + 1)
     return get(wanted.server) or wanted
 
 
 def _update(
-    writer: Any, server: str, generation: int, values: dict[str, Any]
+    writer: Any,
+    server: str,
+    generation: int,
+    values: dict[str, Any],
+    *others: Any,
 ) -> bool:
     return _execute(
         writer,
         sa.update(_ROW)
-        .where(_ROW.server == server, _ROW.generation == generation)
+        .where(_ROW.server == server, _ROW.generation == generation, *others)
         .values(**values),
     )
 
@@ -176,7 +183,10 @@ def note_move(change: Change) -> bool:
 
     :returns: whether the change is still the last one of the server
     """
-    values = {'moved_after': change.moved_after, 'moved_by': change.moved_by}
+    values = {
+        'moved_after': change.moved_after,
+        'moved_by': change.moved_by or None,
+    }
     with session.writer() as writer:
         return _update(writer, change.server, change.generation, values)
 

@@ -2,10 +2,17 @@
 """Tests of nova_rt.conductor.moves."""
 
 import dataclasses
+from unittest import mock
 
 from nova_rt import exception
 from nova_rt.conductor import moves
-from nova_rt.conductor.nova_api import Action, NoAnswer, Refused, Server
+from nova_rt.conductor.nova_api import (
+    Action,
+    NoAnswer,
+    NotNow,
+    Refused,
+    Server,
+)
 from nova_rt.db import changes as db
 from nova_rt.formats.changes import Answer, Condition, OnNoRoom
 from nova_rt.tests.fixtures.history import make_uuid
@@ -147,7 +154,7 @@ class MovesTest(base.DatabaseTest):
 
     def test_moves_of_others(self):
         """They are waited for, and not confirmed."""
-        self.nova.error = NoAnswer('the server is locked')
+        self.nova.error = NoAnswer('a fault')
         self.follow(NO_ROOM)
         self.nova.actions.insert(0, OTHERS)
         self.nova.server = Server('b', True, True)
@@ -203,6 +210,31 @@ class MovesTest(base.DatabaseTest):
         self.assertEqual(BUSY, self.follow(BUSY))
         self.assertEqual([], self.nova.done)
 
+    def test_locked(self):
+        """It is tried again, and may be withdrawn."""
+        self.nova.error = NotNow('the server is locked')
+        answer = self.follow(NO_ROOM)
+        self.assertEqual(
+            (Condition.IN_PROGRESS, 'the server is locked'),
+            (answer.condition, answer.reason),
+        )
+        self.assertIsNone(self.change().moved_after)
+        self.wished(OnNoRoom.MIGRATE)
+        self.nova.error = None
+        self.nova.done.clear()
+        self.begin()
+
+    def test_two_conductors(self):
+        """The slower one finds the move of the faster one."""
+
+        def migrate(server):
+            self.nova.actions.insert(0, MOVE)
+            raise NotNow('it has a task')
+
+        self.nova.migrate = migrate
+        self.assertIn('migrating', self.follow(NO_ROOM).reason)
+        self.assertEqual('req-move', self.change().moved_by)
+
     def test_refused(self):
         self.nova.error = Refused('Nova: not allowed')
         self.assert_ended('not allowed', self.follow(NO_ROOM))
@@ -221,13 +253,19 @@ class MovesTest(base.DatabaseTest):
         self.assertEqual(BUSY, self.follow(BUSY))
 
     def test_replaced(self):
-        """A newer change is not possible from the move on."""
+        """A newer change is not possible while it may be moving."""
         older = self.change()
         self.wished(OnNoRoom.DEFER)
         self.assertEqual(NO_ROOM, self.moves.follow(older, NO_ROOM))
         self.assertEqual([], self.nova.done)
         self.wished(OnNoRoom.MIGRATE)
+        before = self.change()
         self.begin()
+        with mock.patch.object(db, 'get', return_value=before):
+            # The move was stored after it was read.
+            self.assertRaises(
+                exception.GenerationConflict, self.wished, OnNoRoom.FAIL
+            )
         self.assertRaises(exception.BeingMoved, self.wished, OnNoRoom.FAIL)
         db.note(self.change(), APPLIED, self.change().asked_at, None)
         self.wished(OnNoRoom.FAIL)

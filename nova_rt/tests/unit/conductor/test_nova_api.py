@@ -12,7 +12,13 @@ from requests_mock.contrib import fixture
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.conductor import nova_api
-from nova_rt.conductor.nova_api import Action, NoAnswer, Refused, Server
+from nova_rt.conductor.nova_api import (
+    Action,
+    NoAnswer,
+    NotNow,
+    Refused,
+    Server,
+)
 
 _KEYSTONE = 'http://keystone/v3'
 _NOVA = 'http://nova/v2.1'
@@ -128,7 +134,7 @@ class NovaAPITest(base.BaseTestCase):
         nova = self.make()
         path = f'{_SERVER}/action'
         for status, kind in (
-            (400, Refused), (403, Refused), (404, NoAnswer), (409, NoAnswer),
+            (400, Refused), (403, Refused), (404, NoAnswer), (409, NotNow),
             (500, NoAnswer),
         ):  # fmt: skip
             self.http.post(
