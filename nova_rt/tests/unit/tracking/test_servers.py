@@ -7,7 +7,7 @@ from oslo_utils import uuidutils
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.reservation import record
+from nova_rt.reservation import record, wish
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tracking import claims, servers
@@ -157,6 +157,26 @@ class ChangeTest(base.BaseTestCase):
         self.server.uuid = uuidutils.generate_uuid()
         self.server.flavor.id = 7
         self.target = record.Record(Request(Reservation(600, 1000), 1), (1,))
+
+    def test_a_wish(self):
+        """It ends with the change, and with a move."""
+        wanted = self.target.request.reservation
+        for end in (
+            lambda: servers.set_wish(self.server, None, 3),
+            lambda: servers.end_change(self.server, self.target),
+            lambda: servers.switch(self.server),
+        ):
+            servers.note_move(self.server, self.target)
+            self.assertTrue(servers.set_wish(self.server, wanted, 3))
+            self.assertFalse(servers.set_wish(self.server, wanted, 3))
+            self.assertEqual(
+                str(wanted), self.server.system_metadata[wish.KEY]
+            )
+            self.assertEqual(3, servers.read_generation(self.server))
+            self.assertTrue(servers.is_changed(self.server))
+            end()
+            self.assertNotIn(wish.KEY, self.server.system_metadata)
+            self.assertFalse(servers.set_wish(self.server, None, 3))
 
     def test_a_change(self):
         self.assertEqual(0, servers.read_generation(self.server))
