@@ -3,6 +3,7 @@
 
 import errno
 import os
+from unittest import mock
 
 import fixtures
 from oslotest import base
@@ -677,7 +678,13 @@ class SchedExtTest(EveryInterface, HostTestCase):
         self.kernel.use(self.group, 1, 9, 3, 5000)
         usage = {1: Usage(9, 3, 5000)}
         self.assertEqual(usage, self.host.read_usage(PID))
-        self.assertEqual(usage, self.host.find_usage(PID).read())
+        source = self.host.find_usage(PID)
+        self.assertEqual(usage, source.read())
+        with mock.patch.object(
+            self.kernel.daemon, '_stat', return_value=['server cpu=1']
+        ):
+            err = self.assertRaises(OSError, source.read)
+        self.assertEqual(errno.EIO, err.errno)
         ((name, share, usage),) = self.host.read_usages()
         self.assertEqual(self.group.name, name)
         self.assertEqual(600_000, share.ppm)

@@ -2,9 +2,11 @@
 """Tests of nova_rt.rest.operations through the whole application."""
 
 import dataclasses
+from unittest import mock
 
 import ddt
 
+from nova_rt import exception
 from nova_rt.cloud.records import Holding, HostRecord
 from nova_rt.formats.changes import Answer, Condition, OnNoRoom
 from nova_rt.formats.history import Origin
@@ -226,6 +228,13 @@ class ChangeTest(base.APITestCase):
         self.assert_refused(409, 'server_busy', 'shelved', body=wish(600))
         self.sources.add(make_server(1, record=None, state='unreadable'))
         self.assert_refused(409, 'server_busy', 'read', body=wish(600))
+        self.sources.add(self.server)
+        with mock.patch.object(
+            self.sources, 'ask', side_effect=exception.BeingMoved
+        ):
+            self.assert_refused(
+                409, 'server_busy', 'being migrated', body=wish(600)
+            )
 
     def test_migrate(self):
         body = wish(1500, on_no_room='migrate')
