@@ -164,30 +164,18 @@ class Changes:
                 except exception.InsufficientBandwidth as err:
                     if not migrate:
                         raise
-                    return self._defer(context, uuid, wish, generation, err)
+                    # Even if this host could never have the room.
+                    instance = obstacles.read(context, uuid)
+                    _save_wish(instance, wish, generation)
+                    return dataclasses.replace(
+                        self._explain(uuid, err), condition=Condition.DEFERRED
+                    )
         except _Returning:
             raise
         except Exception as err:
             return self._explain(uuid, err)
         self._refused.forget(uuid)
         return Answer(Condition.APPLIED, actual=str(wish))
-
-    def _defer(
-        self,
-        context: Any,
-        uuid: str,
-        wish: Reservation,
-        generation: int,
-        err: exception.InsufficientBandwidth,
-    ) -> Answer:
-        """Let a server wait for its migration to a host with more room.
-
-        :returns: ``Deferred``, even if this host could never have the room
-        """
-        _save_wish(obstacles.read(context, uuid), wish, generation)
-        return dataclasses.replace(
-            self._explain(uuid, err), condition=Condition.DEFERRED
-        )
 
     def _explain(self, uuid: str, err: Exception) -> Answer:
         """Turn the error of a change into an answer."""

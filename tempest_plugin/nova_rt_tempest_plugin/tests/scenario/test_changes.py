@@ -3,6 +3,8 @@
 
 from tempest import config
 from tempest.lib import decorators
+from tempest.lib import exceptions as lib_exc
+import testtools
 
 from nova_rt_tempest_plugin import api
 from nova_rt_tempest_plugin.tests import base
@@ -68,4 +70,21 @@ class NoRoomTest(capacity.HostTest):
             self.delete(each)
         self.wait_for_condition('Applied')
         self.reach(self.server, 'ACTIVE')
+        self.assert_agree(self.server, self.more)
+
+    @decorators.idempotent_id('0c8f86a2-93e5-4d0f-9b42-6d0d32f6a110')
+    @testtools.skipUnless(
+        CONF.compute_feature_enabled.cold_migration,
+        '[compute-feature-enabled] cold_migration is off',
+    )
+    def test_migrate(self):
+        """The server moves to a host that has room."""
+        self.fill()
+        try:
+            self.api.set(self.server, self.more, on_no_room='migrate')
+        except lib_exc.BadRequest as err:
+            raise self.skipException(f'without credentials: {err}') from err
+        self.wait_for_condition('Applied')
+        found = self.reach(self.server, 'ACTIVE')
+        self.assertNotEqual(self.there.name, found['OS-EXT-SRV-ATTR:host'])
         self.assert_agree(self.server, self.more)
