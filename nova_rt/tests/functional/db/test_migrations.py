@@ -74,8 +74,22 @@ class Walk:
             ):
                 self.assertRaises(KeyboardInterrupt, migration.sync)
             self.assertTrue(migration.is_behind())
+        self.interrupt_column()
         migration.sync()
         self.assertEqual([], migration.find_differences())
+
+    def interrupt_column(self):
+        real = steps.add_column
+
+        def fail(table, column):
+            real(table, column)
+            raise KeyboardInterrupt
+
+        with fixtures.MonkeyPatch(
+            'nova_rt.db.migrations.steps.add_column', fail
+        ):
+            self.assertRaises(KeyboardInterrupt, migration.sync)
+        self.assertTrue(migration.is_behind())
 
     def test_a_newer_database_is_not_behind(self):
         migration.sync()
