@@ -7,7 +7,7 @@ The lab has to be up with a node: `python -m lab up --node hcbs --computes 0`.
 BusyBox's httpd with FIFO-2 and an endless task of RR-1 share (40, 100) ms, as
 the service and the batch work of RTLWS 2011. Requests come at random times,
 each with a connection of its own. The server is alone, beside the batch work,
-and beside it with a pool of (1, 10) ms. The table is printed, and is in
+and beside it with a pool of (4, 10) ms. The table is printed, and is in
 results/spare-web of the lab's work directory with every time. The exit code is
 1 if the pool does not answer sooner, or costs batch work.
 """
@@ -29,7 +29,7 @@ from lab.console import LabError
 from lab.measure import distribution, rtprobe
 from lab.node import group, pool
 
-RESERVATION, POOL = '40000/100000', '1000/10000'
+RESERVATION, POOL = '40000/100000', '4000/10000'
 BATCH, SERVICE = 1, 2
 #: Least CPU time of the container's own budget with a pool, against that
 #: without.
