@@ -152,7 +152,7 @@ class PoolTest(HostTestCase):
         self.assertEqual([800_000] * 4, [*self.host.capacity().cpus.values()])
 
     def test_no_room_for_another_one(self):
-        """What others have taken meanwhile is not sold twice."""
+        """Bandwidth that others have taken meanwhile is not sold twice."""
         self.host.start()
         self.kernel.remove_group(self.kernel.partition)
         group = self._make_group('user')
