@@ -159,7 +159,7 @@ void judge(struct hog *h, uint64_t len, struct verdict *v);
 #define POOL_P 10000
 #define POOL_SLOT 1000
 #define POOL_PRIO 50
-#define POOL_USERS 6
+#define POOL_USERS 20
 
 /* The groups below "p" that use it. */
 const char *pool_user(int i);
