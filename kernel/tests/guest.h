@@ -94,6 +94,8 @@ void give(const char *group, const char *file);
 void delegate(const char *group);
 /* As the user: 0 or the errno of the write, or of mkdir() if there is no text. */
 int user_puts(const char *path, const char *text);
+/* One of the two opens the file, the other one writes: 0 or the errno. */
+int put_by_two(const char *path, const char *text, bool user_opens);
 
 int set_policy(pid_t pid, int policy, int prio);
 void pin(int cpu);
