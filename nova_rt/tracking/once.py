@@ -1,28 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suppression of log lines that each check would repeat."""
+"""Access to :mod:`nova_rt.once` for modules of the compute service."""
 
-import threading
-
-
-class Once:
-    """The last logged text of each key, to skip repetitions of it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._said: dict[str, str] = {}
-
-    def is_new(self, key: str, text: str) -> bool:
-        """Record a text.
-
-        :param key: names a server and a subject
-        :returns: whether it differs from the last text of this key
-        """
-        with self._lock:
-            new = self._said.get(key) != text
-            self._said[key] = text
-        return new
-
-    def forget(self, key: str) -> None:
-        """Forget the last text of a key, once its cause is gone."""
-        with self._lock:
-            self._said.pop(key, None)
+from nova_rt.once import Once as Once

@@ -14,7 +14,7 @@ from nova.virt.libvirt import config
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
-from nova_rt import exception
+from nova_rt import exception, once
 from nova_rt.reservation import record
 from nova_rt.reservation.domain_record import (
     BESIDE,
@@ -24,7 +24,6 @@ from nova_rt.reservation.domain_record import (
     DomainRecord,
     parse_domain,
 )
-from nova_rt.tracking import once
 
 LOG = logging.getLogger(__name__)
 
