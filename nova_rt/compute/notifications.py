@@ -65,7 +65,8 @@ class RTReservationPayload(notification_base.NotificationPayloadBase):
     # Version 1.3: Added runtime_min, runtime_max
     # Version 1.4: Added adapt
     # Version 1.5: Added spare, spare_priority
-    VERSION = '1.5'
+    # Version 1.6: Added startup_runtime, startup_s
+    VERSION = '1.6'
     OBJ_PROJECT_NAMESPACE = 'nova_rt'
 
     fields = {
