@@ -73,7 +73,8 @@ class RTComputeManager(manager.ComputeManager):
 
     def __init__(self, compute_driver=None, *args, **kwargs):
         super().__init__(compute_driver, *args, **kwargs)
-        self._rt_history = self.rt_feedback = self.rt_boosts = None
+        self._rt_history = self.rt_feedback = None
+        self.rt_boosts: Any = None
         ours = isinstance(self.driver, driver.RTLibvirtDriver)
         self.rt = resource_tracker.RTResourceTracker(
             self.host,

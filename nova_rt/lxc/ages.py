@@ -11,10 +11,11 @@ _START_FIELD = 22 - 3
 
 
 def read_age_s(pid: int) -> float:
-    """Read the seconds since the start of a process.
+    """Read the age of a process.
 
     Both times count from the boot of the host: no clock that is set matters.
 
+    :returns: seconds since its start
     :raises OSError: ENOENT or ESRCH if it has ended
     """
     text = pathlib.Path(f'/proc/{pid}/stat').read_text(errors='replace')

@@ -32,6 +32,8 @@ WIDEST = Request(
     runtime_min=4_194_304,
     runtime_max=4_194_304,
     adapt=extra_specs.Adapt.THROTTLED,
+    startup_runtime=4_194_304,
+    startup_s=3600,
     spare=Reservation(4_194_304, 4_194_304),
     spare_priority=99,
 )
