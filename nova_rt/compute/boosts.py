@@ -208,11 +208,10 @@ class Boosts:
         if now_s >= boost.until_s:
             return self._end(boost, now_s)
         boost.look_at_s = min(boost.look_at_s, boost.until_s)
-        if boost.begun or slots != Slots(rec) or (
-            not self._reservations.audited
-        ):
+        if boost.begun or slots != Slots(rec):
             return True
-        return self._begin(boost, now_s)
+        # Until the first audit nothing can be claimed.
+        return not self._reservations.audited or self._begin(boost, now_s)
 
     def _begin(self, boost: _Boost, now_s: float) -> bool:
         uuid, rec = boost.uuid, boost.rec

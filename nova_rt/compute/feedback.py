@@ -223,9 +223,7 @@ class Feedback:
         for loop in self.loops.values():
             if loop.paused or boosts.has(loop.uuid):
                 continue
-            if loop.step(
-                now_s, held.get_actual(loop.uuid, loop.rec)
-            ):
+            if loop.step(now_s, held.get_actual(loop.uuid, loop.rec)):
                 self._enqueue(loop)
         return bool(self.loops)
 
