@@ -8,8 +8,8 @@ bandwidth of the server's CPUs and then writes to the kernel; to shrink, it
 writes. The claim stays until :mod:`.adapted_records` has saved the server and
 has told Placement.
 
-A server that is being changed, moved or boosted is left alone. One whose use cannot be
-read keeps its reservation, and an event reports it.
+A server that is being changed, moved or boosted is left alone. One whose use
+cannot be read keeps its reservation, and an event reports it.
 """
 
 import collections
