@@ -86,6 +86,8 @@ class AdaptedRecords:
         rec = slots.current
         if not isinstance(rec, record.Record) or slots != Slots(rec):
             return
+        if self._manager.rt_boosts.has(uuid):
+            return
         if held.get_adapted(uuid) is not None:
             loop.reported = False
         elif loop.reported:

@@ -309,7 +309,8 @@ nova-rt-compute when it starts.
         'adapt',
         default=True,
         help="""
-Let the runtime of a server follow its load, if its flavor has ``rt:adapt``.
+Let the runtime of a server follow its load, if its flavor has ``rt:adapt``,
+and boost servers that start, if it has ``rt:startup_runtime``.
 
 nova-rt-compute reads the use of such servers ten times a second, and moves
 their runtime within the bounds of the flavor, by bandwidth that is free on

@@ -107,7 +107,7 @@ def _is_same(carried: record.Record, rec: record.Record) -> bool:
     A record is saved before its copy in the domain.
     """
     reservation = rec.request.reservation
-    if rec.request.adapts and (
+    if rec.request.follows_load and (
         carried.request.reservation.period_us == reservation.period_us
     ):
         carried = carried.with_runtime(reservation.runtime_us)
