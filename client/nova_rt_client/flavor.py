@@ -23,6 +23,9 @@ _OPTIONS = {
     'runtime-max': 'Longest runtime that owners of servers may choose',
     'adapt': 'Law by which the runtime follows the load: throttled or '
     'quantile',
+    'startup-runtime': 'Runtime while a server starts, if it is free; needs '
+    '--startup-s',
+    'startup-s': 'Seconds from the start for which a server has it, 1 to 3600',
     'spare': 'Runtime and period of the pool that serves urgent tasks when '
     'the runtime is used up',
     'spare-priority': 'Least real-time priority of these tasks, 1 to 99',

@@ -218,6 +218,7 @@ RUNS = [
             ('held', '1'),
             ('resize', '2'),
             ('merge', '4'),
+            ('crowd', '2'),
             ('nothing', '1'),
         )
     ),

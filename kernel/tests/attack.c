@@ -627,6 +627,57 @@ static void merge(void)
 	remove_group("p");
 }
 
+/* ---- many groups, and a cpuset that moves one of them ---- */
+
+#define RESERVING 200
+#define OTHERS 1500
+
+static char *child(const char *group, int i)
+{
+	static char name[32];
+
+	snprintf(name, sizeof(name), "%s/%d", group, i);
+	return name;
+}
+
+static void many_groups(const char *group, int n)
+{
+	int i, err = 0;
+
+	make_group(group);
+	put(cg(group, "cgroup.subtree_control"), "+cpu +cpuset");
+	for (i = 0; i < n && !err; i++)
+		err = make_group(child(group, i));
+	expect(err, 0, group);
+}
+
+static void remove_many(const char *group, int n)
+{
+	while (n--)
+		remove_group(child(group, n));
+	remove_group(group);
+}
+
+static void crowd(void)
+{
+	uint64_t begin, took;
+	int i, err = 0;
+
+	many_groups("o", OTHERS);
+	many_groups("t", RESERVING);
+	for (i = 0; i < RESERVING && !err; i++) {
+		put(cg(child("t", i), "cpuset.cpus"), "0");
+		err = reserve(child("t", i), 10, PERIOD);
+	}
+	expect(err, 0, "0.001 for each of them");
+	begin = now_ns(CLOCK_MONOTONIC);
+	expect(put(cg(child("t", 0), "cpuset.cpus"), "1"), 0, "one of them moves");
+	took = now_ns(CLOCK_MONOTONIC) - begin;
+	check(took < 2 * MS, "which takes %llu us", (unsigned long long)took / US);
+	remove_many("t", RESERVING);
+	remove_many("o", OTHERS);
+}
+
 /* ---- reservations of next to nothing ---- */
 
 static void nothing(void)
@@ -650,6 +701,7 @@ static const struct attack {
 	{ "held", held },
 	{ "resize", resize },
 	{ "merge", merge },
+	{ "crowd", crowd },
 	{ "nothing", nothing },
 	{ "stale", stale },
 };

@@ -94,6 +94,8 @@ void give(const char *group, const char *file);
 void delegate(const char *group);
 /* As the user: 0 or the errno of the write, or of mkdir() if there is no text. */
 int user_puts(const char *path, const char *text);
+/* One of the two opens the file, the other one writes: 0 or the errno. */
+int put_by_two(const char *path, const char *text, bool user_opens);
 
 int set_policy(pid_t pid, int policy, int prio);
 void pin(int cpu);
@@ -151,6 +153,7 @@ extern struct hog *hogs;	/* shared with the tasks that run */
 void make_hogs(void);
 void run_hogs(int n, uint64_t len_ns);
 void judge(struct hog *h, uint64_t len, struct verdict *v);
+void print_shortest(struct hog *h, uint64_t len, const struct verdict *v);
 
 /* ---- spare.c ---- */
 
@@ -159,7 +162,7 @@ void judge(struct hog *h, uint64_t len, struct verdict *v);
 #define POOL_P 10000
 #define POOL_SLOT 1000
 #define POOL_PRIO 50
-#define POOL_USERS 6
+#define POOL_USERS 20
 
 /* The groups below "p" that use it. */
 const char *pool_user(int i);

@@ -113,6 +113,24 @@ void judge(struct hog *h, uint64_t len, struct verdict *v)
 			      ((int64_t)(len / p) * h->q) - 1000000;
 }
 
+/* The breaks of @h in the period that @v found to be the shortest, in us of it. */
+void print_shortest(struct hog *h, uint64_t len, const struct verdict *v)
+{
+	uint64_t p = h->p * US, t;
+	int hint = 0, i;
+
+	for (t = h->t0; t + p <= h->t0 + len; t += p) {
+		if (service(h, t, t + p, &hint) != v->min)
+			continue;
+		printf("     in period %llu:", (unsigned long long)((t - h->t0) / p));
+		for (i = hint; i < h->nr_runs && h->runs[i].from < t + p; i++)
+			printf(" %.3f-%.3f", ((double)h->runs[i].from - t) / US,
+			       ((double)h->runs[i].to - t) / US);
+		printf("\n");
+		return;
+	}
+}
+
 /*
  * All hogs at once, for @len_ns from a common start. The length is a multiple
  * of every period, so that whole periods are compared.

@@ -78,7 +78,10 @@ void test_percpu(__attribute__((unused)) const char *arg)
 	expect(user_puts("/cg/q/cpuset.cpus", "1"), EPERM, "or another one");
 	check(!strcmp(get(cg("q", "cpuset.cpus")), "0"), "stays on CPU %s",
 	      get(cg("q", "cpuset.cpus")));
-	expect(put(cg("q", "cpuset.cpus"), "0-1"), 0, "root gives it two");
+	expect(put_by_two("/cg/q/cpuset.cpus", "0-1", true), EPERM,
+	       "the user's file, root writes");
+	expect(put_by_two("/cg/q/cpuset.cpus", "0-1", false), 0,
+	       "root's file, the user writes");
 	expect(user_puts("/cg/q/cpuset.cpus", "1"), 0, "its user gives one back");
 	expect(user_puts("/cg/q/cpuset.cpus", "0-1"), EPERM, "and wants it again");
 	remove_group("q");
@@ -185,6 +188,11 @@ static void refused_exclusive(void)
 	refused_others("p", "cpuset.cpus.exclusive", "\n");
 	refused_others("p", "cpuset.cpus.exclusive", "0");
 	refused_others("p/remote", "cpuset.cpus.exclusive", "0");
+	/* Mainline takes these CPUs, and would not take those of p beside them. */
+	make_group("within");
+	expect(put(cg("within", "cpuset.cpus"), "3"), 0, "a cpuset within p's exclusive CPUs");
+	refused_others("p", "cpuset.cpus.exclusive", "0");
+	remove_group("within");
 	/* Mainline asks for room on fewer CPUs for all that is on these. */
 	expect(reserve("p/remote", 4000, 10000), 0, "0.4 in the partition");
 	expect(put(cg("p/remote", "cpuset.cpus.exclusive"), "3"), 0, "less, where it fits");

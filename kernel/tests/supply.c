@@ -113,6 +113,8 @@ static void one_case(const struct size *set, int n_set, bool same_prio, const ch
 		       v.shorts, v.overs, (unsigned long long)v.gap / US, (long long)v.acct_ppm,
 		       ok ? "kept" : "broken");
 		failures += judged && !ok;
+		if (judged && !ok)
+			print_shortest(h, len, &v);
 	}
 out:
 	for (n = 0; n < n_set; n++)

@@ -19,7 +19,6 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt import exception
 from nova_rt.cloud import nova_db
 from nova_rt.cmd import flavors, nova_compat, options
-from nova_rt.conductor import nova_api as client
 from nova_rt.conf import nova as nova_conf
 from nova_rt.conf import nova_api
 from nova_rt.host import cpus
@@ -151,6 +150,9 @@ class Checks(upgradecheck.UpgradeCommands):
                 'Changes with on_no_room = migrate are refused: '
                 '[nova_rt_nova] auth_type is not set.',
             )
+        # Here, because no other check needs its libraries.
+        from nova_rt.conductor import nova_api as client
+
         reason = client.check(self._conf)
         if reason is None:
             return upgradecheck.Result(upgradecheck.Code.SUCCESS)

@@ -16,13 +16,13 @@ from nova import exception as nova_exception
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
-from nova_rt import events, exception, faults
+from nova_rt import events, exception, faults, once
 from nova_rt.compute import obstacles
 from nova_rt.compute.feedback import Loop
 from nova_rt.formats.counts import Adaptation
 from nova_rt.reservation import record
 from nova_rt.reservation.reservation import PPM
-from nova_rt.tracking import once, servers
+from nova_rt.tracking import servers
 from nova_rt.tracking.claims import Slots
 
 LOG = logging.getLogger(__name__)
@@ -85,6 +85,8 @@ class AdaptedRecords:
         slots = held.get(uuid)
         rec = slots.current
         if not isinstance(rec, record.Record) or slots != Slots(rec):
+            return
+        if self._manager.rt_boosts.has(uuid):
             return
         if held.get_adapted(uuid) is not None:
             loop.reported = False

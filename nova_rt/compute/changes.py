@@ -28,12 +28,12 @@ from nova.compute import task_states
 from oslo_log import log as logging
 import oslo_messaging
 
-from nova_rt import events, exception, revert
+from nova_rt import events, exception, once, revert
 from nova_rt.compute import allocations, obstacles
 from nova_rt.formats.changes import NAMESPACE, VERSION, Answer, Condition
 from nova_rt.reservation import record
 from nova_rt.reservation.reservation import Reservation
-from nova_rt.tracking import once, servers
+from nova_rt.tracking import servers
 
 LOG = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ bandwidth of the server's CPUs and then writes to the kernel; to shrink, it
 writes. The claim stays until :mod:`.adapted_records` has saved the server and
 has told Placement.
 
-A server that is being changed or moved is left alone. One whose use cannot be
-read keeps its reservation, and an event reports it.
+A server that is being changed, moved or boosted is left alone. One whose use
+cannot be read keeps its reservation, and an event reports it.
 """
 
 import collections
@@ -219,10 +219,11 @@ class Feedback:
             self._follow(slots)
             self._known = slots
         now_s = self._clock()
+        boosts = self._manager.rt_boosts
         for loop in self.loops.values():
-            if not loop.paused and loop.step(
-                now_s, held.get_actual(loop.uuid, loop.rec)
-            ):
+            if loop.paused or boosts.has(loop.uuid):
+                continue
+            if loop.step(now_s, held.get_actual(loop.uuid, loop.rec)):
                 self._enqueue(loop)
         return bool(self.loops)
 
@@ -231,7 +232,9 @@ class Feedback:
         loops = {}
         for uuid, slots in known.items():
             rec = slots.current
-            if not isinstance(rec, record.Record) or not rec.request.adapts:
+            if not isinstance(rec, record.Record) or (
+                not rec.request.follows_load
+            ):
                 continue
             loop = self.loops.get(uuid)
             if loop is None or loop.rec.request.adapt != rec.request.adapt:

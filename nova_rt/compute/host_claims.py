@@ -114,6 +114,10 @@ class HostClaims:
         """See :meth:`.Reservations.note_record`."""
         self._require().note_record(uuid, rec)
 
+    def release_beyond(self, uuid: str, rec: record.Record) -> None:
+        """See :meth:`.Reservations.release_beyond`."""
+        self._require().release_beyond(uuid, rec)
+
     def release(self, uuid: str) -> None:
         """Release all claims of a server, if any."""
         if self._reservations is not None:

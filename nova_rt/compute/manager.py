@@ -22,6 +22,7 @@ from oslo_service import periodic_task, systemd
 from nova_rt import conf, events, faults, revert
 from nova_rt.compute import (
     adapted_records,
+    boosts,
     changes,
     counters,
     feedback,
@@ -73,6 +74,7 @@ class RTComputeManager(manager.ComputeManager):
     def __init__(self, compute_driver=None, *args, **kwargs):
         super().__init__(compute_driver, *args, **kwargs)
         self._rt_history = self.rt_feedback = None
+        self.rt_boosts: Any = None
         ours = isinstance(self.driver, driver.RTLibvirtDriver)
         self.rt = resource_tracker.RTResourceTracker(
             self.host,
@@ -118,8 +120,16 @@ class RTComputeManager(manager.ComputeManager):
             self._rt_history.start()
             channels.append(self._rt_history)
         notifications.subscribe(dispatcher, self.host, *channels)
+        if CONF.nova_rt.adapt:
+            self.rt_boosts = boosts.Boosts(
+                self, self._rt_counters.note_adaptation
+            )
+            # Nova starts servers again below, after a boot of the host.
+            dispatcher.subscribe(self.rt_boosts)
         super().init_host(service_ref)
         if CONF.nova_rt.adapt:
+            self.rt_boosts.resume_all()
+            self.rt_boosts.start()
             self.rt_feedback = feedback.Feedback(
                 self,
                 self._rt_counters.note_adaptation,
@@ -180,8 +190,9 @@ class RTComputeManager(manager.ComputeManager):
     def cleanup_host(self):
         """Stop the threads that init_host() has started."""
         super().cleanup_host()
-        if self.rt_feedback is not None:
-            self.rt_feedback.stop()
+        for moving in (self.rt_feedback, self.rt_boosts):
+            if moving is not None:
+                moving.stop()
         if self._rt_history is not None:
             # Events of the last tasks arrive until here.
             self._rt_history.stop()

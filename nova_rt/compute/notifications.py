@@ -20,14 +20,14 @@ from oslo_context import context as request_context
 from nova_rt import events
 from nova_rt.compute import queued_listener
 from nova_rt.formats import history
-from nova_rt.reservation import extra_specs, record, spec_values
+from nova_rt.reservation import extra_specs, record, spec, spec_values
 
 #: Those that somebody has to look at.
 _ERRORS = (events.Drifted, events.Stopped, events.Unverified)
 
 
-def _make_field(spec: extra_specs.Spec) -> fields.Field:
-    if isinstance(spec.values, spec_values.Number):
+def _make_field(entry: spec.Spec) -> fields.Field:
+    if isinstance(entry.values, spec_values.Number):
         return fields.IntegerField(nullable=True)
     return fields.StringField(nullable=True)
 
@@ -38,8 +38,8 @@ _OF_RECORDS = {
     'bandwidth_ppm': fields.IntegerField(nullable=True),
     'cpus': fields.ListOfIntegersField(nullable=True),
     **{
-        name: _make_field(spec)
-        for name, spec in extra_specs.SPECS.items()
+        name: _make_field(entry)
+        for name, entry in extra_specs.SPECS.items()
         # Said by the first three.
         if name != 'reservation'
     },
@@ -65,7 +65,8 @@ class RTReservationPayload(notification_base.NotificationPayloadBase):
     # Version 1.3: Added runtime_min, runtime_max
     # Version 1.4: Added adapt
     # Version 1.5: Added spare, spare_priority
-    VERSION = '1.5'
+    # Version 1.6: Added startup_runtime, startup_s
+    VERSION = '1.6'
     OBJ_PROJECT_NAMESPACE = 'nova_rt'
 
     fields = {

@@ -8,8 +8,9 @@ conductor that dies loses nothing.
 
 A change moves its server once at most. The last action of the server is stored
 before its move is asked for; so a later ``migrate`` of the same user is that
-move, even if the answer to the request was lost. Moves by others are neither
-confirmed nor undone.
+move, even if the answer to the request was lost. A change whose move Nova does
+not list any more, such as after a purge of its database, ends. Moves by others
+are neither confirmed nor undone.
 """
 
 from collections.abc import Callable
@@ -135,8 +136,16 @@ class Moves:
 
         :param actions: of the server
         :returns: None if it was not asked for
+        :raises Refused: if Nova does not list it any more
         """
         move = _find_move(actions, change, nova.user)
+        if move is None and change.moved_by:
+            # Asking once more could move the server a second time.
+            raise Refused(
+                f'Nova lists {len(actions)} actions of server '
+                f'{change.server}, and not its migration any more, request '
+                f'{change.moved_by}: the outcome is unknown'
+            )
         if move is not None and move.request != change.moved_by:
             self._store(dataclasses.replace(change, moved_by=move.request))
         return move
@@ -171,7 +180,7 @@ def _find_move(
     """Find the move of a server that was asked for by its change.
 
     :param actions: the latest first
-    :returns: None if it was not asked for
+    :returns: None if it was not asked for, or is not listed
     """
     for each in actions:
         if each.request == change.moved_by:

@@ -2,7 +2,8 @@
 """Options of nova_rt: the only place where they are declared.
 
 Nothing here touches a global configuration: its owner registers these options
-with :func:`register_opts`.
+with :func:`register_opts`. Those of :mod:`.nova_api` are registered where they
+are read.
 """
 
 from typing import Any
@@ -308,7 +309,8 @@ nova-rt-compute when it starts.
         'adapt',
         default=True,
         help="""
-Let the runtime of a server follow its load, if its flavor has ``rt:adapt``.
+Let the runtime of a server follow its load, if its flavor has ``rt:adapt``,
+and boost servers that start, if it has ``rt:startup_runtime``.
 
 nova-rt-compute reads the use of such servers ten times a second, and moves
 their runtime within the bounds of the flavor, by bandwidth that is free on
@@ -363,16 +365,16 @@ _GROUPS = (
     (conductor.GROUP, conductor.OPTS),
     (database.GROUP, database.OPTS),
     (exporter.GROUP, exporter.OPTS),
-    (nova_api.GROUP, nova_api.OPTS),
     (rest.GROUP, rest.OPTS),
 )
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register all options of this project on a configuration."""
+    """Register the options of this project on a configuration."""
     groups.register(conf, _GROUPS)
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[Any]]]:
     """All options, for the sample configuration and the documentation."""
-    return [(group, list(opts)) for group, opts in _GROUPS]
+    every = (*_GROUPS, (nova_api.GROUP, nova_api.list_opts()))
+    return [(group, list(opts)) for group, opts in every]

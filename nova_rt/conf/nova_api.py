@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of nova-rt-conductor as a client of Nova's API."""
 
-from keystoneauth1 import loading
+import functools
+
 from oslo_config import cfg
+
+from nova_rt.conf import groups
 
 GROUP = cfg.OptGroup(
     'nova_rt_nova',
@@ -26,23 +29,40 @@ NO_CREDENTIALS = (
     'auth_type is not set'
 )
 
-_ADAPTER_OPTS = loading.get_adapter_conf_options(include_deprecated=False)
-cfg.set_defaults(
-    _ADAPTER_OPTS,
-    service_type='compute',
-    valid_interfaces=['internal', 'public'],
-)
 
-OPTS = [
-    *loading.get_auth_common_conf_options(),
-    *loading.get_session_conf_options(),
-    *_ADAPTER_OPTS,
-]
+@functools.cache
+def list_opts() -> list[cfg.Opt]:
+    """Make the options, which are those of keystoneauth1.
+
+    :returns: the same ones each time
+    """
+    # Here, because its import takes longer than all others of nova_rt.conf,
+    # and most programs have no use for it.
+    from keystoneauth1 import loading
+
+    adapter = loading.get_adapter_conf_options(include_deprecated=False)
+    cfg.set_defaults(
+        adapter,
+        service_type='compute',
+        valid_interfaces=['internal', 'public'],
+    )
+    return [
+        *loading.get_auth_common_conf_options(),
+        *loading.get_session_conf_options(),
+        *adapter,
+    ]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register the options, if they are not registered yet."""
+    groups.register(conf, [(GROUP, list_opts())])
 
 
 def is_configured(conf: cfg.ConfigOpts) -> bool:
     """Tell whether there are credentials for Nova's API.
 
+    :param conf: where these options may be registered, or not
     :returns: whether there are
     """
+    register_opts(conf)
     return conf.nova_rt_nova.auth_type is not None

@@ -308,7 +308,7 @@ def _collect_counts(counted: CountsFile) -> Iterator[core.Metric]:
     )
     yield _counter(
         'adaptations',
-        'Decisions to let a server follow its load, by result.',
+        'Decisions to move the runtime of a server, by result.',
         ('kind',),
         [
             ((what,), found.by_adaptation.get(what, 0))

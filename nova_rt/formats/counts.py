@@ -18,11 +18,13 @@ _LARGEST = 2**53  # What every reader of JSON has.
 
 
 class Adaptation(enum.StrEnum):
-    """The result of a decision to let a server follow its load."""
+    """The result of a decision to move the runtime of a server."""
 
     GROWN = 'grown'
     SHRUNK = 'shrunk'
-    #: It got less than its load needs, since its CPUs have no more.
+    #: It got what it may have while it starts.
+    BOOSTED = 'boosted'
+    #: It got less than it should, since its CPUs have no more.
     LIMITED = 'limited'
     #: The kernel, or libvirt, did not take it.
     REFUSED = 'refused'

@@ -44,8 +44,8 @@ _ELSEWHERE = {'pure': set[str](), 'model': {'numpy'}}
 # A program puts the layers together; tests reach everywhere.
 _FREE = {'cmd', 'manage', 'tests'}
 _PURE_MODULES = {
-    'events', 'exception', 'feedback', 'formats', 'id_pool', 'reservation',
-    'revert', 'task_limit',
+    'events', 'exception', 'feedback', 'formats', 'id_pool', 'once',
+    'reservation', 'revert', 'task_limit',
 }  # fmt: skip
 _WITH_NOVA = {
     'api', 'scheduler', 'faults', 'lxc', 'moves', 'virt', 'compute', 'cloud',

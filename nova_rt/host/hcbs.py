@@ -16,7 +16,7 @@ from typing import Self
 
 from oslo_log import log as logging
 
-from nova_rt import exception
+from nova_rt import exception, once
 from nova_rt.host import capability, cpusets, tasks
 from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
@@ -29,7 +29,7 @@ from nova_rt.host.hcbs_files import (
     HCBSReader,
     Supply,
 )  # fmt: skip
-from nova_rt.host.hcbs_spare import Pools, choose_pool
+from nova_rt.host.hcbs_spare import POOL_FILE, Pools, choose_pool
 from nova_rt.host.interface import (
     SMALLEST_US,
     Interface,
@@ -65,6 +65,8 @@ class HCBS(V2Backend):
         super().__init__(files)
         self._reader = HCBSReader(self.hierarchy)
         self._pools = Pools(self.hierarchy, self._reader)
+        #: Faults that each look would report again.
+        self._reported = once.Once()
 
     @classmethod
     def detect(cls, files: Files) -> Self | None:
@@ -132,20 +134,30 @@ class HCBS(V2Backend):
         systemd removes the group of a slice with its last container.
         """
         wish = self.pool
-        if wish is None or found.ceiling.spare == wish:
+        if wish is None:
             return found
-        try:
-            self.hierarchy.prepare(found.partition)
-            self._pools.write(found.partition, wish)
-            found = self.refresh(found)
-        except OSError as err:
+        partition, reason = found.partition, None
+        gone = found.ceiling.spare != wish
+        if gone:
+            try:
+                self.hierarchy.prepare(partition)
+                self._pools.write(partition, wish)
+                found = self.refresh(found)
+                if found.ceiling.spare != wish:
+                    reason = self._pools.find_unlike(partition, wish)
+                    reason = reason or f'no bandwidth is left for {partition}'
+            except OSError as err:
+                reason = err.strerror or repr(err)
+        if reason is None:
+            if self._reported.forget(POOL_FILE) or gone:
+                LOG.info('Pool of spare bandwidth was gone, and is back')
+            return found
+        if self._reported.is_new(POOL_FILE, reason):
             LOG.warning(
-                'Pool of spare bandwidth is gone, and cannot be had now: %s',
-                err.strerror,
-            )
-            return found.without_pool(wish.ppm)
-        LOG.info('Pool of spare bandwidth was gone, and is there again')
-        return found
+                'Pool of spare bandwidth is gone, and cannot be had now, so '
+                'servers with rt:spare do not start: %s', reason,
+            )  # fmt: skip
+        return found.without_pool(wish.ppm)
 
     def has_room(self, found: Capability) -> bool:
         """Whether the kernel has the smallest share left on every CPU.
@@ -367,9 +379,10 @@ def _capability(
     partition: pathlib.Path, now: Supply, prepared: bool
 ) -> Capability:
     others = {name: max(held.values()) for name, held in now.others.items()}
+    cpus = [cpu for cpu, ppm in now.total.items() if ppm]
     return Capability(
         INTERFACE,
-        Capacity(now.ceiling, spare=choose_pool(now.pool)),
+        Capacity(now.ceiling, spare=choose_pool(now.pool, cpus)),
         partition,
         others,
         prepared,

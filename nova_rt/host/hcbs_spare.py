@@ -67,14 +67,36 @@ class Pools:
                 f'{capability.render_others(found.others)}'
             ) from err
         held = self._reader.parse(path, _parse_pool)
-        cpus = set(self._hierarchy.read_cpus_in(partition))
-        has = set(self._reader.read_pool(partition))
-        if held != wish or has != (cpus if wish else set()):
-            raise exception.HostNotPrepared(
-                f'[nova_rt] spare_pool: expected {wish} on CPUs '
-                f'{cpulist.render(cpus)}, found {held} in {path}, on CPUs '
-                f'{cpulist.render(has)}'
+        reason = self.find_unlike(partition, wish)
+        if held != wish and reason is None:
+            reason = f'expected {wish} in {path}, found {held}'
+        if reason is not None:
+            raise exception.HostNotPrepared(f'[nova_rt] spare_pool: {reason}')
+
+    def find_unlike(
+        self, partition: pathlib.Path, wish: Reservation | None
+    ) -> str | None:
+        """Compare the pools of all CPUs of the partition with a wish.
+
+        :returns: None if they agree, else the CPUs that differ, and the pool
+            of the first of them
+        """
+        cpus = self._hierarchy.read_cpus_in(partition)
+        has = self._reader.read_pool(partition)
+        wanted = None
+        if wish is not None:
+            wanted = EffectiveShare(
+                wish.runtime_us * 1000, wish.period_us * 1000
             )
+        unlike = sorted(cpu for cpu in {*cpus, *has} if has.get(cpu) != wanted)
+        if not unlike:
+            return None
+        return (
+            f'expected {wish or "none"} on CPUs {cpulist.render(cpus)}, and '
+            f'it differs on CPUs {cpulist.render(unlike)}: CPU {unlike[0]} '
+            f'has {has.get(unlike[0]) or "none"}, see '
+            f'{partition / EFFECTIVE_FILE}'
+        )
 
     def write(self, partition: pathlib.Path, wish: Reservation | None) -> None:
         """Write the pool if the partition has another one."""
@@ -161,16 +183,19 @@ class Pools:
 
 
 def choose_pool(
-    pools: Mapping[int, EffectiveShare],
+    pools: Mapping[int, EffectiveShare], cpus: Collection[int]
 ) -> Reservation | None:
-    """Describe the pools of all CPUs, which are alike, as one.
+    """Describe the pools of all CPUs as one.
 
     :param pools: CPU -> its pool
-    :returns: None if there is none
+    :param cpus: those that the partition has
+    :returns: None unless all of these CPUs have the same
     """
-    for each in pools.values():
-        return Reservation(each.runtime_ns // 1000, each.period_ns // 1000)
-    return None
+    found = {pools.get(cpu) for cpu in cpus}
+    each = found.pop() if len(found) == 1 else None
+    if each is None:
+        return None
+    return Reservation(each.runtime_ns // 1000, each.period_ns // 1000)
 
 
 def _parse_pool(text: str) -> Reservation | None:

@@ -10,9 +10,10 @@ import dataclasses
 from typing import Any
 
 from nova_rt.reservation import resources
-from nova_rt.reservation.extra_specs import SPECS, Spec
+from nova_rt.reservation.extra_specs import SPECS
 from nova_rt.reservation.request import HintRule, Request
 from nova_rt.reservation.reservation import Reservation
+from nova_rt.reservation.spec import Spec
 
 
 @dataclasses.dataclass(frozen=True)

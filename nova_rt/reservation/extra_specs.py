@@ -7,7 +7,7 @@ audit, and the table in the manual are all derived from it: a new extra spec is
 one more field there.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 import dataclasses
 import enum
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from nova_rt import exception
 from nova_rt.reservation import reservation, spec_values
 from nova_rt.reservation.reservation import Reservation
+from nova_rt.reservation.spec import Hint, Spec
 
 NAMESPACE = 'rt:'
 RESERVATION = 'rt:reservation'
@@ -25,6 +26,8 @@ NUMA = 'rt:numa'
 RUNTIME_MIN = 'rt:runtime_min'
 RUNTIME_MAX = 'rt:runtime_max'
 ADAPT = 'rt:adapt'
+STARTUP_RUNTIME = 'rt:startup_runtime'
+STARTUP_S = 'rt:startup_s'
 SPARE = 'rt:spare'
 SPARE_PRIORITY = 'rt:spare_priority'
 
@@ -39,6 +42,9 @@ TRAIT_SPARE = 'CUSTOM_RT_SPARE'
 
 #: Of real-time tasks, as user space may set it: sched(7).
 MAX_PRIORITY = 99
+
+#: Longest boost of a server that starts, in seconds.
+MAX_STARTUP_S = 3600
 
 
 class Enforcement(enum.StrEnum):
@@ -92,61 +98,6 @@ class Adapt(enum.StrEnum):
     THROTTLED = 'throttled'
     #: Keeps to a quantile of the consumed time, with a surplus.
     QUANTILE = 'quantile'
-
-
-# The entries of the table
-
-
-@dataclasses.dataclass(frozen=True)
-class Hint:
-    """A scheduler hint that replaces an extra spec for one server.
-
-    :ivar name: name of the hint
-    :ivar excess: compares the value of a hint with that of the flavor, in
-        this order; returns the excess as a clause for the message, or None if
-        the hint does not ask for more
-    """
-
-    name: str
-    excess: Callable[[Any, Any], str | None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Spec:
-    """One extra spec.
-
-    :ivar key: its name in a flavor
-    :ivar values: its permitted values
-    :ivar default: its value in a flavor without it; None for no value;
-        ``dataclasses.MISSING`` if it is mandatory in a real-time flavor
-    :ivar text: its meaning, in reStructuredText, for users
-    :ivar letter: its key in a record; None if the record has a special form
-        for the value
-    :ivar hint: the hint that may replace it; None if none may
-    """
-
-    key: str
-    values: spec_values.Values
-    default: Any
-    text: str
-    letter: str | None = None
-    hint: Hint | None = None
-
-    @property
-    def default_text(self) -> str | None:
-        """The default in the spelling of a flavor; None if it has none."""
-        if self.default is None or self.default is dataclasses.MISSING:
-            return None
-        return str(self.default)
-
-    def parse(self, text: str) -> Any:
-        """Read a value.
-
-        :param text: the value as it stands in a flavor
-        :returns: the value, of the type of its field
-        :raises InvalidRequest: if the extra spec does not take it
-        """
-        return self.values.parse(self.key, text)
 
 
 def _exceeds(wanted: Reservation, flavor: Reservation) -> str | None:
@@ -297,6 +248,29 @@ class ExtraSpecs:
             'the server has used up its runtime, and shrinks to its largest '
             'use with a margin; ``quantile`` keeps to a quantile of its use. '
             'Without it, the runtime stays as it is.',
+        },
+    )
+    startup_runtime: int | None = dataclasses.field(
+        default=None,
+        metadata={
+            'key': STARTUP_RUNTIME,
+            'values': _RUNTIMES,
+            'letter': 'o',
+            'text': 'Runtime, in microseconds, that the host gives to a '
+            'server while it starts, as far as its CPUs have it free: at '
+            'least the runtime of the flavor and at most its period, or '
+            f'``{RUNTIME_MAX}`` with ``{ADAPT}``. It needs '
+            f'``{STARTUP_S}``.',
+        },
+    )
+    startup_s: int | None = dataclasses.field(
+        default=None,
+        metadata={
+            'key': STARTUP_S,
+            'values': spec_values.Number(1, MAX_STARTUP_S),
+            'letter': 't',
+            'text': 'Seconds from the start of the server until it returns '
+            f'from ``{STARTUP_RUNTIME}`` to its own runtime.',
         },
     )
     spare: Reservation | None = dataclasses.field(

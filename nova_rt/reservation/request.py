@@ -12,8 +12,9 @@ from typing import Any
 
 from nova_rt import exception
 from nova_rt.reservation import extra_specs, spare
-from nova_rt.reservation.extra_specs import ExtraSpecs, Hint, Spec
+from nova_rt.reservation.extra_specs import ExtraSpecs
 from nova_rt.reservation.reservation import Reservation
+from nova_rt.reservation.spec import Hint, Spec
 
 #: An internal hint: the ID of the flavor that the other hints belong to.
 #: nova-api adds it (:mod:`nova_rt.api.hints`); no user can give it there.
@@ -115,10 +116,11 @@ class Request(ExtraSpecs):
                 value = wish
             values[field] = value
         values |= _read_runtimes(specs, values) | spare.read_priority(values)
+        _check_startup(specs, values)
         return cls(vcpus=vcpus, **values)
 
     @property
-    def adapts(self) -> bool:
+    def follows_load(self) -> bool:
         """Whether the host moves the runtime by the load.
 
         A runtime outside of the bounds was set by an operator, and stays.
@@ -128,15 +130,29 @@ class Request(ExtraSpecs):
             self.clamp(runtime_us) == runtime_us
         )
 
+    @property
+    def boosted_us(self) -> int | None:
+        """The runtime of a server that starts; None if it is not more."""
+        if self.startup_runtime is None:
+            return None
+        runtime_us = min(self.startup_runtime, self.reservation.period_us)
+        return runtime_us if runtime_us > self.reservation.runtime_us else None
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the host moves the runtime, by the load or at a start."""
+        return self.follows_load or self.boosted_us is not None
+
     def clamp(self, runtime_us: int) -> int:
         """Bound a runtime as the flavor does.
 
-        :returns: the nearest runtime that its owner may have; the present one
-            if that is none
+        :returns: the nearest runtime that the host may move it to; the
+            present one if that is none
         """
         low, high = self.runtime_min, self.runtime_max
-        if low is None or high is None:
-            return self.reservation.runtime_us
+        if self.adapt is None or low is None or high is None:
+            low = self.reservation.runtime_us
+            high = self.boosted_us or low
         high = min(high, self.reservation.period_us)
         return max(low, min(runtime_us, high))
 
@@ -199,6 +215,34 @@ def _read_runtimes(
             f'are {low} and {high}'
         )
     return found
+
+
+def _check_startup(
+    specs: Mapping[str, str], values: Mapping[str, Any]
+) -> None:
+    """Require that the boost of a server that starts is one.
+
+    :param values: of all extra specs, with both bounds on changes
+    :raises InvalidRequest: if its runtime or time is missing, or the runtime
+        is not from that of the flavor to its period, or its upper bound
+    """
+    startup_us = values['startup_runtime']
+    if startup_us is None and values['startup_s'] is None:
+        return
+    if startup_us is None or values['startup_s'] is None:
+        raise exception.InvalidRequest(
+            f'{extra_specs.STARTUP_RUNTIME} and {extra_specs.STARTUP_S} need '
+            'each other'
+        )
+    own = Reservation.parse(specs[extra_specs.RESERVATION])
+    most_us, rule = own.period_us, f'the period of {own}'
+    if values['adapt'] is not None:
+        most_us, rule = values['runtime_max'], extra_specs.RUNTIME_MAX
+    if not own.runtime_us <= startup_us <= most_us:
+        raise exception.InvalidRequest(
+            f'{extra_specs.STARTUP_RUNTIME} must be from {own.runtime_us}, '
+            f'the runtime of {own}, to {most_us}, {rule}: it is {startup_us}'
+        )
 
 
 def _parse_hint(spec: Spec, hint: Hint, given: object) -> Any:

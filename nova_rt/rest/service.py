@@ -8,6 +8,7 @@ from oslo_log import log as logging
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt import exception
+from nova_rt.conf import nova_api
 from nova_rt.rest import app
 
 PROGRAM = 'nova-rt-api'
@@ -27,6 +28,8 @@ def make(
     """
     logging.register_options(conf)
     nova_rt_conf.register_opts(conf)
+    # Here, because requests are served by several threads.
+    nova_api.register_opts(conf)
     conf(args, project='nova', prog=PROGRAM, default_config_files=files)
     logging.setup(conf, PROGRAM)
     if not conf.nova_rt_database.connection:

@@ -17,10 +17,10 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from nova_rt import events, exception
+from nova_rt import events, exception, once
 from nova_rt.reservation import record
 from nova_rt.reservation.domain_record import DomainRecord
-from nova_rt.tracking import once, servers
+from nova_rt.tracking import servers
 
 LOG = logging.getLogger(__name__)
 

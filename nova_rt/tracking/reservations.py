@@ -114,6 +114,11 @@ class Reservations:
         """Whether the servers of this host are known."""
         return self._adopted
 
+    @property
+    def audited(self) -> bool:
+        """Whether the claims of this host are known."""
+        return self._audited
+
     def claim(
         self, uuid: str, rec: record.Record, beside: bool = False
     ) -> record.Record:
@@ -186,7 +191,7 @@ class Reservations:
         """
         self._claims.change(instance.uuid, read_slots(instance))
 
-    # Feedback
+    # Feedback and boosts
 
     def grow(self, uuid: str, wanted: record.Record) -> record.Record | None:
         """Claim more for a server that follows its load.
@@ -250,6 +255,13 @@ class Reservations:
         What is claimed beyond it and the actual reservation is released.
         """
         self._claims.change(uuid, Slots(rec))
+        self._claims.note_record(uuid, rec)
+
+    def release_beyond(self, uuid: str, rec: record.Record) -> None:
+        """Release what is claimed beyond a record and the actual reservation.
+
+        :param rec: the server's record
+        """
         self._claims.note_record(uuid, rec)
 
     def hold(

@@ -102,6 +102,7 @@ class FlavorTest(base.CommandTestCase):
                 'runtime_min': '500',
                 'adapt': 'throttled',
             },
+            {'startup_runtime': '2000', 'startup_s': '60'},
             {'spare': '100/1000', 'spare_priority': '9'},
         ):
             ours = flavor.make_specs('1000/3000', 3, given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running containers whose reservations follow their load.
+"""Running containers whose reservations the host moves.
 
 A write changes the runtime alone, and is made under the lock of the container,
 as all writes to it are.
@@ -13,7 +13,7 @@ from oslo_concurrency import lockutils
 from nova_rt.host import cgroup
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import UsageSource
-from nova_rt.lxc import domains
+from nova_rt.lxc import ages, domains
 from nova_rt.reservation import record
 from nova_rt.tracking.claims import Slots
 from nova_rt.tracking.reservations import Reservations
@@ -51,10 +51,23 @@ class AdaptingContainers:
         found.read()
         return found
 
+    def runs(self, uuid: str) -> bool:
+        """Tell whether the container of a server runs."""
+        return self._domains.find_running(uuid) is not None
+
+    def find_age_s(self, uuid: str) -> float | None:
+        """Find the age of a container, in seconds.
+
+        :returns: None if it does not run
+        :raises OSError: if it ends meanwhile
+        """
+        guest = self._domains.find_running(uuid)
+        return None if guest is None else ages.read_age_s(guest.id)
+
     def adapt(
         self, uuid: str, rec: record.Record, actual: record.Record
     ) -> bool:
-        """Give a container the reservation that its load needs.
+        """Give a container a reservation that differs from its record.
 
         It is claimed already, or smaller than the present one.
 

@@ -14,7 +14,7 @@ from nova.virt.libvirt import config
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
 
-from nova_rt import exception
+from nova_rt import exception, once
 from nova_rt.reservation import record
 from nova_rt.reservation.domain_record import (
     BESIDE,
@@ -24,7 +24,6 @@ from nova_rt.reservation.domain_record import (
     DomainRecord,
     parse_domain,
 )
-from nova_rt.tracking import once
 
 LOG = logging.getLogger(__name__)
 
@@ -108,7 +107,7 @@ def _is_same(carried: record.Record, rec: record.Record) -> bool:
     A record is saved before its copy in the domain.
     """
     reservation = rec.request.reservation
-    if rec.request.adapts and (
+    if rec.request.follows_load and (
         carried.request.reservation.period_us == reservation.period_us
     ):
         carried = carried.with_runtime(reservation.runtime_us)

@@ -21,13 +21,12 @@ from nova.virt.libvirt import host as libvirt_host
 from oslo_concurrency import lockutils
 from oslo_log import log as logging
 
-from nova_rt import events, exception, faults
+from nova_rt import events, exception, faults, once
 from nova_rt.host import cgroup, helpers
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import Usage
 from nova_rt.lxc import connections, domains, protection
 from nova_rt.reservation import cpulist, record
-from nova_rt.tracking import once
 from nova_rt.tracking.reservations import Reservations
 from nova_rt.tracking.stop_policy import StopPolicy
 from nova_rt.virt.libvirt import adapting, metadata, orphans, policies

@@ -13,12 +13,13 @@ import nova.conf
 from nova_rt.api.validation.extra_specs import checked
 import nova_rt.conf
 from nova_rt.reservation import bounds, extra_specs
+from nova_rt.reservation.spec import Spec
 
 CONF = nova.conf.CONF
 nova_rt.conf.register_opts(CONF)
 
 
-def _check(spec: extra_specs.Spec) -> Callable[[str, str], None]:
+def _check(spec: Spec) -> Callable[[str, str], None]:
     """The check of a spec, within the bounds that hold when it is called."""
 
     def check(_: str, value: str) -> None:

@@ -15,6 +15,7 @@ from oslotest import base
 
 from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import nova_compat, status
+from nova_rt.conf import nova_api
 from nova_rt.reservation import admission
 from nova_rt.tests.fixtures import kernel
 
@@ -313,7 +314,7 @@ class MovesTest(base.BaseTestCase):
 
     def check(self, **options):
         conf = cfg.ConfigOpts()
-        nova_rt_conf.register_opts(conf)
+        nova_api.register_opts(conf)
         conf([], default_config_files=[], default_config_dirs=[])
         for name, value in options.items():
             conf.set_override(name, value, 'nova_rt_nova')

@@ -39,6 +39,9 @@ VERSIONS['1.4'] = VERSIONS['1.3'] | {'adapt': 'String'}
 VERSIONS['1.5'] = VERSIONS['1.4'] | {
     'spare': 'String', 'spare_priority': 'Integer',
 }  # fmt: skip
+VERSIONS['1.6'] = VERSIONS['1.5'] | {
+    'startup_runtime': 'Integer', 'startup_s': 'Integer',
+}  # fmt: skip
 
 
 def make(event):

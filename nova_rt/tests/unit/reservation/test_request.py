@@ -173,7 +173,7 @@ class ChangeTest(base.BaseTestCase):
         self.assertFalse(self.read(min='200').adapts)
         specs = FLAVOR | {'rt:adapt': 'throttled', 'rt:runtime_max': '1800'}
         request = Request.from_flavor(specs, 2)
-        for runtime_us, clamped, adapts in (
+        for runtime_us, clamped, follows in (
             (1300, 1400, False), (1400, 1400, True), (1800, 1800, True),
             (1900, 1800, False),
         ):  # fmt: skip
@@ -181,7 +181,9 @@ class ChangeTest(base.BaseTestCase):
                 request, reservation=Reservation(runtime_us, 2000)
             )
             self.assertEqual(clamped, request.clamp(runtime_us))
-            self.assertEqual(adapts, changed.adapts)
+            self.assertEqual(
+                (follows, follows), (changed.follows_load, changed.adapts)
+            )
         short = dataclasses.replace(
             request, reservation=Reservation(1400, 1500)
         )
@@ -193,6 +195,61 @@ class ChangeTest(base.BaseTestCase):
             Request.from_flavor, FLAVOR | {'rt:adapt': 'quantile'}, 2,
         )  # fmt: skip
         self.assertIn('rt:runtime_min', str(err))
+
+    def boost(self, startup_us, reservation=None, **others):
+        specs = FLAVOR | {
+            'rt:startup_runtime': str(startup_us), 'rt:startup_s': '60',
+            **{f'rt:{key}': text for key, text in others.items()},
+        }  # fmt: skip
+        request = Request.from_flavor(specs, 2)
+        return dataclasses.replace(
+            request, reservation=reservation or request.reservation
+        )
+
+    @ddt.data(
+        (1400, None, None, 1400),
+        (2000, None, 2000, 2000),
+        (1800, Reservation(1700, 2000), 1800, 1800),
+        (1800, Reservation(1900, 2000), None, 1900),
+        # A change by an operator, to another period.
+        (1800, Reservation(500, 1000), 1000, 1000),
+    )
+    @ddt.unpack
+    def test_startup(self, startup_us, reservation, boosted_us, most_us):
+        request = self.boost(startup_us, reservation)
+        self.assertEqual(boosted_us, request.boosted_us)
+        self.assertEqual(boosted_us is not None, request.adapts)
+        self.assertFalse(request.follows_load)
+        self.assertEqual(
+            (request.reservation.runtime_us, most_us),
+            (request.clamp(2), request.clamp(4000)),
+        )
+
+    def test_startup_of_a_server_that_follows_its_load(self):
+        request = self.boost(1800, adapt='quantile', runtime_max='1800')
+        self.assertEqual((1800, True), (
+            request.boosted_us, request.follows_load))  # fmt: skip
+        err = self.assertRaises(
+            exception.InvalidRequest,
+            self.boost, 1801, adapt='quantile', runtime_max='1800',
+        )  # fmt: skip
+        self.assertIn('rt:runtime_max', str(err))
+
+    @ddt.data(
+        ({'rt:startup_runtime': '1800'}, 'rt:startup_s'),
+        ({'rt:startup_s': '60'}, 'rt:startup_runtime'),
+        ({'rt:startup_runtime': '1399', 'rt:startup_s': '60'}, '1400/2000'),
+        ({'rt:startup_runtime': '2001', 'rt:startup_s': '60'}, '1400/2000'),
+        ({'rt:startup_runtime': '1800', 'rt:startup_s': '0'}, '1 to 3600'),
+        ({'rt:startup_runtime': '1800', 'rt:startup_s': '3601'}, '1 to 3600'),
+        ({'rt:startup_runtime': 'all', 'rt:startup_s': '60'}, 'number'),
+    )
+    @ddt.unpack
+    def test_no_startup(self, given, text):
+        err = self.assertRaises(
+            exception.InvalidRequest, Request.from_flavor, FLAVOR | given, 2
+        )
+        self.assertIn(text, str(err))
 
     @ddt.data({'min': '1401'}, {'max': '1399'}, {'max': '2001'})
     def test_wrong(self, given):

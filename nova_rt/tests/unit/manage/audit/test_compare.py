@@ -269,9 +269,16 @@ class TrackerTest(CompareTestBase):
 
     def test_a_server_that_follows_its_load(self):
         """It may hold more than its record, within its bounds."""
-        request = dataclasses.replace(
-            REQUEST, runtime_min=100, runtime_max=700, adapt=Adapt.THROTTLED
+        self.check_growth(
+            runtime_min=100, runtime_max=700, adapt=Adapt.THROTTLED
         )
+
+    def test_a_server_that_starts(self):
+        self.check_growth(startup_runtime=700, startup_s=60)
+
+    def check_growth(self, **specs):
+        """The server may hold 700 of 1000 us."""
+        request = dataclasses.replace(REQUEST, **specs)
         servers = {
             A: dataclasses.replace(
                 GOOD.servers[A],

@@ -14,7 +14,7 @@ class Once:
     def is_new(self, key: str, text: str) -> bool:
         """Record a text.
 
-        :param key: names a server and a subject
+        :param key: names a subject, such as one of a server
         :returns: whether it differs from the last text of this key
         """
         with self._lock:
@@ -22,7 +22,10 @@ class Once:
             self._said[key] = text
         return new
 
-    def forget(self, key: str) -> None:
-        """Forget the last text of a key, once its cause is gone."""
+    def forget(self, key: str) -> bool:
+        """Forget the last text of a key, once its cause is gone.
+
+        :returns: whether there was one
+        """
         with self._lock:
-            self._said.pop(key, None)
+            return self._said.pop(key, None) is not None
