@@ -134,6 +134,7 @@ struct hog {
 	int policy, prio;	/* SCHED_FIFO, SCHED_OTHER, DEADLINE */
 	int q, p;		/* us */
 	int interruptions;	/* by others in one of its periods, at most */
+	int paid_ns;		/* it pays others for its own, in one of its periods */
 	/* out: */
 	int err;
 	uint64_t cpu_ns;	/* accounted by the kernel */

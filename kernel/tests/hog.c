@@ -96,7 +96,7 @@ void judge(struct hog *h, uint64_t len, struct verdict *v)
 	for (t = h->t0; t + p <= h->t0 + len; t += p) {
 		got = service(h, t, t + p, &hint);
 		v->periods++;
-		v->shorts += got + tol < q;
+		v->shorts += got + h->paid_ns + tol < q;
 		v->overs += got > q + tol;
 		if (got < v->min)
 			v->min = got;
@@ -113,7 +113,7 @@ void judge(struct hog *h, uint64_t len, struct verdict *v)
 			      ((int64_t)(len / p) * h->q) - 1000000;
 }
 
-/* The breaks of @h in the period that @v found to be the shortest, in us of it. */
+/* The first runs of @h in the period that @v found to be the shortest, in us of it. */
 void print_shortest(struct hog *h, uint64_t len, const struct verdict *v)
 {
 	uint64_t p = h->p * US, t;
@@ -123,7 +123,7 @@ void print_shortest(struct hog *h, uint64_t len, const struct verdict *v)
 		if (service(h, t, t + p, &hint) != v->min)
 			continue;
 		printf("     in period %llu:", (unsigned long long)((t - h->t0) / p));
-		for (i = hint; i < h->nr_runs && h->runs[i].from < t + p; i++)
+		for (i = hint; i < h->nr_runs && i < hint + 20 && h->runs[i].from < t + p; i++)
 			printf(" %.3f-%.3f", ((double)h->runs[i].from - t) / US,
 			       ((double)h->runs[i].to - t) / US);
 		printf("\n");

@@ -87,8 +87,11 @@ static void one_case(const struct size *set, int n_set, bool same_prio, const ch
 			hogs[n].p = deadlines[deadline++].p;
 		}
 	}
-	for (j = 0; j < n; j++)
+	for (j = 0; j < n; j++) {
 		hogs[j].interruptions = interruptions(j, n);
+		/* It preempts once in a period, since it never sleeps. */
+		hogs[j].paid_ns = hogs[j].group ? switch_cost() : 0;
+	}
 	run_hogs(n, len);
 	for (j = 0; j < n; j++) {
 		struct hog *h = &hogs[j];
@@ -103,8 +106,7 @@ static void one_case(const struct size *set, int n_set, bool same_prio, const ch
 		if (!h->group && h->policy != DEADLINE)
 			continue;
 		judge(h, len, &v);
-		/* It preempts once in a period, since it never sleeps. */
-		ok = kept(h->q, h->p, h->group ? (h->interruptions + 1) * switch_cost() : 0, &v);
+		ok = kept(h->q, h->p, (h->interruptions + 1) * h->paid_ns, &v);
 		printf("%s ", !judged ? "----" : ok ? "ok  " : "FAIL");
 		printf("%3u %s %5d %6d %2d %-4s %4d %llu.%03llu %llu.%03llu %d %d %llu %lld %s\n",
 		       nr, h->group ?: "dl", h->q, h->p, h->prio, *beside ? beside : "-",
