@@ -183,6 +183,10 @@ static void supply(const char *arg)
 
 void test_supply(const char *arg)
 {
+	int cost = switch_cost();
+
+	/* About what one costs here (bounds.c): the kernel has measured it. */
+	check(cost > 2000 && cost < 9000, "switch cost %d ns", cost);
 	judged = true;
 	supply(arg);
 }

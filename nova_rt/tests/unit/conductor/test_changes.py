@@ -144,6 +144,7 @@ class ChangesTest(base.DatabaseTest):
         self.changes.wake()
         self.changes.run()
         # Nothing is begun after it was stopped.
+        self.changes._room.acquire()
         self.changes._work([wish()])
         self.assertEqual([make_uuid(1)], asked)
 
