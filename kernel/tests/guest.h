@@ -153,6 +153,8 @@ extern struct hog *hogs;	/* shared with the tasks that run */
 
 void make_hogs(void);
 void run_hogs(int n, uint64_t len_ns);
+/* What @h had of the CPU within [from, to); *hint is 0 before the first of later times. */
+uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint);
 void judge(struct hog *h, uint64_t len, struct verdict *v);
 void print_shortest(struct hog *h, uint64_t len, const struct verdict *v);
 
@@ -189,6 +191,7 @@ bool kept(int q_us, int p_us, int paid_ns, const struct verdict *v);
 
 void test_attack(const char *arg);
 void test_bisect(const char *arg);
+void test_change(const char *arg);
 void test_core(const char *arg);
 void test_supply(const char *arg);
 void test_control(const char *arg);

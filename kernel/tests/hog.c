@@ -61,8 +61,7 @@ static void hog_main(struct hog *h, uint64_t start, uint64_t end)
 	_exit(0);
 }
 
-/* Service of @h within [from, to). */
-static uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint)
+uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint)
 {
 	uint64_t sum = 0;
 	int i;
