@@ -222,6 +222,7 @@ RUNS = [
             ('nothing', '1'),
         )
     ),
+    Run('attacks', 'change', 'hcbs', 'change'),
     *(
         Run('spare', f'spare-{name}', 'hcbs', f'spare:{name}')
         for name in ('figure', 'many', 'beside')

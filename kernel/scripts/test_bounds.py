@@ -20,6 +20,7 @@ class Verdict(ctypes.Structure):
         ('min', ctypes.c_uint64),
         ('max', ctypes.c_uint64),
         ('gap', ctypes.c_uint64),
+        ('shortest', ctypes.c_uint64),
         ('acct_ppm', ctypes.c_int64),
     ]
 

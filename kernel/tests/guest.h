@@ -146,6 +146,7 @@ struct hog {
 struct verdict {
 	int periods, shorts, overs;
 	uint64_t min, max, gap;
+	uint64_t shortest;	/* when the one with the least service began */
 	int64_t acct_ppm;	/* accounted time against Q/P, over the run */
 };
 
@@ -153,8 +154,11 @@ extern struct hog *hogs;	/* shared with the tasks that run */
 
 void make_hogs(void);
 void run_hogs(int n, uint64_t len_ns);
+/* What @h had of the CPU within [from, to); *hint is 0 before the first of later times. */
+uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint);
 void judge(struct hog *h, uint64_t len, struct verdict *v);
-void print_shortest(struct hog *h, uint64_t len, const struct verdict *v);
+/* The first runs of @h in the period that begins at @from, in us of it. */
+void print_period(struct hog *h, uint64_t from);
 
 /* ---- spare.c ---- */
 
@@ -189,6 +193,7 @@ bool kept(int q_us, int p_us, int paid_ns, const struct verdict *v);
 
 void test_attack(const char *arg);
 void test_bisect(const char *arg);
+void test_change(const char *arg);
 void test_core(const char *arg);
 void test_supply(const char *arg);
 void test_control(const char *arg);

@@ -61,8 +61,7 @@ static void hog_main(struct hog *h, uint64_t start, uint64_t end)
 	_exit(0);
 }
 
-/* Service of @h within [from, to). */
-static uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint)
+uint64_t service(struct hog *h, uint64_t from, uint64_t to, int *hint)
 {
 	uint64_t sum = 0;
 	int i;
@@ -98,8 +97,10 @@ void judge(struct hog *h, uint64_t len, struct verdict *v)
 		v->periods++;
 		v->shorts += got + h->paid_ns + tol < q;
 		v->overs += got > q + tol;
-		if (got < v->min)
+		if (got < v->min) {
 			v->min = got;
+			v->shortest = t;
+		}
 		if (got > v->max)
 			v->max = got;
 	}
@@ -113,22 +114,20 @@ void judge(struct hog *h, uint64_t len, struct verdict *v)
 			      ((int64_t)(len / p) * h->q) - 1000000;
 }
 
-/* The first runs of @h in the period that @v found to be the shortest, in us of it. */
-void print_shortest(struct hog *h, uint64_t len, const struct verdict *v)
+void print_period(struct hog *h, uint64_t from)
 {
-	uint64_t p = h->p * US, t;
-	int hint = 0, i;
+	uint64_t to = from + h->p * US;
+	int i, n = 0;
 
-	for (t = h->t0; t + p <= h->t0 + len; t += p) {
-		if (service(h, t, t + p, &hint) != v->min)
+	printf("     in period %llu:", (unsigned long long)((from - h->t0) / (h->p * US)));
+	for (i = 0; i < h->nr_runs && h->runs[i].from < to && n < 20; i++) {
+		if (h->runs[i].to < from)
 			continue;
-		printf("     in period %llu:", (unsigned long long)((t - h->t0) / p));
-		for (i = hint; i < h->nr_runs && i < hint + 20 && h->runs[i].from < t + p; i++)
-			printf(" %.3f-%.3f", ((double)h->runs[i].from - t) / US,
-			       ((double)h->runs[i].to - t) / US);
-		printf("\n");
-		return;
+		printf(" %.3f-%.3f", ((double)h->runs[i].from - from) / US,
+		       ((double)h->runs[i].to - from) / US);
+		n++;
 	}
+	printf("\n");
 }
 
 /*

@@ -44,6 +44,7 @@ static const struct test {
 	{ "trace", V2, test_trace },
 	{ "trace-control", V1, test_trace },
 	{ "random", V2, test_random },
+	{ "change", V2, test_change },
 	{ "spare", V2, test_spare },
 	{ "pool", V2, test_pool },
 	{ "pings", V2, test_pings },

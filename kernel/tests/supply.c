@@ -116,7 +116,7 @@ static void one_case(const struct size *set, int n_set, bool same_prio, const ch
 		       ok ? "kept" : "broken");
 		failures += judged && !ok;
 		if (judged && !ok)
-			print_shortest(h, len, &v);
+			print_period(h, v.shortest);
 	}
 out:
 	for (n = 0; n < n_set; n++)
