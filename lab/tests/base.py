@@ -16,6 +16,7 @@ import uuid
 from lab import catalog, namespace, paths, second, world
 from lab.measure import container
 from lab.measure.rtprobe import Probe
+from lab.tests.reports import manage
 from nova_rt.reservation import extra_specs, record
 from nova_rt.reservation.reservation import Reservation
 
@@ -273,6 +274,14 @@ class LabTestCase(unittest.TestCase):
             if time.monotonic() > deadline:
                 self.fail(message() if callable(message) else message)
             time.sleep(0.2)
+
+    def wait_for_audit(self, seconds=ACTIVE_S):
+        """Wait until records, Placement and kernels agree."""
+        self.wait_for(
+            lambda: manage('audit') == (0, []),
+            lambda: f'the audit finds {manage("audit")}',
+            seconds,
+        )
 
 
 def lab(*words):

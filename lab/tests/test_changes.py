@@ -7,7 +7,7 @@ import subprocess
 from lab import paths
 from lab.measure import container
 from lab.tests import base
-from lab.tests.test_reports import manage
+from lab.tests.reports import manage
 
 #: A look of a conductor at the database, and a try at a deferred change.
 PATIENCE_S = 90

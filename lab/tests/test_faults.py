@@ -22,7 +22,7 @@ from openstack import exceptions as sdk_exceptions
 
 from lab import catalog, services, world
 from lab.tests import base
-from lab.tests.test_reports import manage
+from lab.tests.reports import manage
 
 SERVERS = int(os.environ.get('NOVA_RT_TEST_SERVERS', '0'))
 AT_A_TIME = 4
@@ -192,10 +192,7 @@ class FaultsTest(base.LabTestCase):
         print(*tally.troubles, sep='\n')
         tally.broken += self.sweep(prefix, tally.kept)
 
-        self.wait_for(
-            lambda: manage('audit') == (0, []), 'the audit is not clean',
-            SETTLE_S,
-        )  # fmt: skip
+        self.wait_for_audit(SETTLE_S)
         self.assertEqual(SERVERS, tally.done)
         self.assertEqual(
             sorted([*self.before.servers, *tally.kept]),

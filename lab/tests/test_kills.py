@@ -13,7 +13,7 @@ import unittest
 
 from lab import namespace, second
 from lab.tests import base, test_moves, watched
-from lab.tests.test_reports import manage
+from lab.tests.reports import manage
 
 ALL = os.environ.get('NOVA_RT_TEST_KILLS') == 'all'
 ONLY = os.environ.get('NOVA_RT_TEST_KILL_AT', '')

@@ -7,7 +7,7 @@ from lab import node, services
 from lab.node import group, steps
 from lab.tests import base, on_nodes
 from lab.tests.on_nodes import BOOT_S, LARGE, LOG, MEDIUM, PATIENCE_S
-from lab.tests.test_reports import query
+from lab.tests.reports import query
 
 WINDOW_S = 20
 #: Of a mean, relative. On a quiet machine it is 0.0005; a busy one takes the

@@ -8,7 +8,6 @@ from lab.measure.rtprobe import ProbeError
 from lab.node import pool
 from lab.tests import on_nodes
 from lab.tests.on_nodes import PATIENCE_S
-from lab.tests.test_reports import manage
 
 POOL = '1000/10000'
 RESERVATION = '40000/100000'
@@ -138,8 +137,4 @@ class SpareMovesTest(SpareTestCase):
         self.cloud.compute.confirm_server_resize(server.id)
         self.reach(server, 'ACTIVE')
         self.assert_subscribed(server)
-        self.wait_for(
-            lambda: manage('audit') == (0, []),
-            lambda: f'{manage("audit")}',
-            PATIENCE_S,
-        )
+        self.wait_for_audit(PATIENCE_S)

@@ -6,7 +6,6 @@ import unittest
 from lab import node
 from lab.tests import on_nodes
 from lab.tests.on_nodes import LARGE, PATIENCE_S
-from lab.tests.test_reports import manage
 
 #: Of the file that a server keeps across a move.
 FILE = '/root/written'
@@ -47,13 +46,6 @@ class MovesTest(on_nodes.NodesTestCase):
             PATIENCE_S,
         )
 
-    def assert_audited(self):
-        self.wait_for(
-            lambda: manage('audit') == (0, []),
-            lambda: f'{manage("audit")}',
-            PATIENCE_S,
-        )
-
     def test_cold_migration(self):
         server = self.request_server(
             LARGE, availability_zone=f'nova:{self.first.host}'
@@ -77,4 +69,4 @@ class MovesTest(on_nodes.NodesTestCase):
         self.reach(server, 'ACTIVE')
         self.assert_held(server, '9000/10000')
         self.assert_gone_from(self.first, server)
-        self.assert_audited()
+        self.wait_for_audit(PATIENCE_S)

@@ -22,7 +22,6 @@ from lab import node, second_services, services
 from lab.tests import base, on_nodes, watched
 from lab.tests.on_nodes import ACTIVE_S
 from lab.tests.test_faults import PATIENCE_S, Lost, Tally, User, answered
-from lab.tests.test_reports import manage
 
 SECONDS = int(os.environ.get('NOVA_RT_TEST_STORM_S', '0'))
 USERS = int(os.environ.get('NOVA_RT_TEST_STORM_USERS', '8'))
@@ -136,11 +135,7 @@ class StormOnNodesTest(StormMixin, on_nodes.NodesTestCase):
         for own in node.nodes():
             self.wait_for_state(own, 'up')
         self.counts['swept'] = len(self.sweep(prefix))
-        self.wait_for(
-            lambda: manage('audit') == (0, []),
-            lambda: f'{manage("audit")}',
-            on_nodes.PATIENCE_S,
-        )
+        self.wait_for_audit(on_nodes.PATIENCE_S)
         print(f'\n{self.id()}: {dict(self.counts)}', flush=True)
         self.assertGreater(self.counts['creates'], 0)
 

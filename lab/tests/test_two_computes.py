@@ -8,7 +8,7 @@ import unittest
 from lab import namespace, paths, second, second_machine, services, world
 from lab.measure import container
 from lab.tests import base
-from lab.tests.test_reports import manage
+from lab.tests.reports import manage
 
 FIRST, SECOND = namespace.HOST_NAME, second.HOST
 
@@ -135,12 +135,6 @@ class MovesTest(TwoComputesTestBase):
             )
         )
 
-    def assert_audited(self):
-        self.wait_for(
-            lambda: manage('audit') == (0, []),
-            lambda: f'{manage("audit")}',
-        )
-
     def test_audit_while_the_source_is_held_up(self):
         """As the runbook of an interrupted resize says."""
         self._resize()
@@ -160,7 +154,7 @@ class MovesTest(TwoComputesTestBase):
         self.reach(self.server, 'ACTIVE')
         self.assertEqual(SECOND, self.host_of(self.server))
         self.assertEqual(self.held, self.allocations(self.server))
-        self.assert_audited()
+        self.wait_for_audit()
 
     def test_resize_as_soon_as_confirmed(self):
         flavors = [self.larger, self.cloud.compute.find_flavor('rt.micro')]
@@ -179,7 +173,7 @@ class MovesTest(TwoComputesTestBase):
                 )
                 self.cloud.compute.confirm_server_resize(self.server)
                 self.reach(self.server, 'ACTIVE')
-        self.assert_audited()
+        self.wait_for_audit()
 
 
 @unittest.skipUnless(second.wanted(), 'a lab with two computes only')
@@ -236,7 +230,4 @@ class NoRoomTest(TwoComputesTestBase):
     def test_migrate(self):
         self.assert_applied(self._set('migrate'), 'migrating from')
         self.assertEqual(SECOND, self.host_of(self.server))
-        self.wait_for(
-            lambda: manage('audit') == (0, []),
-            lambda: f'{manage("audit")}',
-        )
+        self.wait_for_audit()

@@ -14,7 +14,7 @@ import subprocess
 
 from lab import edition, process, services
 from lab.tests import watched
-from lab.tests.test_reports import ETC
+from lab.tests.reports import ETC
 
 FROM = os.environ.get('NOVA_RT_TEST_UPGRADE_FROM', '')
 OLDER = '0.0.1'

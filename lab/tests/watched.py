@@ -24,7 +24,7 @@ from lab import (
 )
 from lab.measure import course, sampler
 from lab.tests import base
-from lab.tests.test_reports import manage
+from lab.tests.reports import manage
 
 #: They take long, and most of them stop services.
 ASKED_FOR = os.environ.get('NOVA_RT_TEST_FAULTS') == '1'
