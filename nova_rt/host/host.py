@@ -242,8 +242,8 @@ class Host:
 
         The kernel releases the bandwidth of a removed group a little later.
         If a server would fit only with that bandwidth, this reads it again
-        for at most ``_CLAIM_PATIENCE_S``, under Nova's claim lock. No other
-        method holds up that lock.
+        for at most ``_CLAIM_PATIENCE_S``, under Nova's claim lock. Beside it,
+        only :meth:`.Boosts.give_way` holds up that lock.
 
         :param held: the server's present claim, one of these, for a change of
             its reservation
