@@ -32,6 +32,10 @@ def _show(state: dict[str, Any]) -> tuple[Sequence[str], Sequence[Any]]:
     condition = found.pop('condition')
     for name in ('desired', 'allocated', 'actual'):
         found[name] = api.render_reservation(found[name])
+    # Of a service that does not know it, as well.
+    boost = found.get('boost') or {}
+    found['boost'] = api.render_reservation(boost or None)
+    found['boost_until'] = boost.get('until')
     found['condition'] = condition.pop('type')
     found |= condition
     return tuple(found), tuple(found.values())

@@ -113,7 +113,7 @@ class Boosts:
 
         :returns: their UUIDs
         """
-        return self._boosts.keys()
+        return {*self._boosts}
 
     def give_way(self, cpus: Collection[int]) -> None:
         """End the boosts of servers on some CPUs, for a claim.
@@ -153,7 +153,7 @@ class Boosts:
                     return False
                 # Not if it has started again, and was boosted, since then.
                 self._reservations.release_beyond(uuid, rec)
-                self._count(Adaptation.RETURNED)
+                self._count(Adaptation.YIELDED)
         except _ERRORS as err:
             LOG.warning(
                 'Cannot end boost, which another server needs: %s',
@@ -275,15 +275,15 @@ class Boosts:
             self._manager.rt.rt_end_boost(uuid, rec)
             return False
         boost.look_at_s = now_s + _LOOK_S
+        slots, adapted = held.get(uuid), held.get_adapted(uuid)
+        changed = slots == Slots(slots.current) and slots.current != rec
+        if adapted is None and (boost.begun or changed):
+            # It was changed, moved or deleted, or has given way.
+            return False
         if not self._adapting.runs(uuid):
             self._reservations.note_actual(uuid, None)
             return False
-        slots = held.get(uuid)
-        if slots == Slots(slots.current) and slots.current != rec:
-            # It was changed, or moved.
-            return False
-        if boost.begun and held.get_adapted(uuid) is None:
-            # A change to its record; or it has given way, or was stopped.
+        if changed:
             return False
         if now_s >= boost.until_s:
             return self._end(boost, now_s)

@@ -10,7 +10,7 @@ second alone.
 """
 
 import collections
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 import threading
 from typing import Any
@@ -179,6 +179,19 @@ class ClaimStore:
             found += (
                 slots.claims if uuid in plain else self._count(uuid, slots)
             )
+        return found
+
+    def sum_beyond(self, uuids: Iterable[str]) -> dict[int, int]:
+        """Add up what the kernel holds for servers beyond their records.
+
+        :returns: CPU -> ppm
+        """
+        found: collections.Counter[int] = collections.Counter()
+        for uuid in uuids:
+            adapted, rec = self._adapted.get(uuid), self.get(uuid).current
+            if adapted is not None and isinstance(rec, record.Record):
+                for cpu in adapted.actual.cpus:
+                    found[cpu] += max(0, adapted.actual.ppm - rec.ppm)
         return found
 
     def claims(self) -> dict[str, tuple[record.Record, ...]]:

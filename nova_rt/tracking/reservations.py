@@ -120,8 +120,10 @@ class Reservations:
         if self._blind:
             LOG.info('Bandwidth is offered again')
         self._blind = False
+        boosted = self._list_boosted()
         return self._host.free(
-            self._claims.list_claims(plain=self._list_boosted())
+            self._claims.list_claims(plain=boosted),
+            self._claims.sum_beyond(boosted),
         )
 
     def _list_boosted(self) -> Collection[str]:
@@ -200,8 +202,12 @@ class Reservations:
                 uuid, present = held
                 if uuid not in boosted:
                     present = self._claims.get_counted(uuid, present)
-            claims = self._claims.list_claims(without, boosted)
-            return self._host.place(claims, request, present)
+            return self._host.place(
+                self._claims.list_claims(without, boosted),
+                request,
+                present,
+                self._claims.sum_beyond(boosted),
+            )
 
         try:
             return place()

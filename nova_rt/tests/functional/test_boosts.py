@@ -13,7 +13,7 @@ from oslo_concurrency import lockutils
 from nova_rt.compute import boosts, feedback
 from nova_rt.formats.changes import Condition
 from nova_rt.formats.counts import Adaptation
-from nova_rt.tests.functional import changes
+from nova_rt.tests.functional import base, changes
 
 
 class BoostTestBase(changes.ChangesTestBase):
@@ -113,9 +113,10 @@ class BoostTest(BoostTestBase):
     def test_create(self):
         before = self.free_on_its_cpu(published=True)
         self.boost()
-        self.assertEqual(
-            before - 400_000, self.free_on_its_cpu(published=True)
-        )
+        # For others, it is free.
+        self.assertEqual(before, self.free_on_its_cpu())
+        self.audit_host(self.host)
+        self.assertEqual(before, self.free_on_its_cpu(published=True))
         self.go_on(59.9)
         self.assert_runtimes(800)
         self.go_on(0.1)
@@ -126,11 +127,103 @@ class BoostTest(BoostTestBase):
         self.assertEqual(before, self.free_on_its_cpu(published=True))
         self.assertEqual([Adaptation.BOOSTED], self.counts)
 
-    def test_the_claim_is_the_gate(self):
+    def test_others_come_to_other_cpus(self):
         self.boost()
         cpus = self.record_of(self.server).cpus
         for each in self.fill('300/1000', 4):
             self.assertNotEqual(cpus, self.record_of(each).cpus)
+        self.assert_runtimes(800)
+
+    def fill_but_its_cpu(self):
+        return self.fill('900/1000', 3)
+
+    def test_gives_way(self):
+        """Nobody is refused for a boost."""
+        self.fill_but_its_cpu()
+        self.boost()
+        (other,) = self.fill('500/1000', 1)
+        self.assertEqual(
+            self.record_of(self.server).cpus, self.record_of(other).cpus
+        )
+        self.assert_runtimes(400)
+        self.go_on()
+        self.assert_over()
+        self.assertEqual([Adaptation.BOOSTED, Adaptation.YIELDED], self.counts)
+        # It gets nothing by starting again.
+        self.hard_reboot(self.server)
+        self.go_on()
+        self.assert_over()
+
+    def test_gives_way_to_a_change(self):
+        others = self.fill_but_its_cpu()
+        other = self.create(self.rt_flavor('100/1000'), host=self.host)
+        self.boost()
+        self.change(other, '500/1000')
+        self.assert_runtimes(400)
+        for each in others:
+            self.assert_held(each, self.host)
+
+    def test_gives_way_before_it_began(self):
+        """A claim comes between that of the boost and its write."""
+        self.fill_but_its_cpu()
+        adapting = self.computes[self.host].driver.running.adapting
+        adapt = adapting.adapt
+
+        def come_between(*args):
+            patch.cleanUp()
+            self.fill('500/1000', 1)
+            return adapt(*args)
+
+        patch = fixtures.MockPatchObject(
+            adapting, 'adapt', side_effect=come_between
+        )
+        patch.setUp()
+        self.go_on()
+        self.assert_runtimes(400)
+        self.go_on(0.1)
+        self.assert_over()
+
+    def test_gives_way_before_its_release(self):
+        self.fill_but_its_cpu()
+        self.boost()
+        self.go_on(60)
+        self.assert_runtimes(400, 800)
+        self.fill('500/1000', 1)
+        self.assert_runtimes(400)
+        self.go_on(1)
+        self.assert_over()
+
+    def test_cannot_give_way(self):
+        """A claim is refused while others write to the container."""
+        self.fill_but_its_cpu()
+        self.boost()
+        self.useFixture(fixtures.MockPatchObject(boosts.time, 'sleep'))
+        with lockutils.lock(f'nova_rt-container-{self.server["id"]}'):
+            refused = self.create(
+                self.rt_flavor('500/1000'), host=self.host, state='ERROR'
+            )
+        self.assertIn('500000 ppm', base.fault_of(self.api.get_server(
+            refused['id'])))  # fmt: skip
+        self.assert_runtimes(800)
+
+    def test_the_kernel_does_not_give_way(self):
+        self.fill_but_its_cpu()
+        self.boost()
+        self.refuse_writes(errno.EBUSY, self.host)
+        self.create(self.rt_flavor('500/1000'), host=self.host, state='ERROR')
+        self.refuse_writes(0, self.host)
+        self.assert_runtimes(800)
+
+    def test_stopped_gives_way(self):
+        """A claim sees that it has stopped before the thread does."""
+        self.fill_but_its_cpu()
+        self.boost()
+        self._stop_server(self.server)
+        self.fill('500/1000', 1)
+        self.assertEqual(400, self.claimed())
+        self._start_server(self.server)
+        self.go_on()
+        self.assert_over()
 
     def test_partial(self):
         """It gets what is free on its CPU."""
@@ -189,6 +282,19 @@ class BoostTest(BoostTestBase):
         self.go_on(2)
         self.assertFalse(self.boosts.has(self.server['id']))
         self.assertEqual([], self.all_claims(self.host))
+
+    def test_moved_on_its_host_while_stopped(self):
+        """The thread looks again when all is over."""
+        self.boost()
+        self._stop_server(self.server)
+        self.stay(self.host)
+        self.resize(self.server, self.rt_flavor('300/1000', **self.SPECS))
+        self.confirm(self.server)
+        self.go_on(2)
+        self.assertEqual(300, self.claimed())
+        self.assertIsNone(
+            self.reservations(self.host).held.get_adapted(self.server['id'])
+        )
 
     def test_others_write(self):
         """It waits for the lock of the container."""
