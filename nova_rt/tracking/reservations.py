@@ -209,13 +209,21 @@ class Reservations:
                 self._claims.sum_beyond(boosted),
             )
 
+        boosted = self._list_boosted()
+        found = None
         try:
-            return place()
+            found = place()
         except exception.InsufficientBandwidth:
-            boosted = self._list_boosted()
-            if self.boosting is None or not boosted:
+            if not boosted:
                 raise
+        own = () if held is None else held[1].cpus
+        if found is not None and (not boosted or found == own or not own):
+            return found
         cpus = place(boosted)
+        if found is not None and cpus != own:
+            return found
+        # There is no room, or it would leave its CPUs for a boost.
+        assert self.boosting is not None
         if self.capacity().host_ppm is not None:
             # Room on any CPU will do.
             cpus = tuple(self.capacity().cpus)

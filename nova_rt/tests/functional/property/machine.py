@@ -412,9 +412,26 @@ class Machine(stateful.RuleBasedStateMachine):
         self.model.servers[server] = new
         return 'moved'
 
-    @step(host=living)
-    def restart(self, host):
-        self.cloud.restart(host)
+    @step(host=living, age_s=[0, cloud.STARTUP_S])
+    def restart(self, host, age_s):
+        """Restart a service.
+
+        :param age_s: of all its containers
+        """
+        self.cloud.restart(host, age_s)
+
+    @step(host=living, seconds=[0, 0, 1, cloud.STARTUP_S])
+    def boost(self, host, seconds):
+        """Time passes: boosts begin, or end."""
+        before = self.cloud.count_boosted(host)
+        self.cloud.boost(host, seconds)
+        after = self.cloud.count_boosted(host)
+        if before == after:
+            return None
+        return 'begun' if before < after else 'over'
+
+    # As often as two others.
+    boost_again = boost
 
     @step(host=living)
     def audit(self, host):

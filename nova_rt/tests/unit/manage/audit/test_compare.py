@@ -275,7 +275,7 @@ class TrackerTest(CompareTestBase):
 
     def test_a_server_that_starts(self):
         """The bandwidth of a boost is published as free."""
-        self.check_growth(650_000, startup_runtime=700, startup_s=60)
+        self.check_growth(350_000, startup_runtime=700, startup_s=60)
 
     def check_growth(self, least_ppm=250_000, **specs):
         """The server may hold 700 of 1000 us."""
