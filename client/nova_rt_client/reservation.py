@@ -45,9 +45,10 @@ class ShowReservation(api.Caller, command.ShowOne):
     """Show the reservation of a server, and the state of its last change.
 
     Desired: as asked for; allocated: as claimed on its host; actual: as the
-    kernel held it after the last change. Conditions: Applied; InProgress: its
-    host is asked; Deferred: the host has no room now, and is asked again;
-    Infeasible: the reservation stays as it is.
+    kernel held it after the last change; boost: what it has while it starts.
+    Conditions: Applied; InProgress: its host is asked; Deferred: the host has
+    no room now, and is asked again; Infeasible: the reservation stays as it
+    is.
     """
 
     arguments = (_SERVER,)

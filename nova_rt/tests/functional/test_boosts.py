@@ -8,11 +8,14 @@ of their own.
 import errno
 
 import fixtures
+from nova.tests.fixtures import libvirt
 from oslo_concurrency import lockutils
 
+from nova_rt import events
 from nova_rt.compute import boosts, feedback
 from nova_rt.formats.changes import Condition
 from nova_rt.formats.counts import Adaptation
+from nova_rt.lxc import domains
 from nova_rt.tests.functional import base, changes
 
 
@@ -24,9 +27,15 @@ class BoostTestBase(changes.ChangesTestBase):
             self.useFixture(
                 fixtures.MockPatchObject(owner, 'start', lambda each: None)
             )
+        # Nova's libvirt for tests has a number of its own.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                domains.libvirt, 'VIR_ERR_NO_DOMAIN', libvirt.VIR_ERR_NO_DOMAIN
+            )
+        )
         super().setUp()
         self._delete_server(self.server)
-        self.counts = []
+        self.counts, self.told = [], []
         self.now_s = 1000.0
         self.take_over(self.host)
         self.flavor = self.rt_flavor('400/1000', **self.SPECS)
@@ -43,10 +52,15 @@ class BoostTestBase(changes.ChangesTestBase):
         self.boosts = manager.rt_boosts
         self.boosts._clock = lambda: self.now_s
         self.boosts._count = self.counts.append
+        self.reservations(host).dispatcher.subscribe(self._note)
         with fixtures.MockPatch(
             'nova_rt.lxc.ages.read_age_s', return_value=age_s
         ):
             self.boosts.resume_all()
+
+    def _note(self, event):
+        if isinstance(event, events.Boosted | events.Unboosted):
+            self.told.append(event)
 
     def go_on(self, seconds=0):
         """Let time pass, of which the thread sees the end."""
@@ -124,6 +138,10 @@ class BoostTest(BoostTestBase):
         self.assert_runtimes(400, 800)
         self.go_on(0.001)
         self.assert_over()
+        self.assertEqual(
+            ['it was 400/1000', 'it was 800/1000'],
+            [each.details for each in self.told],
+        )
         self.assertEqual(before, self.free_on_its_cpu(published=True))
         self.assertEqual([Adaptation.BOOSTED], self.counts)
 
@@ -146,9 +164,14 @@ class BoostTest(BoostTestBase):
             self.record_of(self.server).cpus, self.record_of(other).cpus
         )
         self.assert_runtimes(400)
-        self.go_on()
+        self.go_on(2)
         self.assert_over()
         self.assertEqual([Adaptation.BOOSTED, Adaptation.YIELDED], self.counts)
+        self.assertEqual(
+            [('boosted', 800), ('unboosted', 400)],
+            [(each.kind, each.held.request.reservation.runtime_us)
+             for each in self.told],
+        )  # fmt: skip
         # It gets nothing by starting again.
         self.hard_reboot(self.server)
         self.go_on()
@@ -289,7 +312,10 @@ class BoostTest(BoostTestBase):
         self._stop_server(self.server)
         self.stay(self.host)
         self.resize(self.server, self.rt_flavor('300/1000', **self.SPECS))
-        self.confirm(self.server)
+        self.api.post_server_action(
+            self.server['id'], {'confirmResize': None}
+        )
+        self._wait_for_state_change(self.server, 'SHUTOFF')
         self.go_on(2)
         self.assertEqual(300, self.claimed())
         self.assertIsNone(
@@ -448,6 +474,7 @@ class BoostTest(BoostTestBase):
         self.flags_of_ours(adapt=False)
         self.restart_compute_service(self.host)
         self.assertIsNone(self.computes[self.host].manager.rt_boosts)
+        self.assertIsNone(self.reservations(self.host).boosting)
         self.assertEqual(400, self.claimed())
         self.hard_reboot(self.server)
         self.assert_runtimes(400)

@@ -7,11 +7,13 @@ import itertools
 
 import fixtures
 from nova import objects, thread_pool_factory
+from nova.tests.fixtures import libvirt
 from nova.tests.functional.api import client
 from nova.virt.libvirt import driver
 from oslo_messaging import server
 
 from nova_rt.compute import boosts
+from nova_rt.lxc import domains
 from nova_rt.reservation import extra_specs, record
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import base, changes
@@ -133,6 +135,12 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
         self.now_s = 0.0
         self.useFixture(
             fixtures.MockPatchObject(boosts.Boosts, 'start', lambda each: None)
+        )
+        # Nova's libvirt for tests has a number of its own.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                domains.libvirt, 'VIR_ERR_NO_DOMAIN', libvirt.VIR_ERR_NO_DOMAIN
+            )
         )
         # No container here has a process.
         self.useFixture(
