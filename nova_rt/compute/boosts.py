@@ -330,9 +330,7 @@ class Boosts:
         )
         return True
 
-    def _claim(
-        self, uuid: str, wanted: record.Record
-    ) -> record.Record | None:
+    def _claim(self, uuid: str, wanted: record.Record) -> record.Record | None:
         try:
             granted: record.Record | None = self._manager.rt.rt_grow(
                 uuid, wanted

@@ -176,7 +176,7 @@ class Interval:
 
 @dataclasses.dataclass(frozen=True)
 class Boost:
-    """What a server has while it starts.
+    """The reservation of a server while it starts.
 
     :ivar runtime_us: on each of its CPUs, in each period
     :ivar until: its end

@@ -30,9 +30,7 @@ class ShowTest(base.CommandTestCase):
         state = make_state()
         self.answer(state)
         found = self.run_command(reservation.ShowReservation, UUID)
-        self.assertEqual(
-            (None, None), (found['boost'], found['boost_until'])
-        )
+        self.assertEqual((None, None), (found['boost'], found['boost_until']))
         until = '2027-03-01T12:00:07Z'
         state['reservation']['boost'] = {
             'runtime_us': 800, 'period_us': 1000, 'until': until,

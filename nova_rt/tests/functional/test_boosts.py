@@ -312,9 +312,7 @@ class BoostTest(BoostTestBase):
         self._stop_server(self.server)
         self.stay(self.host)
         self.resize(self.server, self.rt_flavor('300/1000', **self.SPECS))
-        self.api.post_server_action(
-            self.server['id'], {'confirmResize': None}
-        )
+        self.api.post_server_action(self.server['id'], {'confirmResize': None})
         self._wait_for_state_change(self.server, 'SHUTOFF')
         self.go_on(2)
         self.assertEqual(300, self.claimed())

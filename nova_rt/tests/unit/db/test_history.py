@@ -58,9 +58,7 @@ class HistoryTest(base.DatabaseTest):
     def test_latest(self):
         for each in (*LIFE, event(9, 'claimed', server=make_uuid(1))):
             api.add_event(each, NOW)
-        self.assertEqual(
-            {UUID: LIFE[2:]}, api.get_latest([UUID], LIFE[2].at)
-        )
+        self.assertEqual({UUID: LIFE[2:]}, api.get_latest([UUID], LIFE[2].at))
         self.assertEqual({}, api.get_latest([make_uuid(2)], NOW))
 
     def test_unknown_server(self):

@@ -181,9 +181,7 @@ class BoostTest(base.BaseTestCase):
     """A server that is boosted for ten minutes after its start."""
 
     def find(self, *made, now=5):
-        return history.find_boost(
-            made, 'one', 10 * MINUTE, NOW + now * MINUTE
-        )
+        return history.find_boost(made, 'one', 10 * MINUTE, NOW + now * MINUTE)
 
     def test_boosted(self):
         began = event(1, 'applied', SMALL), event(2, 'boosted', LARGE)
