@@ -150,9 +150,10 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
         )
         self.age_s = 0
 
-    def start_compute(self, hostname):
-        super().start_compute(hostname)
+    def start_compute(self, hostname, *args, **kwargs):
+        found = super().start_compute(hostname, *args, **kwargs)
         self._set_clock(hostname)
+        return found
 
     def _set_clock(self, host):
         self.computes[host].manager.rt_boosts._clock = lambda: self.now_s
