@@ -135,6 +135,17 @@ class Adapted(_Replaced):
     """
 
 
+class Boosted(_Replaced):
+    """A server has more than its reservation while it starts."""
+
+
+class Unboosted(_Replaced):
+    """A server has its own reservation again, after a boost.
+
+    Its start, a change of its reservation and its end are events enough.
+    """
+
+
 @dataclasses.dataclass(frozen=True)
 class Frozen(Event):
     """The reservation of a server follows its load no longer.
@@ -307,7 +318,8 @@ class Refused(Event):
 #: Every type of event.
 TYPES = (
     Claimed, Applied, Drifted, Repaired, Stopped, Released, Refused, Added,
-    Dropped, Unverified, Promoted, Changed, Adapted, Frozen,
+    Dropped, Unverified, Promoted, Changed, Adapted, Frozen, Boosted,
+    Unboosted,
 )  # fmt: skip
 
 Listener = Callable[[Event], None]

@@ -32,6 +32,10 @@ def _show(state: dict[str, Any]) -> tuple[Sequence[str], Sequence[Any]]:
     condition = found.pop('condition')
     for name in ('desired', 'allocated', 'actual'):
         found[name] = api.render_reservation(found[name])
+    # Of a service that does not know it, as well.
+    boost = found.get('boost') or {}
+    found['boost'] = api.render_reservation(boost or None)
+    found['boost_until'] = boost.get('until')
     found['condition'] = condition.pop('type')
     found |= condition
     return tuple(found), tuple(found.values())
@@ -41,9 +45,10 @@ class ShowReservation(api.Caller, command.ShowOne):
     """Show the reservation of a server, and the state of its last change.
 
     Desired: as asked for; allocated: as claimed on its host; actual: as the
-    kernel held it after the last change. Conditions: Applied; InProgress: its
-    host is asked; Deferred: the host has no room now, and is asked again;
-    Infeasible: the reservation stays as it is.
+    kernel held it after the last change; boost: what it has while it starts.
+    Conditions: Applied; InProgress: its host is asked; Deferred: the host has
+    no room now, and is asked again; Infeasible: the reservation stays as it
+    is.
     """
 
     arguments = (_SERVER,)

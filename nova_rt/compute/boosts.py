@@ -2,11 +2,15 @@
 """Gives more runtime to servers that start, where their flavors say so.
 
 A boost begins when this service has started a container. It grows by free
-bandwidth of the server's CPUs, which is claimed at once, and the scheduler is
-told. It ends ``rt:startup_s`` seconds after the start: the kernel gets the
-server's record, and a period later the claim is released. Record and
-allocation stay those of the server's own reservation all the time, so that
-nothing has to be undone elsewhere.
+bandwidth of the server's CPUs, which is claimed at once. It ends
+``rt:startup_s`` seconds after the start: the kernel gets the server's record,
+and a period later the claim is released. Record and allocation stay those of
+the server's own reservation all the time, so that nothing has to be undone
+elsewhere.
+
+To others, the bandwidth of a boost is free: it is published as such, and a
+boost ends at once where a claim, or a change of another server, needs it. So
+nobody holds more than was sold by starting a server again and again.
 
 A server that is being changed or moved is left alone. A change of its
 reservation ends the boost, and so does the end of the container. A service
@@ -14,7 +18,7 @@ that is restarted goes on with what the kernel holds, by the age of the
 container.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 import dataclasses
 import threading
 import time
@@ -35,6 +39,8 @@ LOG = logging.getLogger(__name__)
 _LOOK_S = 2.0
 _BUSY_S = 0.1
 _AGAIN_S = 5.0
+#: Attempts at a container, for a claim that waits.
+_ATTEMPTS = 5
 
 #: Reasons for which a container cannot be read, or not be written.
 _ERRORS = (*domains.ERRORS, exception.NovaRTError, OSError, ValueError)
@@ -49,6 +55,8 @@ class _Boost:
     :ivar look_at_s: the time of the next step
     :ivar begun: whether the kernel may hold more than the record
     :ivar ended: whether the kernel holds the record again
+    :ivar granted: the record with what it was given; None if that is unknown,
+        or nothing
     """
 
     uuid: str
@@ -57,6 +65,7 @@ class _Boost:
     look_at_s: float
     begun: bool = False
     ended: bool = False
+    granted: record.Record | None = None
 
 
 class Boosts:
@@ -99,6 +108,59 @@ class Boosts:
         """Tell whether a server is boosted, or about to be."""
         return uuid in self._boosts
 
+    def list_boosted(self) -> Collection[str]:
+        """List the servers that are boosted, or about to be.
+
+        :returns: their UUIDs
+        """
+        return {*self._boosts}
+
+    def give_way(self, cpus: Collection[int]) -> None:
+        """End the boosts of servers on some CPUs, for a claim.
+
+        Called under the lock of claims, which this holds for the period of a
+        server: until then, the kernel holds used bandwidth.
+        """
+        held = self._reservations.held
+        left = []
+        for uuid in list(self._boosts):
+            adapted = held.get_adapted(uuid)
+            if adapted is not None and {*cpus} & {*adapted.claim.cpus}:
+                left.append((uuid, adapted.claim))
+        wait_us = 0
+        for attempt in range(_ATTEMPTS):
+            if attempt and left:
+                time.sleep(_BUSY_S)
+            for each in list(left):
+                uuid, claim = each
+                if self._give_back(uuid):
+                    left.remove(each)
+                    period_us = claim.request.reservation.period_us
+                    wait_us = max(wait_us, period_us)
+        time.sleep(wait_us / 1_000_000)
+
+    def _give_back(self, uuid: str) -> bool:
+        """Return a server to its record, and release the rest.
+
+        :returns: False if others write to it
+        """
+        rec = self._reservations.held.get(uuid).current
+        try:
+            if not self._adapting.runs(uuid):
+                self._reservations.note_actual(uuid, None)
+            elif isinstance(rec, record.Record):
+                if not self._adapting.adapt(uuid, rec, rec):
+                    return False
+                # Not if it has started again, and was boosted, since then.
+                self._reservations.release_beyond(uuid, rec)
+                self._count(Adaptation.YIELDED)
+        except _ERRORS as err:
+            LOG.warning(
+                'Cannot end boost, which another server needs: %s',
+                faults.describe(err), instance_uuid=uuid,
+            )  # fmt: skip
+        return True
+
     def __call__(self, event: events.Event) -> None:
         """Note the start of a container."""
         if not isinstance(event, events.Applied):
@@ -128,7 +190,12 @@ class Boosts:
             left_s = startup_s - self._find_age_s(uuid, startup_s)
             if left_s > 0 or not rec.request.follows_load:
                 now_s = self._clock()
-                self._put(_Boost(uuid, rec, now_s + left_s, now_s, begun=True))
+                self._put(
+                    _Boost(
+                        uuid, rec, now_s + left_s, now_s, begun=True,
+                        granted=held.get_actual(uuid, rec),
+                    )
+                )  # fmt: skip
 
     def _find_age_s(self, uuid: str, default_s: int) -> float:
         try:
@@ -180,10 +247,23 @@ class Boosts:
                     exc_info=not isinstance(err, _ERRORS),
                     instance_uuid=boost.uuid,
                 )  # fmt: skip
-            with self._changed:
-                # It may have started again meanwhile.
-                if not goes_on and self._boosts.get(boost.uuid) is boost:
-                    del self._boosts[boost.uuid]
+            if not goes_on:
+                self._drop(boost)
+
+    def _drop(self, boost: _Boost) -> None:
+        """Forget a boost that is over, and say so."""
+        uuid, rec, granted = boost.uuid, boost.rec, boost.granted
+        with self._changed:
+            # It may have started again meanwhile.
+            if self._boosts.get(uuid) is not boost:
+                return
+            del self._boosts[uuid]
+        if granted is not None and (
+            self._reservations.held.get(uuid).current == rec
+        ):
+            self._reservations.dispatcher.emit(
+                events.Unboosted(uuid, rec, str(granted.request.reservation))
+            )
 
     def _step(self, boost: _Boost, now_s: float) -> bool:
         """Take the next step of a boost.
@@ -195,15 +275,15 @@ class Boosts:
             self._manager.rt.rt_end_boost(uuid, rec)
             return False
         boost.look_at_s = now_s + _LOOK_S
-        slots = held.get(uuid)
-        if slots == Slots(slots.current) and slots.current != rec:
-            # It was changed, moved or deleted.
-            return False
-        if boost.begun and held.get_adapted(uuid) is None:
-            # A change to its record; or it was stopped.
+        slots, adapted = held.get(uuid), held.get_adapted(uuid)
+        changed = slots == Slots(slots.current) and slots.current != rec
+        if adapted is None and (boost.begun or changed):
+            # It was changed, moved or deleted, or has given way.
             return False
         if not self._adapting.runs(uuid):
             self._reservations.note_actual(uuid, None)
+            return False
+        if changed:
             return False
         if now_s >= boost.until_s:
             return self._end(boost, now_s)
@@ -218,7 +298,7 @@ class Boosts:
         assert rec.request.boosted_us is not None
         wanted = rec.with_runtime(rec.request.boosted_us)
         try:
-            granted = self._manager.rt.rt_boost(uuid, wanted)
+            granted = self._claim(uuid, wanted)
             if granted != wanted:
                 self._count(Adaptation.LIMITED)
                 LOG.info(
@@ -238,13 +318,26 @@ class Boosts:
         if not boost.begun:
             boost.look_at_s = now_s + _BUSY_S
             return True
+        boost.granted = granted
         self._count(Adaptation.BOOSTED)
         LOG.info(
             'Boosted from %s to %s while it starts',
             rec.request.reservation, granted.request.reservation,
             instance_uuid=uuid,
         )  # fmt: skip
+        self._reservations.dispatcher.emit(
+            events.Boosted(uuid, granted, str(rec.request.reservation))
+        )
         return True
+
+    def _claim(self, uuid: str, wanted: record.Record) -> record.Record | None:
+        try:
+            granted: record.Record | None = self._manager.rt.rt_grow(
+                uuid, wanted
+            )
+        except exception.HostNotPrepared:
+            return None  # Reported by the tracker.
+        return granted
 
     def _end(self, boost: _Boost, now_s: float) -> bool:
         """Return to the record, and later release the rest.

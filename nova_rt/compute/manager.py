@@ -126,6 +126,7 @@ class RTComputeManager(manager.ComputeManager):
             )
             # Nova starts servers again below, after a boot of the host.
             dispatcher.subscribe(self.rt_boosts)
+            self.driver.reservations.boosting = self.rt_boosts
         super().init_host(service_ref)
         if CONF.nova_rt.adapt:
             self.rt_boosts.resume_all()

@@ -15,7 +15,7 @@ from nova.compute import resource_tracker, task_states, vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
-from nova_rt import exception, revert
+from nova_rt import revert
 from nova_rt.compute import host_claims
 from nova_rt.lxc import user_namespaces
 from nova_rt.moves import slots
@@ -324,34 +324,12 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         self._rt_publish_again(instance.node)
 
     @locked
-    def rt_boost(
-        self, uuid: str, wanted: record.Record
-    ) -> record.Record | None:
-        """Claim more for a server that starts, and publish what is left.
-
-        :returns: as :meth:`.Reservations.grow`; None if the kernel's
-            bandwidth cannot be read
-        """
-        try:
-            granted: record.Record | None = self._rt.grow(uuid, wanted)
-        except exception.HostNotPrepared:
-            return None  # Reported by the tracker.
-        if granted is not None:
-            self._rt_publish_all()
-        return granted
-
-    @locked
     def rt_end_boost(self, uuid: str, rec: record.Record) -> None:
         """Release what a server has claimed beyond its record.
 
         :param rec: that record, which the kernel holds again
         """
         self._rt.release_beyond(uuid, rec)
-        self._rt_publish_all()
-
-    def _rt_publish_all(self) -> None:
-        for nodename in list(self.compute_nodes):
-            self._rt_publish_again(nodename)
 
     def _rt_publish_again(self, nodename: str) -> None:
         compute_node = self.compute_nodes.get(nodename)

@@ -6,6 +6,7 @@ read in the order of their times. Errors of the database itself are in
 :data:`ERRORS`.
 """
 
+from collections.abc import Collection
 import datetime
 
 import sqlalchemy as sa
@@ -37,6 +38,7 @@ __all__ = [
     'describe',
     'get_history',
     'get_intervals',
+    'get_latest',
     'is_of_value',
     'ping',
     'purge',
@@ -90,6 +92,25 @@ def get_history(server: str, limit: int | None = None) -> list[HistoryEvent]:
         raise exception.ServerNotFound(
             f'the history has nothing of server {server!r}'
         )
+    return found
+
+
+def get_latest(
+    uuids: Collection[str], since: datetime.datetime
+) -> dict[str, list[HistoryEvent]]:
+    """Read the events of servers since a time.
+
+    :returns: by UUID, of those that have any, in the order of their times
+    """
+    query = (
+        sa.select(_ROW)
+        .where(_ROW.server.in_(uuids), _ROW.at >= since)
+        .order_by(_ROW.at, _ROW.id)
+    )
+    found: dict[str, list[HistoryEvent]] = {}
+    with session.reader() as reader:
+        for row in reader.scalars(query):
+            found.setdefault(row.server, []).append(_read(row))
     return found
 
 

@@ -211,7 +211,8 @@ def _collect_states(
     yield _gauge(
         'server_cpu_actual_ratio',
         'Bandwidth of a CPU that this running server has now; another than '
-        'the reserved one if its reservation follows its load.',
+        'the reserved one if its reservation follows its load, or it is '
+        'boosted.',
         ('server', 'cpu'),
         [
             ((uuid, str(cpu)), state.actual.ppm / PPM)

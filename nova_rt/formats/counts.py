@@ -26,6 +26,8 @@ class Adaptation(enum.StrEnum):
     BOOSTED = 'boosted'
     #: It got less than it should, since its CPUs have no more.
     LIMITED = 'limited'
+    #: Another server needed what it had while it started.
+    YIELDED = 'yielded'
     #: The kernel, or libvirt, did not take it.
     REFUSED = 'refused'
     #: Placement had no room, so that it was given back.

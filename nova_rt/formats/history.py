@@ -5,7 +5,7 @@ A notification is untrusted input: each field is checked for its type and size
 before it goes any further. Unknown fields are ignored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import dataclasses
 import datetime
 import re
@@ -172,6 +172,55 @@ class Interval:
     def describe_cpus(self) -> str:
         """Write the CPUs as a list such as 1-2,7."""
         return cpulist.render(self.cpus)
+
+
+@dataclasses.dataclass(frozen=True)
+class Boost:
+    """The reservation of a server while it starts.
+
+    :ivar runtime_us: on each of its CPUs, in each period
+    :ivar until: its end
+    """
+
+    runtime_us: int
+    period_us: int
+    until: datetime.datetime
+
+
+#: Kinds of events after which a boost is over.
+_ENDING = ('applied', 'unboosted', 'changed', 'stopped', 'released')
+
+
+def find_boost(
+    events: Iterable[HistoryEvent],
+    host: str,
+    span: datetime.timedelta,
+    now: datetime.datetime,
+) -> Boost | None:
+    """Find the boost that a server has by its last events.
+
+    No event says that a host has died, or that its service was killed: a
+    boost is over then at its time.
+
+    :param events: those of one server, in the order of their times
+    :param host: the server's
+    :param span: of a boost, from the start of its server
+    :returns: None if it has none
+    """
+    since = boost = None
+    for event in events:
+        if event.host != host:
+            continue
+        if event.kind == 'applied':
+            since = event.at
+        if event.kind in _ENDING:
+            boost = None
+        elif event.kind == 'boosted' and (
+            event.runtime_us is not None and event.period_us is not None
+        ):
+            until = (since or event.at) + span
+            boost = Boost(event.runtime_us, event.period_us, until)
+    return boost if boost is not None and boost.until > now else None
 
 
 #: Kinds of events with which one reservation replaces another.

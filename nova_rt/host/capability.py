@@ -92,6 +92,16 @@ class Capability:
             unowned={},
         )
 
+    def after(self, returned: Mapping[int, int]) -> Self:
+        """Compute the capability after groups have returned bandwidth.
+
+        :param returned: CPU -> ppm
+        :returns: the capability then
+        """
+        if self.left is None or not returned:
+            return self
+        return dataclasses.replace(self, left=_add(self.left, returned))
+
     def without_pool(self, ppm: int) -> Self:
         """Compute the capability while its pool is missing.
 

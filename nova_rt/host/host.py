@@ -221,32 +221,39 @@ class Host:
         """
         return self.offer.capacity(self._expected.ceiling)
 
-    def free(self, claims: Iterable[record.Record]) -> admission.Capacity:
+    def free(
+        self,
+        claims: Iterable[record.Record],
+        returned: Mapping[int, int] | None = None,
+    ) -> admission.Capacity:
         """Compute the capacity that is free of claims.
 
         It is limited by the kernel's own report of free bandwidth, if any:
         groups in the partition may hold bandwidth without a claim.
 
+        :param returned: CPU -> ppm that groups hold, and return if asked
         :returns: ppm of each CPU, and of the host where the kernel sums over
             it, by the last :meth:`refresh`
         """
-        return self.offer.free(self._expected, claims)
+        return self.offer.free(self._expected.after(returned or {}), claims)
 
     def place(
         self,
         claims: Collection[record.Record],
         request: Request,
         held: record.Record | None = None,
+        returned: Mapping[int, int] | None = None,
     ) -> tuple[int, ...]:
         """Choose CPUs for a server, given the claims of all others.
 
         The kernel releases the bandwidth of a removed group a little later.
         If a server would fit only with that bandwidth, this reads it again
-        for at most ``_CLAIM_PATIENCE_S``, under Nova's claim lock. No other
-        method holds up that lock.
+        for at most ``_CLAIM_PATIENCE_S``, under Nova's claim lock. Beside it,
+        only :meth:`.Boosts.give_way` holds up that lock.
 
         :param held: the server's present claim, one of these, for a change of
             its reservation
+        :param returned: as for :meth:`free`
         :returns: the CPUs
         :raises HostNotPrepared: if the kernel's bandwidth cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
@@ -255,7 +262,7 @@ class Host:
         deadline = None
         while True:
             self.refresh()
-            found = self.capability
+            found = self.capability.after(returned or {})
             try:
                 free = self.offer.free(found, claims)
                 return admission.place(free, request, held)

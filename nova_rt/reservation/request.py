@@ -125,10 +125,11 @@ class Request(ExtraSpecs):
 
         A runtime outside of the bounds was set by an operator, and stays.
         """
-        runtime_us = self.reservation.runtime_us
-        return self.adapt is not None and (
-            self.clamp(runtime_us) == runtime_us
-        )
+        low, high = self.runtime_min, self.runtime_max
+        if self.adapt is None or low is None or high is None:
+            return False
+        high = min(high, self.reservation.period_us)
+        return low <= self.reservation.runtime_us <= high
 
     @property
     def boosted_us(self) -> int | None:
@@ -149,10 +150,10 @@ class Request(ExtraSpecs):
         :returns: the nearest runtime that the host may move it to; the
             present one if that is none
         """
-        low, high = self.runtime_min, self.runtime_max
-        if self.adapt is None or low is None or high is None:
-            low = self.reservation.runtime_us
-            high = self.boosted_us or low
+        low = self.reservation.runtime_us
+        high = self.boosted_us or low
+        if self.follows_load:
+            low, high = self.runtime_min or low, self.runtime_max or high
         high = min(high, self.reservation.period_us)
         return max(low, min(runtime_us, high))
 

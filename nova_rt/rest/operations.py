@@ -87,7 +87,9 @@ class Call:
             )
         return server
 
-    def render(self, server: ServerRecord, change: Any) -> dict[str, Any]:
+    def render(
+        self, server: ServerRecord, change: Any, boost: Any
+    ) -> dict[str, Any]:
         """Render a server as far as the user may see it.
 
         :returns: an object of the schema
@@ -95,6 +97,7 @@ class Call:
         return views.render_state(
             server,
             change,
+            boost,
             self.allows(policies.SHOW_HOST, server.project),
             self.conf.nova_rt.refusal_details == exception.RefusalDetails.FULL,
         )
@@ -122,7 +125,8 @@ def get_reservation(call: Call, server: str) -> Answer:
     """Show the reservation of a server, and the state of its last change."""
     found = call.find_server(server)
     change = call.sources.get_changes([server]).get(server)
-    shown = call.render(found, change)
+    boost = call.sources.find_boosts([found]).get(server)
+    shown = call.render(found, change, boost)
     return {'reservation': shown}, shown['generation']
 
 
@@ -154,7 +158,8 @@ def put_reservation(call: Call, server: str) -> Answer:
         change.generation, wish, call.context.user_id,
         extra={'instance_uuid': server},
     )  # fmt: skip
-    shown = call.render(found, change)
+    boost = call.sources.find_boosts([found]).get(server)
+    shown = call.render(found, change, boost)
     return {'reservation': shown}, shown['generation']
 
 
@@ -208,7 +213,11 @@ def list_reservations(call: Call) -> Answer:
         project,
     )
     changes = call.sources.get_changes(each.uuid for each in found)
-    shown = [call.render(each, changes.get(each.uuid)) for each in found]
+    boosts = call.sources.find_boosts(found)
+    shown = [
+        call.render(each, changes.get(each.uuid), boosts.get(each.uuid))
+        for each in found
+    ]
     links = call.make_links('/v1/reservations', shown, 'server_id')
     return {'reservations': shown, 'reservations_links': links}, None
 

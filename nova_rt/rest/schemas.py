@@ -63,6 +63,10 @@ _RUNTIME = _object(
         },
     }
 )
+_BOOST = _object(
+    _RUNTIME['properties']
+    | {'until': _TIME | {'description': 'Its end, unless it ends before.'}}
+)
 _ON_NO_ROOM = _words(OnNoRoom) | {
     'description': 'The fate of a change for which the host has no room: to '
     'fail, to be tried again when there is room, or to be made on another '
@@ -101,6 +105,9 @@ _STATE = _object(
         'desired': _nullable(_RUNTIME, 'As asked for.'),
         'allocated': _nullable(_RUNTIME, 'As claimed on the host.'),
         'actual': _nullable(_RUNTIME, 'As read back by the last change.'),
+        'boost': _nullable(
+            _BOOST, 'While it starts; as reported by the host.'
+        ),
         'on_no_room': _nullable(_ON_NO_ROOM, 'Of the last change.'),
         'condition': _CONDITION,
         **{

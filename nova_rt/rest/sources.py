@@ -19,13 +19,16 @@ from nova_rt.cloud.records import HostRecord, Records, ServerRecord
 from nova_rt.conductor import wishes
 from nova_rt.db import api, changes
 from nova_rt.formats.changes import Change, OnNoRoom
-from nova_rt.formats.history import HistoryEvent
+from nova_rt.formats.history import Boost, HistoryEvent, find_boost
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.reservation import Reservation
 
 _LIMIT = f'class:{extra_specs.RESOURCE_CLASS}'
 #: Seconds for which limits of projects are not asked for again.
 _LIMITS_S = 30
+#: By which the clocks of hosts and of this service may differ, for the start
+#: of a boosted server to be found.
+_SKEW = datetime.timedelta(minutes=5)
 
 
 class OverLimit(exception.NovaRTError):
@@ -141,6 +144,31 @@ class Sources:
         :returns: by UUID
         """
         return changes.get_all(list(uuids))
+
+    def find_boosts(
+        self, servers: Iterable[ServerRecord]
+    ) -> Mapping[str, Boost]:
+        """Find the boosts of servers, as their hosts have reported them.
+
+        :returns: by UUID, of those that are boosted
+        """
+        spans = {
+            each.uuid: (each.host, datetime.timedelta(seconds=startup_s))
+            for each in servers
+            if each.host
+            and each.record is not None
+            and (startup_s := each.record.request.startup_s) is not None
+        }
+        if not spans:
+            return {}
+        now = datetime.datetime.now(datetime.UTC)
+        longest = max(span for _, span in spans.values())
+        events = api.get_latest(list(spans), now - longest - _SKEW)
+        found = {
+            uuid: find_boost(events.get(uuid, ()), host, span, now)
+            for uuid, (host, span) in spans.items()
+        }
+        return {uuid: boost for uuid, boost in found.items() if boost}
 
     def ask(
         self,

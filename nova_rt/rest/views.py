@@ -6,7 +6,7 @@ from typing import Any
 
 from nova_rt.cloud.records import HostRecord, ServerRecord
 from nova_rt.formats.changes import Change, Condition
-from nova_rt.formats.history import HistoryEvent
+from nova_rt.formats.history import Boost, HistoryEvent
 from nova_rt.reservation import cpulist
 from nova_rt.reservation.extra_specs import SPECS
 from nova_rt.reservation.reservation import Reservation
@@ -47,11 +47,16 @@ def _render_runtime(reservation: Reservation | None) -> Any:
 
 
 def render_state(
-    server: ServerRecord, change: Change | None, hosts: bool, reasons: bool
+    server: ServerRecord,
+    change: Change | None,
+    boost: Boost | None,
+    hosts: bool,
+    reasons: bool,
 ) -> dict[str, Any]:
     """Render the reservation of a server.
 
     :param change: its last one; None if there was none
+    :param boost: None if it has none
     :param hosts: whether to show its host and CPUs
     :param reasons: whether to show reasons with the numbers of hosts
     :returns: an object of the schema
@@ -77,9 +82,20 @@ def render_state(
         'desired': _render_runtime(change.desired if change else present),
         'allocated': _render_runtime(present if server.host else None),
         'actual': _render_runtime(actual),
+        'boost': _render_boost(boost),
         'on_no_room': str(change.on_no_room) if change else None,
         'condition': _render_condition(change, hosts or reasons),
         **{field: specs.get(field) for field in _OTHERS},
+    }
+
+
+def _render_boost(boost: Boost | None) -> Any:
+    if boost is None:
+        return None
+    return {
+        'runtime_us': boost.runtime_us,
+        'period_us': boost.period_us,
+        'until': render_time(boost.until),
     }
 
 

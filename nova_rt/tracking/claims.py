@@ -10,7 +10,7 @@ second alone.
 """
 
 import collections
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 import threading
 from typing import Any
@@ -163,19 +163,36 @@ class ClaimStore:
             if held.records
         }
 
-    def list_claims(self, without: str | None = None) -> list[record.Record]:
+    def list_claims(
+        self, without: str | None = None, plain: Collection[str] = ()
+    ) -> list[record.Record]:
         """List the claims of all servers, both slots of each.
 
         :param without: UUID of a server; its second slot is left out
+        :param plain: UUIDs of servers whose records alone count
         :returns: the claims, in no order
         """
-        return [
-            claim
-            for uuid, slots in self._slots.items()
-            for claim in self._count(
-                uuid, Slots(slots.current) if uuid == without else slots
+        found: list[record.Record] = []
+        for uuid, slots in self._slots.items():
+            if uuid == without:
+                slots = Slots(slots.current)
+            found += (
+                slots.claims if uuid in plain else self._count(uuid, slots)
             )
-        ]
+        return found
+
+    def sum_beyond(self, uuids: Iterable[str]) -> dict[int, int]:
+        """Add up what the kernel holds for servers beyond their records.
+
+        :returns: CPU -> ppm
+        """
+        found: collections.Counter[int] = collections.Counter()
+        for uuid in uuids:
+            adapted, rec = self._adapted.get(uuid), self.get(uuid).current
+            if adapted is not None and isinstance(rec, record.Record):
+                for cpu in adapted.actual.cpus:
+                    found[cpu] += max(0, adapted.actual.ppm - rec.ppm)
+        return found
 
     def claims(self) -> dict[str, tuple[record.Record, ...]]:
         """List the claims of each server.

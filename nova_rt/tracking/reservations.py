@@ -12,8 +12,8 @@ next server use that image, so the promises on a CPU and the reservations
 written to the kernel cannot differ. Neither waits for the database.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol
 
 from oslo_log import log as logging
 
@@ -21,6 +21,7 @@ from nova_rt import events, exception
 from nova_rt.host import host as rt_host
 from nova_rt.host.capability import Capability
 from nova_rt.reservation import admission, record
+from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import PPM
 from nova_rt.tracking import event_log, servers
 from nova_rt.tracking.claims import (
@@ -43,6 +44,23 @@ CLAIM_ERRORS = (
 )
 
 
+class Boosting(Protocol):
+    """The servers that hold more than their records for a while."""
+
+    def list_boosted(self) -> Collection[str]:
+        """List them.
+
+        :returns: their UUIDs
+        """
+
+    def give_way(self, cpus: Collection[int]) -> None:
+        """Return to the records of those on these CPUs, and release the rest.
+
+        Called under the lock of claims. A server that cannot return now keeps
+        its claim.
+        """
+
+
 class Reservations:
     """Reservations of one host's servers.
 
@@ -53,6 +71,7 @@ class Reservations:
     :ivar dispatcher: emits every event; listeners subscribe here
     :ivar counter: counts the events since this process started
     :ivar held: the claims of all servers, read-only
+    :ivar boosting: the boosted servers; None before there can be one
     """
 
     def __init__(self, host: rt_host.Host):
@@ -63,6 +82,7 @@ class Reservations:
         self.dispatcher.subscribe(event_log.EventLog(self.counter))
         self._claims = Claims(self.dispatcher)
         self.held: ClaimStore = self._claims
+        self.boosting: Boosting | None = None
         self._adopted = False
         # Before the first audit of the resource tracker, the sum of claims is
         # not zero but unknown.
@@ -79,6 +99,8 @@ class Reservations:
 
     def free(self) -> admission.Capacity:
         """Compute the free capacity of this host.
+
+        What boosted servers hold beyond their records is free for others.
 
         This reads the kernel's bandwidth once; :meth:`capacity` then returns
         the total by the same reading.
@@ -98,7 +120,14 @@ class Reservations:
         if self._blind:
             LOG.info('Bandwidth is offered again')
         self._blind = False
-        return self._host.free(self._claims.list_claims())
+        boosted = self._list_boosted()
+        return self._host.free(
+            self._claims.list_claims(plain=boosted),
+            self._claims.sum_beyond(boosted),
+        )
+
+    def _list_boosted(self) -> Collection[str]:
+        return () if self.boosting is None else self.boosting.list_boosted()
 
     def capacity(self) -> admission.Capacity:
         """Compute the total capacity of this host, by the last reading.
@@ -133,15 +162,14 @@ class Reservations:
         :raises InsufficientBandwidth: if it does not fit, with the numbers
         :raises InvalidRecord: if the CPUs do not fit into a record
         """
-        # The claim of an earlier attempt to move it makes room.
-        claims = self._claims.list_claims(without=uuid)
         try:
             if not self._audited:
                 raise exception.ClaimsUnknown(
                     'this host has not counted its servers yet: the first '
                     'update of its resources has not succeeded'
                 )
-            rec = rec.claimed_on(self._host.place(claims, rec.request))
+            # The claim of an earlier attempt to move it makes room.
+            rec = rec.claimed_on(self._place(rec.request, without=uuid))
             rec.encode()
         except CLAIM_ERRORS as err:
             self.refuse(uuid, events.Action.CLAIM, err)
@@ -152,6 +180,55 @@ class Reservations:
             # A new server has no second slot, and had no part in the sum.
             self._claims.put(uuid, rec)
         return rec
+
+    def _place(
+        self,
+        request: Request,
+        without: str | None = None,
+        held: tuple[str, record.Record] | None = None,
+    ) -> tuple[int, ...]:
+        """Choose CPUs; boosts end where their bandwidth is needed.
+
+        :param without: see :meth:`.Claims.list_claims`
+        :param held: a server that has a record, for a change of it
+        :returns: the CPUs
+        :raises HostNotPrepared: if the kernel's bandwidth cannot be read
+        :raises InsufficientBandwidth: if it does not fit
+        """
+
+        def place(boosted: Collection[str] = ()) -> tuple[int, ...]:
+            present = None
+            if held is not None:
+                uuid, present = held
+                if uuid not in boosted:
+                    present = self._claims.get_counted(uuid, present)
+            return self._host.place(
+                self._claims.list_claims(without, boosted),
+                request,
+                present,
+                self._claims.sum_beyond(boosted),
+            )
+
+        boosted = self._list_boosted()
+        found = None
+        try:
+            found = place()
+        except exception.InsufficientBandwidth:
+            if not boosted:
+                raise
+        own = () if held is None else held[1].cpus
+        if found is not None and (not boosted or found == own or not own):
+            return found
+        cpus = place(boosted)
+        if found is not None and cpus != own:
+            return found
+        # There is no room, or it would leave its CPUs for a boost.
+        assert self.boosting is not None
+        if self.capacity().host_ppm is not None:
+            # Room on any CPU will do.
+            cpus = tuple(self.capacity().cpus)
+        self.boosting.give_way(cpus)
+        return place()
 
     def begin_change(
         self, uuid: str, rec: record.Record, wanted: record.Record
@@ -174,9 +251,7 @@ class Reservations:
             raise exception.ClaimsUnknown('this host has not counted its '
                                           'servers yet')  # fmt: skip
         if not servers.is_lesser(wanted, rec):
-            claims = self._claims.list_claims()
-            held = self._claims.get_counted(uuid, rec)
-            cpus = self._host.place(claims, wanted.request, held)
+            cpus = self._place(wanted.request, held=(uuid, rec))
             wanted = wanted.claimed_on(cpus)
         wanted.encode()
         lesser = servers.is_lesser(wanted, rec)

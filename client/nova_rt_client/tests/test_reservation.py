@@ -26,6 +26,21 @@ class ShowTest(base.CommandTestCase):
         self.assertEqual('token', sent['X-Auth-Token'])
         self.cloud.compute.find_server.assert_not_called()
 
+    def test_boost(self):
+        state = make_state()
+        self.answer(state)
+        found = self.run_command(reservation.ShowReservation, UUID)
+        self.assertEqual((None, None), (found['boost'], found['boost_until']))
+        until = '2027-03-01T12:00:07Z'
+        state['reservation']['boost'] = {
+            'runtime_us': 800, 'period_us': 1000, 'until': until,
+        }  # fmt: skip
+        self.answer(state)
+        found = self.run_command(reservation.ShowReservation, UUID)
+        self.assertEqual(
+            ('800/1000', until), (found['boost'], found['boost_until'])
+        )
+
     def test_name(self):
         self.cloud.compute.find_server.return_value.id = UUID
         self.answer(make_state())

@@ -81,7 +81,7 @@ def _compare_cpus(snapshot: HostSnapshot, free: Capacity) -> Iterator[Finding]:
 def _find_growth(claim: Record) -> int:
     """Find the bandwidth that a server may hold beyond its record, in ppm."""
     request = claim.request
-    if not request.adapts:
+    if not request.follows_load:
         return 0
     largest = claim.with_runtime(request.clamp(MAX_PERIOD_US))
     return largest.total_ppm - claim.total_ppm

@@ -8,12 +8,15 @@ of their own.
 import errno
 
 import fixtures
+from nova.tests.fixtures import libvirt
 from oslo_concurrency import lockutils
 
+from nova_rt import events
 from nova_rt.compute import boosts, feedback
 from nova_rt.formats.changes import Condition
 from nova_rt.formats.counts import Adaptation
-from nova_rt.tests.functional import changes
+from nova_rt.lxc import domains
+from nova_rt.tests.functional import base, changes
 
 
 class BoostTestBase(changes.ChangesTestBase):
@@ -24,9 +27,15 @@ class BoostTestBase(changes.ChangesTestBase):
             self.useFixture(
                 fixtures.MockPatchObject(owner, 'start', lambda each: None)
             )
+        # Nova's libvirt for tests has a number of its own.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                domains.libvirt, 'VIR_ERR_NO_DOMAIN', libvirt.VIR_ERR_NO_DOMAIN
+            )
+        )
         super().setUp()
         self._delete_server(self.server)
-        self.counts = []
+        self.counts, self.told = [], []
         self.now_s = 1000.0
         self.take_over(self.host)
         self.flavor = self.rt_flavor('400/1000', **self.SPECS)
@@ -43,10 +52,15 @@ class BoostTestBase(changes.ChangesTestBase):
         self.boosts = manager.rt_boosts
         self.boosts._clock = lambda: self.now_s
         self.boosts._count = self.counts.append
+        self.reservations(host).dispatcher.subscribe(self._note)
         with fixtures.MockPatch(
             'nova_rt.lxc.ages.read_age_s', return_value=age_s
         ):
             self.boosts.resume_all()
+
+    def _note(self, event):
+        if isinstance(event, events.Boosted | events.Unboosted):
+            self.told.append(event)
 
     def go_on(self, seconds=0):
         """Let time pass, of which the thread sees the end."""
@@ -113,9 +127,10 @@ class BoostTest(BoostTestBase):
     def test_create(self):
         before = self.free_on_its_cpu(published=True)
         self.boost()
-        self.assertEqual(
-            before - 400_000, self.free_on_its_cpu(published=True)
-        )
+        # For others, it is free.
+        self.assertEqual(before, self.free_on_its_cpu())
+        self.audit_host(self.host)
+        self.assertEqual(before, self.free_on_its_cpu(published=True))
         self.go_on(59.9)
         self.assert_runtimes(800)
         self.go_on(0.1)
@@ -123,14 +138,115 @@ class BoostTest(BoostTestBase):
         self.assert_runtimes(400, 800)
         self.go_on(0.001)
         self.assert_over()
+        self.assertEqual(
+            ['it was 400/1000', 'it was 800/1000'],
+            [each.details for each in self.told],
+        )
         self.assertEqual(before, self.free_on_its_cpu(published=True))
         self.assertEqual([Adaptation.BOOSTED], self.counts)
 
-    def test_the_claim_is_the_gate(self):
+    def test_others_come_to_other_cpus(self):
         self.boost()
         cpus = self.record_of(self.server).cpus
         for each in self.fill('300/1000', 4):
             self.assertNotEqual(cpus, self.record_of(each).cpus)
+        self.assert_runtimes(800)
+
+    def fill_but_its_cpu(self):
+        return self.fill('900/1000', 3)
+
+    def test_gives_way(self):
+        """Nobody is refused for a boost."""
+        self.fill_but_its_cpu()
+        self.boost()
+        (other,) = self.fill('500/1000', 1)
+        self.assertEqual(
+            self.record_of(self.server).cpus, self.record_of(other).cpus
+        )
+        self.assert_runtimes(400)
+        self.go_on(2)
+        self.assert_over()
+        self.assertEqual([Adaptation.BOOSTED, Adaptation.YIELDED], self.counts)
+        self.assertEqual(
+            [('boosted', 800), ('unboosted', 400)],
+            [(each.kind, each.held.request.reservation.runtime_us)
+             for each in self.told],
+        )  # fmt: skip
+        # It gets nothing by starting again.
+        self.hard_reboot(self.server)
+        self.go_on()
+        self.assert_over()
+
+    def test_gives_way_to_a_change(self):
+        others = self.fill_but_its_cpu()
+        other = self.create(self.rt_flavor('100/1000'), host=self.host)
+        self.boost()
+        self.change(other, '500/1000')
+        self.assert_runtimes(400)
+        for each in others:
+            self.assert_held(each, self.host)
+
+    def test_gives_way_before_it_began(self):
+        """A claim comes between that of the boost and its write."""
+        self.fill_but_its_cpu()
+        adapting = self.computes[self.host].driver.running.adapting
+        adapt = adapting.adapt
+
+        def come_between(*args):
+            patch.cleanUp()
+            self.fill('500/1000', 1)
+            return adapt(*args)
+
+        patch = fixtures.MockPatchObject(
+            adapting, 'adapt', side_effect=come_between
+        )
+        patch.setUp()
+        self.go_on()
+        self.assert_runtimes(400)
+        self.go_on(0.1)
+        self.assert_over()
+
+    def test_gives_way_before_its_release(self):
+        self.fill_but_its_cpu()
+        self.boost()
+        self.go_on(60)
+        self.assert_runtimes(400, 800)
+        self.fill('500/1000', 1)
+        self.assert_runtimes(400)
+        self.go_on(1)
+        self.assert_over()
+
+    def test_cannot_give_way(self):
+        """A claim is refused while others write to the container."""
+        self.fill_but_its_cpu()
+        self.boost()
+        self.useFixture(fixtures.MockPatchObject(boosts.time, 'sleep'))
+        with lockutils.lock(f'nova_rt-container-{self.server["id"]}'):
+            refused = self.create(
+                self.rt_flavor('500/1000'), host=self.host, state='ERROR'
+            )
+        self.assertIn('500000 ppm', base.fault_of(self.api.get_server(
+            refused['id'])))  # fmt: skip
+        self.assert_runtimes(800)
+
+    def test_the_kernel_does_not_give_way(self):
+        self.fill_but_its_cpu()
+        self.boost()
+        self.refuse_writes(errno.EBUSY, self.host)
+        self.create(self.rt_flavor('500/1000'), host=self.host, state='ERROR')
+        self.refuse_writes(0, self.host)
+        self.assert_runtimes(800)
+
+    def test_stopped_gives_way(self):
+        """A claim sees that it has stopped before the thread does."""
+        self.fill_but_its_cpu()
+        self.boost()
+        self._stop_server(self.server)
+        self.fill('500/1000', 1)
+        self.assertEqual(400, self.claimed())
+        self._start_server(self.server)
+        self.go_on()
+        self.assert_over()
 
     def test_partial(self):
         """It gets what is free on its CPU."""
@@ -189,6 +305,20 @@ class BoostTest(BoostTestBase):
         self.go_on(2)
         self.assertFalse(self.boosts.has(self.server['id']))
         self.assertEqual([], self.all_claims(self.host))
+
+    def test_moved_on_its_host_while_stopped(self):
+        """The thread looks again when all is over."""
+        self.boost()
+        self._stop_server(self.server)
+        self.stay(self.host)
+        self.resize(self.server, self.rt_flavor('300/1000', **self.SPECS))
+        self.api.post_server_action(self.server['id'], {'confirmResize': None})
+        self._wait_for_state_change(self.server, 'SHUTOFF')
+        self.go_on(2)
+        self.assertEqual(300, self.claimed())
+        self.assertIsNone(
+            self.reservations(self.host).held.get_adapted(self.server['id'])
+        )
 
     def test_others_write(self):
         """It waits for the lock of the container."""
@@ -342,6 +472,7 @@ class BoostTest(BoostTestBase):
         self.flags_of_ours(adapt=False)
         self.restart_compute_service(self.host)
         self.assertIsNone(self.computes[self.host].manager.rt_boosts)
+        self.assertIsNone(self.reservations(self.host).boosting)
         self.assertEqual(400, self.claimed())
         self.hard_reboot(self.server)
         self.assert_runtimes(400)

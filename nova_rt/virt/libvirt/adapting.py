@@ -10,6 +10,7 @@ import errno
 
 from oslo_concurrency import lockutils
 
+from nova_rt import events
 from nova_rt.host import cgroup
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import UsageSource
@@ -69,7 +70,7 @@ class AdaptingContainers:
     ) -> bool:
         """Give a container a reservation that differs from its record.
 
-        It is claimed already, or smaller than the present one.
+        Nothing is done if it is not claimed: a boost may have given way.
 
         Another write to the container, or its start, is not waited for: the
         next decision tries again.
@@ -88,7 +89,10 @@ class AdaptingContainers:
         self, uuid: str, rec: record.Record, actual: record.Record
     ) -> bool:
         with lockutils.lock(f'nova_rt-container-{uuid}', blocking=False):
-            if self._reservations.held.get(uuid) != Slots(rec):
+            held = self._reservations.held
+            if held.get(uuid) != Slots(rec):
+                return False
+            if held.get_counted(uuid, rec).ppm < actual.ppm:
                 return False
             guest = self._domains.find_running(uuid)
             if guest is None:
@@ -119,3 +123,9 @@ class AdaptingContainers:
         self._reservations.note_actual(uuid, actual)
         if not adapt and self.adapt(uuid, rec, rec):
             self._reservations.note_actual(uuid, None)
+            if rec.request.boosted_us is not None:
+                self._reservations.dispatcher.emit(
+                    events.Unboosted(
+                        uuid, rec, str(actual.request.reservation)
+                    )
+                )

@@ -7,10 +7,13 @@ import itertools
 
 import fixtures
 from nova import objects, thread_pool_factory
+from nova.tests.fixtures import libvirt
 from nova.tests.functional.api import client
 from nova.virt.libvirt import driver
 from oslo_messaging import server
 
+from nova_rt.compute import boosts
+from nova_rt.lxc import domains
 from nova_rt.reservation import extra_specs, record
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.functional import base, changes
@@ -27,7 +30,14 @@ FLAVORS = {
 }
 #: The pool of each CPU, and what its flavors ask of it.
 POOL = '50/1000'
-SPARE = {'large': {'spare': POOL}, 'pair': {'spare': '50/2000'}}
+#: Seconds of a boost, by a clock of ours.
+STARTUP_S = 60
+MORE = {
+    'small': {'startup_runtime': '700', 'startup_s': str(STARTUP_S)},
+    'large': {'spare': POOL},
+    'pair': {'spare': '50/2000'},
+    'triple': {'startup_runtime': '1000', 'startup_s': str(STARTUP_S)},
+}
 #: Keys of a server's records: what it runs with, and the other of a move.
 _RECORDS = (record.KEY, f'{record.KEY}_new', f'{record.KEY}_old')
 _NONE = (None, 'plain')
@@ -63,6 +73,7 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
         super().setUp()
         self._watch_threads()
         self._tell_hosts_apart()
+        self._boost_by_hand()
         self.flags_of_ours(spare_pool=POOL)
         for host, cpus in HOSTS.items():
             self.kernels[host] = self.useFixture(
@@ -70,7 +81,7 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
             )
             self.start_compute(host)
         self.flavors = {
-            name: self.rt_flavor(reservation, vcpus, **SPARE.get(name, {}))
+            name: self.rt_flavor(reservation, vcpus, **MORE.get(name, {}))
             if reservation
             else self._create_flavor(
                 memory_mb=64, vcpu=vcpus, disk=10, ephemeral=0
@@ -118,6 +129,34 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
                 clean_up,
             )
         )
+
+    def _boost_by_hand(self):
+        """Take the steps of boosts in operations, by a clock of ours."""
+        self.now_s = 0.0
+        self.useFixture(
+            fixtures.MockPatchObject(boosts.Boosts, 'start', lambda each: None)
+        )
+        # Nova's libvirt for tests has a number of its own.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                domains.libvirt, 'VIR_ERR_NO_DOMAIN', libvirt.VIR_ERR_NO_DOMAIN
+            )
+        )
+        # No container here has a process.
+        self.useFixture(
+            fixtures.MockPatch(
+                'nova_rt.lxc.ages.read_age_s', lambda pid: self.age_s
+            )
+        )
+        self.age_s = 0
+
+    def start_compute(self, hostname, *args, **kwargs):
+        found = super().start_compute(hostname, *args, **kwargs)
+        self._set_clock(hostname)
+        return found
+
+    def _set_clock(self, host):
+        self.computes[host].manager.rt_boosts._clock = lambda: self.now_s
 
     def forget(self):
         """Begin a sequence: no server has a name."""
@@ -170,8 +209,34 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
         self.wait()
         self._wait_until_deleted({'id': uuid})
 
-    def restart(self, host):
+    def restart(self, host, age_s=0):
+        self.age_s = age_s
         self.restart_compute_service(host)
+        self._set_clock(host)
+        self.computes[host].manager.rt_boosts.resume_all()
+
+    def boost(self, host, seconds):
+        """Let time pass, and take the steps that are due after it."""
+        self.now_s += seconds
+        self.computes[host].manager.rt_boosts.work()
+
+    def boost_all(self, hosts):
+        """Take the steps that are due now.
+
+        :returns: the number of servers that are boosted then
+        """
+        for host in hosts:
+            self.boost(host, 0)
+        return sum(map(self.count_boosted, hosts))
+
+    def list_boosted(self, host):
+        """UUID -> what a server may hold beyond its record."""
+        held = self.reservations(host).held
+        found = {uuid: held.get_adapted(uuid) for uuid in held.list_all()}
+        return {uuid: each for uuid, each in found.items() if each}
+
+    def count_boosted(self, host):
+        return len(self.list_boosted(host))
 
     def _force_down(self, host, down):
         service = self.api.get_services(binary='nova-compute', host=host)[0]
@@ -270,8 +335,10 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
             self.assertEqual(server.runs, guest.is_active(), f'{name}: runs')
             if server.runs and server.ppm:
                 kernels = self.computes[server.host].driver._rt_host
+                held = self.reservations(server.host).held
+                actual = held.get_actual(instance.uuid, records[0])
                 self.assertIsNone(
-                    kernels.check(guest.id, records[0]), f'{name}: kernel'
+                    kernels.check(guest.id, actual), f'{name}: kernel'
                 )
 
     def _check_placement(self, host, model, names):
@@ -290,27 +357,50 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
         self.assertEqual(held.total(), self.used(host), f'{host}: used')
 
     def _check_host(self, host, model, names):
+        held = self.reservations(host).held
         claims = {
-            names.get(uuid, uuid): sorted((rec.ppm, rec.cpus) for rec in held)
-            for uuid, held in self.reservations(host).held.claims().items()
+            names.get(uuid, uuid): sorted(
+                (rec.ppm, rec.cpus) for rec in slots.claims
+            )
+            for uuid, slots in held.list_all().items()
+            if slots.claims
         }
         expected = {
             name: sorted((hold.ppm, hold.cpus) for hold in holds)
             for name, holds in model.on(host).items()
         }
         self.assertEqual(expected, claims, f'{host}: claims')
-        free = dict(self.capacity(host))
-        for ppm, cpus in itertools.chain(*claims.values()):
-            for cpu in cpus:
-                free[cpu] -= ppm
-        self.assertTrue(min(free.values()) >= 0, f'{host}: {free}')
+        free = self._subtract(host, itertools.chain(*claims.values()))
         self.assertEqual(free, self.published(host), f'{host}: published')
+        free = self._subtract(
+            host,
+            (
+                (rec.ppm, rec.cpus)
+                for rec in itertools.chain(*held.claims().values())
+            ),
+        )
+        self.assertTrue(min(free.values()) >= 0, f'{host}: {free}')
+        for uuid, adapted in self.list_boosted(host).items():
+            # No more than what is claimed, and its flavor allows.
+            rec, name = held.get(uuid).current, names.get(uuid, uuid)
+            most_ppm = (rec.request.boosted_us or 0) * 1000
+            self.assertTrue(
+                rec.ppm <= adapted.actual.ppm <= adapted.claim.ppm <= most_ppm,
+                f'{name}: boost',
+            )
         running = [
             name
             for name, server in model.servers.items()
             if server.host == host and server.runs
         ]
         self.assertEqual(len(running), self.running(host), f'{host}: groups')
+
+    def _subtract(self, host, claims):
+        free = dict(self.capacity(host))
+        for ppm, cpus in claims:
+            for cpu in cpus:
+                free[cpu] -= ppm
+        return free
 
     def check_empty(self):
         """Nothing is left of a sequence."""

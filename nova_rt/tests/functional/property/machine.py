@@ -73,6 +73,8 @@ def step(**arguments):
                     chosen[name] = found[chosen[name] % len(found)]
             self.tell(function.__name__, chosen)
             outcome = function(self, *args, **chosen)
+            # What has started is boosted, and the next operation meets it.
+            self.supply.done_boosts += self.cloud.boost_all(living(self))
             # Not an invariant for Hypothesis, which would print each check.
             self.cloud.check(self.model)
             words = function.__name__, outcome
@@ -412,9 +414,22 @@ class Machine(stateful.RuleBasedStateMachine):
         self.model.servers[server] = new
         return 'moved'
 
-    @step(host=living)
-    def restart(self, host):
-        self.cloud.restart(host)
+    @step(host=living, age_s=[0, cloud.STARTUP_S])
+    def restart(self, host, age_s):
+        """Restart a service.
+
+        :param age_s: of all its containers
+        """
+        self.cloud.restart(host, age_s)
+
+    @step(host=living, seconds=[1, cloud.STARTUP_S])
+    def let_time_pass(self, host, seconds):
+        """Boosts end, in the kernel and a second later in the claims."""
+        before = self.cloud.count_boosted(host)
+        self.cloud.boost(host, seconds)
+        if self.cloud.count_boosted(host) < before:
+            return 'boosts over'
+        return 'boosted' if before else None
 
     @step(host=living)
     def audit(self, host):

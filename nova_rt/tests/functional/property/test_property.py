@@ -29,6 +29,7 @@ class Supply:
     """Clouds, one at a time: to make one takes seconds.
 
     :ivar done: name of an operation, with its outcome -> how often
+    :ivar done_boosts: boosted servers, summed over all operations
     """
 
     #: Sequences on one cloud. Deleted servers stay in its database, its log
@@ -37,6 +38,7 @@ class Supply:
 
     def __init__(self):
         self.done = collections.Counter()
+        self.done_boosts = 0
         self._cloud = None
         self._left = 0
 
@@ -102,6 +104,9 @@ class PropertyTest(testtools.TestCase):
             )
         lines = [f'{times:6} {name}' for name, times in supply.done.items()]
         lines.append(f'{supply.done.total():6} operations, seed {seed}')
+        # Else nothing was said about boosts.
+        self.assertGreater(supply.done_boosts, 0)
+        lines.append(f'{supply.done_boosts:6} boosted servers met')
         self.addDetail(
             'operations', content.text_content('\n'.join(sorted(lines)))
         )

@@ -55,6 +55,12 @@ class HistoryTest(base.DatabaseTest):
         (found,) = api.get_history(UUID, 1)
         self.assertEqual('released', found.kind)
 
+    def test_latest(self):
+        for each in (*LIFE, event(9, 'claimed', server=make_uuid(1))):
+            api.add_event(each, NOW)
+        self.assertEqual({UUID: LIFE[2:]}, api.get_latest([UUID], LIFE[2].at))
+        self.assertEqual({}, api.get_latest([make_uuid(2)], NOW))
+
     def test_unknown_server(self):
         api.add_event(LIFE[0], NOW)
         for read in api.get_history, api.get_intervals:

@@ -18,9 +18,9 @@ class CountsTest(base.BaseTestCase):
     def test_every_event_has_a_name(self):
         self.assertEqual(
             {
-                'adapted', 'added', 'applied', 'changed', 'claimed',
+                'adapted', 'added', 'applied', 'boosted', 'changed', 'claimed',
                 'drifted', 'dropped', 'frozen', 'promoted', 'refused',
-                'released', 'repaired', 'stopped', 'unverified',
+                'released', 'repaired', 'stopped', 'unboosted', 'unverified',
             },
             set(counts.KINDS),
         )  # fmt: skip

@@ -175,3 +175,38 @@ class IntervalsTest(base.BaseTestCase):
                 self.assertIn(each.since, [e.at for e in made])
                 if each.until is not None:
                     self.assertLess(each.since, each.until)
+
+
+class BoostTest(base.BaseTestCase):
+    """A server that is boosted for ten minutes after its start."""
+
+    def find(self, *made, now=5):
+        return history.find_boost(made, 'one', 10 * MINUTE, NOW + now * MINUTE)
+
+    def test_boosted(self):
+        began = event(1, 'applied', SMALL), event(2, 'boosted', LARGE)
+        expected = history.Boost(*LARGE[:2], NOW + 11 * MINUTE)
+        self.assertEqual(expected, self.find(*began))
+        for kind in ('claimed', 'refused', 'drifted', 'repaired', 'added'):
+            self.assertEqual(expected, self.find(*began, event(3, kind)))
+        for kind in ('unboosted', 'changed', 'stopped', 'released', 'applied'):
+            self.assertIsNone(self.find(*began, event(3, kind)))
+        elsewhere = event(3, 'applied', host='two')
+        self.assertEqual(expected, self.find(*began, elsewhere))
+
+    def test_over_in_time(self):
+        """No event says that its host has died."""
+        began = event(1, 'applied', SMALL), event(2, 'boosted', LARGE)
+        self.assertIsNotNone(self.find(*began, now=10))
+        self.assertIsNone(self.find(*began, now=11))
+
+    def test_unknown_start(self):
+        self.assertEqual(
+            NOW + 12 * MINUTE, self.find(event(2, 'boosted', LARGE)).until
+        )
+
+    def test_none(self):
+        self.assertIsNone(self.find())
+        self.assertIsNone(self.find(event(1, 'applied')))
+        self.assertIsNone(self.find(event(1, 'boosted', host='two')))
+        self.assertIsNone(self.find(event(1, 'boosted', (None, None, None))))

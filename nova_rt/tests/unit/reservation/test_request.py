@@ -229,6 +229,11 @@ class ChangeTest(base.BaseTestCase):
         request = self.boost(1800, adapt='quantile', runtime_max='1800')
         self.assertEqual((1800, True), (
             request.boosted_us, request.follows_load))  # fmt: skip
+        # A runtime below its bounds stays but for the boost.
+        low = dataclasses.replace(request, reservation=Reservation(900, 2000))
+        self.assertEqual(
+            (900, 1000, 1800), tuple(map(low.clamp, (800, 1000, 1900)))
+        )
         err = self.assertRaises(
             exception.InvalidRequest,
             self.boost, 1801, adapt='quantile', runtime_max='1800',

@@ -59,7 +59,7 @@ class Sources:
 
     def __init__(self):
         self.servers, self.changes, self.hosts = {}, {}, []
-        self.events = []
+        self.events, self.boosts = [], {}
         self.asked = []
         self.error = self.over = None
 
@@ -105,6 +105,13 @@ class Sources:
     def get_changes(self, uuids):
         return {
             uuid: self.changes[uuid] for uuid in uuids if uuid in self.changes
+        }
+
+    def find_boosts(self, servers):
+        return {
+            each.uuid: self.boosts[each.uuid]
+            for each in servers
+            if each.uuid in self.boosts
         }
 
     def get_history(self, server, limit):

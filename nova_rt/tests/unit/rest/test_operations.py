@@ -9,7 +9,7 @@ import ddt
 from nova_rt import exception
 from nova_rt.cloud.records import Holding, HostRecord
 from nova_rt.formats.changes import Answer, Condition, OnNoRoom
-from nova_rt.formats.history import Origin
+from nova_rt.formats.history import Boost, Origin
 from nova_rt.reservation.admission import Capacity
 from nova_rt.rest.sources import OverLimit
 from nova_rt.tests.fixtures.history import NOW, event, make_uuid
@@ -60,6 +60,20 @@ class ShowTest(base.APITestCase):
                 for name in ('desired', 'allocated', 'actual', 'on_no_room')
             ),
         )
+
+    def test_boost(self):
+        self.sources.add(make_server(1))
+        self.assertIsNone(self.read(PATH, 'reader')['reservation']['boost'])
+        self.sources.boosts[UUID] = Boost(1800, 2000, NOW)
+        expected = runtime(1800) | {'until': '2027-03-01T12:00:07Z'}
+        shown = self.read(PATH, 'reader')['reservation']
+        self.assertEqual(expected, shown['boost'])
+        self.assertEqual(runtime(1000), shown['allocated'])
+        self.assertEqual('Applied', shown['condition']['type'])
+        (listed,) = self.read('/v1/reservations', 'reader')['reservations']
+        self.assertEqual(expected, listed['boost'])
+        _, found = self.send('PUT', PATH, body=wish(1200), status=202)
+        self.assertEqual(expected, found['reservation']['boost'])
 
     def test_change_of_an_earlier_flavor(self):
         server = make_server(1)
