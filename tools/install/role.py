@@ -63,7 +63,6 @@ _VARIABLES: dict[str, Any] = {
     'nova_rt_compute_options': {'smt': True},
     'nova_rt_sched': 'yes',
     'nova_rt_sched_package': str(WHERE / standin_sched.PACKAGE),
-    '_nova_rt_sys': standin_sched.USABLE,
     # Text, as an INI inventory and -e give it. The node's nova-compute would
     # have no bandwidth of the kernel.
     'nova_rt_restart_compute': 'false',
@@ -71,6 +70,8 @@ _VARIABLES: dict[str, Any] = {
     'nova_rt_exporter': 'true',
     'nova_rt_exact_rules': 'True',
 }
+#: Above the variables of the role itself, which an inventory is not.
+_KERNEL = {'_nova_rt_sys': standin_sched.USABLE}
 #: Variables that are wrong, and a word of what the role says to each.
 _REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     'controller': [
@@ -170,7 +171,7 @@ class Runs:
                 '--inventory',
                 self._inventory,
                 '--extra-vars',
-                json.dumps(dict(variables or {})),
+                json.dumps(_KERNEL | dict(variables or {})),
                 '--diff',
                 *words,
                 PLAYBOOK,
