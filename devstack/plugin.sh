@@ -9,6 +9,7 @@ _XTRACE_NOVA_RT_PLUGIN=$(set +o | grep xtrace)
 set +o xtrace
 
 source "$NOVA_RT_PLUGIN_DIR/lib/rt_kernel"
+source "$NOVA_RT_PLUGIN_DIR/lib/rt_sched"
 source "$NOVA_RT_PLUGIN_DIR/lib/nova_rt"
 source "$NOVA_RT_PLUGIN_DIR/lib/rt_compute"
 source "$NOVA_RT_PLUGIN_DIR/lib/rt_prometheus"
@@ -35,6 +36,9 @@ case "$1 $2" in
         if is_rt_compute; then
             install_nova_rt_compute
         fi
+        if is_rt_sched; then
+            install_rt_sched
+        fi
         if is_service_enabled nova-rt-prometheus; then
             install_rt_prometheus
         fi
@@ -49,6 +53,9 @@ case "$1 $2" in
         configure_nova_rt_switch
         if is_service_enabled q-svc neutron-api; then
             configure_nova_rt_network
+        fi
+        if is_rt_sched; then
+            start_rt_sched
         fi
         if is_rt_compute && [[ "$NOVA_RT_CHECK" == "True" ]]; then
             check_nova_rt_compute
@@ -76,11 +83,13 @@ case "$1 $2" in
         # Called before Nova's services stop; by clean.sh once more.
         stop_rt_prometheus
         stop_nova_rt
+        stop_rt_sched
         restore_rt_switch
         ;;
     "clean "*)
         # unstack.sh has run.
         cleanup_rt_prometheus
+        cleanup_rt_sched
         cleanup_nova_rt
         ;;
 esac

@@ -52,6 +52,7 @@ SERVES = {
     'nova-compute': 'rabbitmqctl --quiet list_queues name consumers'
     r" | grep -P '^compute\t[1-9]'",
     'nova-rt-exporter': 'curl --silent --fail http://127.0.0.1:9839/metrics',
+    'nova-rt-sched': 'test -S /run/nova-rt-sched/socket',
 }
 SERVES_S = 120
 #: More than a service takes to end in order, and less than Nova waits for one

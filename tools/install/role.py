@@ -22,7 +22,7 @@ import shutil
 import sys
 from typing import Any
 
-from tools.install import blocks, chapter, ini, node, wheel
+from tools.install import blocks, chapter, ini, node, standin_sched, wheel
 from tools.install.commands import (
     CACHE,
     ENVIRONMENT,
@@ -41,7 +41,7 @@ LOG = RUN / 'role.log'
 WHERE = RUN / 'role'
 SERVICES = {
     'controller': chapter.CONTROLLER,
-    'compute': ('nova-rt-exporter',),
+    'compute': ('nova-rt-exporter', 'nova-rt-sched'),
 }
 _VARIABLES: dict[str, Any] = {
     'nova_rt_conductor_transport_url': 'rabbit://nova:SECRET@controller:5672/',
@@ -61,6 +61,8 @@ _VARIABLES: dict[str, Any] = {
     'nova_rt_cpu_set': '1',
     'nova_rt_cpu_shared_set': '0',
     'nova_rt_compute_options': {'smt': True},
+    'nova_rt_sched': 'yes',
+    'nova_rt_sched_package': str(WHERE / standin_sched.PACKAGE),
     # Text, as an INI inventory and -e give it. The node's nova-compute would
     # have no bandwidth of the kernel.
     'nova_rt_restart_compute': 'false',
@@ -68,6 +70,8 @@ _VARIABLES: dict[str, Any] = {
     'nova_rt_exporter': 'true',
     'nova_rt_exact_rules': 'True',
 }
+#: Above the variables of the role itself, which an inventory is not.
+_KERNEL = {'_nova_rt_sys': standin_sched.USABLE}
 #: Variables that are wrong, and a word of what the role says to each.
 _REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     'controller': [
@@ -85,6 +89,8 @@ _REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({'nova_rt_cpu_set': ''}, 'share no CPU'),
         ({'nova_rt_cpu_set': '0-1'}, 'share no CPU'),
         ({'nova_rt_id_pool': '100000:65536'}, 'multiples of 65536'),
+        ({'nova_rt_sched_package': ''}, 'needs nova_rt_sched_package'),
+        ({'_nova_rt_sys': standin_sched.UNUSABLE}, 'CONFIG_EXT_GROUP_SCHED'),
     ],
 }
 #: For each part a change, and the services that have to be started anew.
@@ -165,7 +171,7 @@ class Runs:
                 '--inventory',
                 self._inventory,
                 '--extra-vars',
-                json.dumps(dict(variables or {})),
+                json.dumps(_KERNEL | dict(variables or {})),
                 '--diff',
                 *words,
                 PLAYBOOK,
@@ -255,6 +261,7 @@ def try_part(part: str, programs: pathlib.Path) -> None:
         start = ' '.join((*chapter.CLOUD, 'libvirtd'))
         if found.run(f'systemctl start {start}', LOG):
             raise Failed('the node is no cloud', LOG)
+        standin_sched.add_kernels(found.root)
         play = Runs(part, found, programs)
         before = chapter.snapshot(found.path('/etc'))
 
@@ -270,6 +277,8 @@ def try_part(part: str, programs: pathlib.Path) -> None:
         say(f'{part}: the first run changed {stats["changed"]}')
         chapter.await_services(found, services, LOG)
         _as_the_chapter(part, found)
+        if part == 'compute':
+            _at_boot(found)
         if part == 'controller':
             status = f'{node.NOVA}/bin/nova-rt-status upgrade check'
             if found.run(status, LOG):
@@ -292,6 +301,15 @@ def try_part(part: str, programs: pathlib.Path) -> None:
             raise Failed(f'{part}: {restarted} were started again', LOG)
         say(f'{part}: {variables} restarts {", ".join(restarted)} alone')
         chapter.await_services(found, services, LOG)
+
+
+def _at_boot(found: node.Node) -> None:
+    # nova-compute looks for the socket of nova-rt-sched when it starts.
+    show = ('systemctl', 'show', '--value', '-p')
+    before = found.read(*show, 'Before', 'nova-rt-sched').split()
+    state = found.read(*show, 'UnitFileState', 'nova-rt-sched')
+    if state != 'enabled' or 'nova-compute.service' not in before:
+        raise Failed(f'nova-rt-sched is {state}, before {before}')
 
 
 def _same(part: str, before: Mapping[str, str], found: node.Node) -> None:
@@ -330,6 +348,7 @@ def command() -> None:
     LOG.unlink(missing_ok=True)
     programs = install_ansible()
     lint(programs)
+    standin_sched.build(WHERE, LOG)
     chapter.build_release()
     for part in SERVICES:
         try_part(part, programs)

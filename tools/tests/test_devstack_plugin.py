@@ -45,12 +45,12 @@ class SettingsTest(unittest.TestCase):
         self.groups = pathlib.Path(directory.name)
         (self.groups / 'cpu.rt.max').touch()
 
-    def read(self, localrc=''):
+    def read(self, localrc='', more=':'):
         """Read all settings, as stack.sh does after its own."""
         script = (
             f'{DEVSTACK}\nNOVA_RT_CGROUPS={self.groups}\n{localrc}\n'
             f'source {PLUGIN}/override-defaults\nsource {PLUGIN}/settings\n'
-            'set -o posix; set'
+            f'{more}\nset -o posix; set'
         )
         return subprocess.run(
             ['bash', '-c', script],
@@ -91,6 +91,12 @@ class SettingsTest(unittest.TestCase):
             ('VIRT_DRIVER=fake', 'VIRT_DRIVER is "fake"'),
             ('LIBVIRT_TYPE=qemu', 'set NOVA_RT_COMPUTE=False'),
             ('NOVA_RT_KERNEL_PACKAGES=/no.deb', 'no such file'),
+            ('NOVA_RT_SCHED_PACKAGE=/no.deb', 'no such file'),
+            ('NOVA_RT_SCHED_PACKAGE=a.deb', 'not the absolute path'),
+            (
+                'NOVA_RT_SCHED=True NOVA_RT_KERNEL_PACKAGES=/no.deb',
+                'set one of them',
+            ),
         ):
             with self.subTest(line):
                 done = self.read(line)
@@ -107,6 +113,42 @@ class SettingsTest(unittest.TestCase):
         self.assertEqual(0, self.read().returncode)
         done = self.read('NOVA_RT_ENFORCEMENT=guarantee')
         self.assertIn('only limits (v1-throttle)', done.stderr)
+
+    def test_scheduler(self):
+        """A kernel without sched_ext is refused, with what it lacks."""
+        system = self.groups / 'kernel'
+        localrc = f'NOVA_RT_SCHED=True NOVA_RT_SYS_KERNEL={system}'
+        done = self.read(localrc)
+        self.assertIn('NOVA_RT_SCHED=False', done.stderr)
+        self.assertIn('is the HCBS kernel', done.stderr)
+        (self.groups / 'cpu.rt.max').unlink()
+        files = {
+            system / 'sched_ext/state': ('CONFIG_SCHED_CLASS_EXT', 'disabled'),
+            system / 'btf/vmlinux': ('CONFIG_DEBUG_INFO_BTF', 'no groups'),
+            self.groups / 'cgroup.controllers': ('cgroup-v2', 'cpu'),
+        }
+        for file, (lacking, text) in files.items():
+            done = self.read(localrc)
+            self.assertEqual(1, done.returncode)
+            self.assertIn(lacking, done.stderr)
+            self.assertIn('trixie-backports', done.stderr)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        done = self.read(localrc)
+        self.assertIn('lacks CONFIG_EXT_GROUP_SCHED.', done.stderr)
+        (system / 'btf/vmlinux').write_bytes(b'\0scx_bpf_task_cgroup\0')
+        done = self.read(localrc)
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assertIn('the kernel offers v2-sched-ext', done.stdout)
+        done = self.read(f'{localrc} NOVA_RT_ENFORCEMENT=guarantee')
+        self.assertIn('makes soft reservations', done.stderr)
+
+    def test_enforcement_of_flavors(self):
+        for sched, promised in (('False', 'guarantee'), ('True', 'soft')):
+            localrc = f'NOVA_RT_SCHED={sched} NOVA_RT_CHECK=False'
+            done = self.read(localrc, 'get_rt_enforcement')
+            self.assertIn(promised, done.stdout.splitlines())
+            (self.groups / 'cpu.rt.max').unlink(missing_ok=True)
 
     def test_settings_are_set_in_one_file(self):
         text = (PLUGIN / 'settings').read_text()
