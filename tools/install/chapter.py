@@ -47,7 +47,7 @@ SERVES = {
     'nova-scheduler': 'rabbitmqctl --quiet list_queues name consumers'
     r" | grep -P '^scheduler\t[1-9]'",
     'nova-rt-conductor': 'rabbitmqctl --quiet list_queues name consumers'
-    r" | grep -P '^nova-rt-conductor\t[1-9]'",
+    r" | grep -P '^nova_rt_history[.]info\t[1-9]'",
     'nova-rt-api': 'curl --silent --fail http://127.0.0.1:8798/',
     'nova-compute': 'rabbitmqctl --quiet list_queues name consumers'
     r" | grep -P '^compute\t[1-9]'",
