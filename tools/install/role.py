@@ -307,7 +307,7 @@ def _at_boot(found: node.Node) -> None:
     # nova-compute looks for the socket of nova-rt-sched when it starts.
     show = ('systemctl', 'show', '--value', '-p')
     before = found.read(*show, 'Before', 'nova-rt-sched').split()
-    state = found.read(*show, 'UnitFileState', 'nova-rt-sched')
+    state = found.read(*show, 'UnitFileState', 'nova-rt-sched').strip()
     if state != 'enabled' or 'nova-compute.service' not in before:
         raise Failed(f'nova-rt-sched is {state}, before {before}')
 
