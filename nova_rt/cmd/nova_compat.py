@@ -194,8 +194,13 @@ NAMESPACES = Extension(
         '_create_domain_cleanup_lxc': 'self instance',
     },
 )
+RECONNECTING = Extension(
+    ('nova_rt.lxc.reconnecting', 'ReconnectingDriver'),
+    ('nova.virt.libvirt.driver', 'LibvirtDriver'),
+    frozenset({'_handle_conn_event'}),
+)
 EXTENSIONS = (
-    SCHEDULER, MANAGER, TRACKER, DRIVER, CONTAINERS, NAMESPACES,
+    SCHEDULER, MANAGER, TRACKER, DRIVER, CONTAINERS, NAMESPACES, RECONNECTING,
 )  # fmt: skip
 
 #: Names of Nova that we use beside those: module -> names in it.

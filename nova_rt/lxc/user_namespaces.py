@@ -17,20 +17,19 @@ from nova import block_device
 from nova.virt import driver as nova_driver
 from nova.virt.disk import api as disk_api
 from nova.virt.image import model as imgmodel
-from nova.virt.libvirt import driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_utils import excutils, fileutils
 
 from nova_rt import exception, faults
 from nova_rt.host import idmaps
-from nova_rt.lxc import disk_owners, disks, id_ranges
+from nova_rt.lxc import disk_owners, disks, id_ranges, reconnecting
 from nova_rt.reservation import extra_specs, request
 
 #: Nova's name for the device of the root disk in system_metadata.
 DEVICE = 'rootfs_device_name'
 
 
-class UserNamespaceDriver(driver.LibvirtDriver):
+class UserNamespaceDriver(reconnecting.ReconnectingDriver):
     """A LibvirtDriver with a range of IDs for each container."""
 
     def __init__(self, virtapi, read_only=False):

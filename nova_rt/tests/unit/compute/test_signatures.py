@@ -30,7 +30,7 @@ from nova_rt.compute import (
     manager,
     resource_tracker,
 )
-from nova_rt.lxc import containers, user_namespaces
+from nova_rt.lxc import containers, reconnecting, user_namespaces
 from nova_rt.scheduler import manager as scheduler_manager
 from nova_rt.virt.libvirt import driver
 
@@ -102,6 +102,11 @@ class ExtensionsTest(base.BaseTestCase):
             (
                 nova_compat.NAMESPACES,
                 user_namespaces.UserNamespaceDriver,
+                nova_driver.LibvirtDriver,
+            ),
+            (
+                nova_compat.RECONNECTING,
+                reconnecting.ReconnectingDriver,
                 nova_driver.LibvirtDriver,
             ),
         ):
@@ -219,7 +224,9 @@ class NovaInternalsTest(base.BaseTestCase):
 
     def test_nothing_private_is_forgotten(self):
         """A private name that is not ours is Nova's, and is in a test."""
-        tested = {'_domain', '_conn_event_handler_queue', *itertools.chain(
+        tested = {
+            '_domain', '_conn_event_handler_queue', '_wrapped_conn',
+            '_wrapped_conn_lock', *itertools.chain(
             *(name.split('.') for names in nova_compat.NAMES.values()
               for name in names),
             *(needed.overridden | needed.handed_on.keys() |
