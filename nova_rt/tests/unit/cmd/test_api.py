@@ -59,6 +59,19 @@ class ProcessTest(base.BaseTestCase):
         )  # fmt: skip
         self.assertEqual((0, '200 200'), (code, out), err)
 
+    def test_wsgi_alone(self):
+        """It finds its files by itself, also where there is one only."""
+        (self.path / 'nova.conf').write_text('[DEFAULT]\ndebug = false\n')
+        own = self.path / 'nova-rt-api.conf'
+        own.write_text(_CONF)
+        for _ in range(2):
+            code, out, err = self.run_python(
+                '-c', _ASK, OS_NOVA_CONFIG_DIR=str(self.path)
+            )
+            self.assertEqual((0, '200 200'), (code, out), err)
+            if own.exists():
+                own.rename(self.path / 'nova.conf')
+
     def test_cannot_start(self):
         path = self.path / 'one.conf'
         path.write_text('[DEFAULT]\ndebug = false\n')
