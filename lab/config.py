@@ -186,6 +186,9 @@ def write() -> None:
         ),
         0o755,
     )
+    if node.nodes():
+        text = (paths.TEMPLATES / 'nova-policy.yaml').read_text()
+        put(paths.ETC / 'nova' / 'policy.yaml', text)
     if second.wanted():
         _write_second()
 

@@ -15,6 +15,7 @@ from lab import (
     accounts,
     catalog,
     config,
+    node,
     paths,
     second,
     second_services,
@@ -35,6 +36,10 @@ RT_FLAVORS = ('rt.micro', 'rt.tiny')
 _NOVA = paths.ETC / 'nova'
 _MANAGE_FILES = ('nova.conf', 'nova-database.conf', 'nova-rt-conductor.conf')
 _SERVICES = ('nova-compute', 'nova-rt-conductor', 'nova-rt-exporter')
+#: Of them, those that systemd has on a node.
+_ON_NODES = ('nova-compute', 'nova-rt-exporter')
+#: Seconds that a server may take to start; without KVM, a node takes more.
+_BUILD_S, _NODE_BUILD_S = 120, 900
 # Tests of one class go to one worker: it sets the class up once.
 _STESTR = r"""[DEFAULT]
 test_path={tempest}/test_discover
@@ -68,11 +73,14 @@ def write(
             flavor=flavors[0],
             other_flavor=flavors[1],
             manage=_manage(),
-            restart=','.join(map(_restart, _SERVICES)),
+            restart=','.join(_restarts()),
             rtprobe=rtprobe.client(),
             hosts=_hosts(),
             computes=len(world.hosts()),
-            cold_migration=str(second.wanted()).lower(),
+            build_s=_NODE_BUILD_S if _is_on_nodes() else _BUILD_S,
+            cold_migration=str(
+                second.wanted() or (_is_on_nodes() and len(node.nodes()) > 1)
+            ).lower(),
         ),
         0o600,
     )
@@ -114,6 +122,18 @@ def _lab() -> str:
     )
 
 
+def _is_on_nodes() -> bool:
+    """Return whether nodes are the only hosts of this lab."""
+    return bool(node.nodes()) and not second.first()
+
+
+def _restarts() -> list[str]:
+    """Name services, each with the command that restarts it on its host."""
+    if _is_on_nodes():
+        return [f'{name}:systemctl restart {name}' for name in _ON_NODES]
+    return [_restart(name) for name in _SERVICES]
+
+
 def _restart(name: str) -> str:
     """Name a service and the command that restarts it on its host."""
     command = f'{_lab()} restart {name}'
@@ -134,6 +154,8 @@ def _restart(name: str) -> str:
 
 def _hosts() -> str:
     """Return the options by which the tests reach compute hosts."""
+    if _is_on_nodes():
+        return _hosts_on_nodes()
     if not second.wanted():
         return 'host_access = local'
     key = f'{accounts.OPERATOR_HOME}/.ssh/id_ed25519'
@@ -143,5 +165,28 @@ def _hosts() -> str:
         f'host_key_file = {key}\n'
         f'mortal_host = {second.HOST}\n'
         f'kill_command = {_lab()} kill\n'
+        f'revive_command = {_lab()} up'
+    )
+
+
+def _hosts_on_nodes() -> str:
+    own = node.nodes()
+    addresses = ','.join(f'{each.host}:{each.address}' for each in own)
+    text = (
+        'host_access = ssh\n'
+        f'host_addresses = {addresses}\n'
+        f'host_key_file = {node.DIRECTORY}/key\n'
+        'host_timeout = 300\n'
+        'settle_timeout = 300\n'
+        'repair_timeout = 400\n'
+        # As large as the image: a move copies every byte of it.
+        'flavor_disk = 0'
+    )
+    if len(own) == 1:
+        return text
+    return (
+        f'{text}\n'
+        f'mortal_host = {own[-1].host}\n'
+        f'kill_command = {_lab()} kill {own[-1].name}\n'
         f'revive_command = {_lab()} up'
     )

@@ -65,6 +65,18 @@ class Group:
             f'cd {shlex.quote(self.directory)}; {_LISTED}'
         ).strip()
 
+    def counts(self, name: str, *keys: str) -> list[int]:
+        """Sum counts of one of its files over the CPUs.
+
+        :param keys: as the file has them, ``KEY=VALUE``
+        """
+        pairs = [each for each in self.read(name).split() if '=' in each]
+        found = [each.split('=') for each in pairs]
+        return [
+            sum(int(value) for key, value in found if key == wanted)
+            for wanted in keys
+        ]
+
     def held(self) -> Held:
         """Return the reservation that the kernel holds."""
         return Held(*map(int, self.read('cpu.rt.max').split()))

@@ -41,11 +41,13 @@ class LabTestCase(unittest.TestCase):
     :cvar on_first: whether all servers are to be on the first host, of which
         the test breaks or reads something
     :cvar active_s: seconds that a server gets to become ACTIVE, or to go
+    :cvar disk_gb: of flavors of the test; 0: as large as the image
     """
 
     maxDiff = None
     on_first = False
     active_s = ACTIVE_S
+    disk_gb = catalog.DISK_GB
 
     @classmethod
     def setUpClass(cls):
@@ -135,7 +137,7 @@ class LabTestCase(unittest.TestCase):
         """Make a flavor through the API that validates its extra specs."""
         name = f'e2e-{uuid.uuid4().hex[:8]}'
         made = self.cloud.compute.create_flavor(
-            name=name, vcpus=vcpus, ram=128, disk=1
+            name=name, vcpus=vcpus, ram=128, disk=self.disk_gb
         )
         self.addCleanup(self.cloud.compute.delete_flavor, made.id)
         answer = self.set_specs(name, specs)

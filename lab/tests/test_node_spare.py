@@ -5,7 +5,7 @@ import unittest
 
 from lab import node
 from lab.measure.rtprobe import ProbeError
-from lab.node import pool
+from lab.node import group, pool
 from lab.tests import on_nodes
 from lab.tests.on_nodes import PATIENCE_S
 
@@ -46,15 +46,6 @@ class SpareTestCase(on_nodes.NodesTestCase):
         )
         self.wait_for_state(own, 'up')
 
-    def counts(self, own, path, *names):
-        """Sum counts of a cpu.rt.stat over the CPUs."""
-        text = own.run(f"cat '/sys/fs/cgroup/{path}/cpu.rt.stat'")
-        pairs = [word.split('=') for word in text.split() if '=' in word]
-        return [
-            sum(int(value) for key, value in pairs if key == name)
-            for name in names
-        ]
-
     def assert_subscribed(self, server):
         found = self.group(server)
         self.assertEqual(RESERVATION, str(found.held()))
@@ -67,13 +58,15 @@ class SpareTest(SpareTestCase):
     """A server uses the pool of its CPU while its budget is used up."""
 
     def test_urgent_tasks(self):
-        (own,), partition = self.nodes, 'machine.slice'
+        (own,) = self.nodes
+        partition = group.Group(own, '/machine.slice')
         self.assertEqual(
-            POOL.split('/'),
-            own.run(
-                f'cat /sys/fs/cgroup/{partition}/cpu.rt.spare.max'
-            ).split()[:2],
+            POOL.split('/'), partition.read('cpu.rt.spare.max').split()[:2]
         )
+
+        def used_us():
+            return partition.counts('cpu.rt.stat', 'spare_used_usec')
+
         self.assertEqual({0: 850_000, 1: 850_000}, self.stats()[own.host].free)
         server = self.create_on(own, self.urgent, network=True)
         found = self.assert_subscribed(server)
@@ -81,23 +74,19 @@ class SpareTest(SpareTestCase):
         probe.hog('rr', 1, seconds=3600)
         self.addCleanup(probe.quiet)
         # Its batch work alone does not use the pool.
-        (before,) = self.counts(own, partition, 'spare_used_usec')
+        before = used_us()
         own.run('sleep 3')
-        self.assertEqual(
-            [before], self.counts(own, partition, 'spare_used_usec')
-        )
+        self.assertEqual(before, used_us())
         with self.assertRaisesRegex(ProbeError, 'EPERM'):
             probe.hog('fifo', URGENT + 1)
         # The service, which is less urgent, answers after that.
         probe.hog('fifo', URGENT, seconds=4)
         self.wait_for(
-            lambda: self.counts(own, found.path, 'spare_usec')[0] > 10_000,
+            lambda: found.counts('cpu.rt.stat', 'spare_usec') > [10_000],
             'the urgent task does not use the pool',
             PATIENCE_S,
         )
-        self.assertGreater(
-            self.counts(own, partition, 'spare_used_usec')[0], before
-        )
+        self.assertGreater(used_us(), before)
 
     def test_restarts(self):
         (own,) = self.nodes
