@@ -14,7 +14,7 @@ from nova_rt.tests.fixtures.history import make_uuid
 from nova_rt.tests.functional import changes
 
 
-class APITest(changes.AskedTestBase):
+class APITestBase(changes.AskedTestBase):
     def setUp(self):
         super().setUp()
         self.client = test.Client(
@@ -42,6 +42,9 @@ class APITest(changes.AskedTestBase):
         self.assertEqual(status, response.status_code, response.text)
         return response.json
 
+    def show(self):
+        return self.send('GET', self.path)['reservation']
+
     def put(self, runtime_us, status=202, **more):
         wish = {'runtime_us': runtime_us, 'period_us': 1000}
         return self.send(
@@ -52,6 +55,8 @@ class APITest(changes.AskedTestBase):
         found = self.send('GET', f'/v1/reservations?{query}')
         return [each['server_id'] for each in found['reservations']]
 
+
+class APITest(APITestBase):
     def test_change(self):
         self.bus.start()
         found = self.put(600, headers={'If-Match': '"0"'})['reservation']
@@ -61,7 +66,7 @@ class APITest(changes.AskedTestBase):
         )
 
         def check():
-            found = self.send('GET', self.path)['reservation']
+            found = self.show()
             self.assertEqual('Applied', found['condition']['type'])
             for name in 'desired', 'allocated', 'actual':
                 self.assertEqual(600, found[name]['runtime_us'])
@@ -103,8 +108,7 @@ class APITest(changes.AskedTestBase):
         instance.save()
         self.put(600, 409)
         self.assertIsNone(db.get(self.server['id']))
-        found = self.send('GET', self.path)['reservation']
-        self.assertEqual('busy', found['state'])
+        self.assertEqual('busy', self.show()['state'])
 
     def test_limit(self):
         self.flags(driver='nova.quota.UnifiedLimitsDriver', group='quota')
@@ -185,3 +189,47 @@ class APITest(changes.AskedTestBase):
             self.send('GET', '/v1/hosts', 503)
         self.flags(connection=None, group='api_database')
         self.send('GET', self.path, 503)
+
+
+class BoostAPITest(APITestBase):
+    """A boost as users see it: by its events, over bus and database."""
+
+    def setUp(self):
+        super().setUp()
+        self.bus.start()
+        flavor = self.rt_flavor(
+            '400/1000', startup_runtime='700', startup_s='600'
+        )
+        self._delete_server(self.server)
+        self.server = self.create(flavor)
+        self.path = f'/v1/servers/{self.server["id"]}/reservation'
+
+    def wait_for_boost(self, runtime_us):
+        def check():
+            found = self.show()
+            boost = found['boost'] and found['boost']['runtime_us']
+            self.assertEqual(
+                (runtime_us, 400), (boost, found['allocated']['runtime_us'])
+            )
+
+        self._wait_for_assert(check)
+
+    def test_stop_and_start(self):
+        self.wait_for_boost(700)
+        (listed,) = self.send('GET', '/v1/reservations')['reservations']
+        self.assertEqual(self.show()['boost'], listed['boost'])
+        self._stop_server(self.server)
+        self.wait_for_boost(None)
+        self._start_server(self.server)
+        self.wait_for_boost(700)
+
+    def test_change(self):
+        self.wait_for_boost(700)
+        self.put(500)
+
+        def check():
+            found = self.show()
+            self.assertIsNone(found['boost'])
+            self.assertEqual(500, found['actual']['runtime_us'])
+
+        self._wait_for_assert(check)

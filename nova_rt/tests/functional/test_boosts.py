@@ -186,6 +186,26 @@ class BoostTest(BoostTestBase):
         for each in others:
             self.assert_held(each, self.host)
 
+    def test_two_give_way(self):
+        """A claim takes from each what it needs."""
+        self.fill('900/1000', 3)
+        self._delete_server(self.server)
+        specs = {'startup_runtime': '500', 'startup_s': '60'}
+        flavor = self.rt_flavor('100/1000', **specs)
+        boosted = [self.create(flavor, host=self.host) for _ in range(2)]
+        # The second has what the first leaves.
+        for _ in range(2):
+            self.go_on(2)
+        first, second = (self.held(each, self.host)[0] for each in boosted)
+        self.assertEqual(500, first.runtime_us)
+        self.assertLess(100, second.runtime_us)
+        (other,) = self.fill('700/1000', 1)
+        self.assert_held(other, self.host)
+        for each in boosted:
+            share, _ = self.held(each, self.host)
+            self.assertEqual(100, share.runtime_us)
+        self.verify()
+
     def test_gives_way_before_it_began(self):
         """A claim comes between that of the boost and its write."""
         self.fill_but_its_cpu()
