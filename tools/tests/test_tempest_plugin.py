@@ -3,6 +3,7 @@
 
 import ast
 import importlib.metadata
+import itertools
 import pathlib
 import re
 import unittest
@@ -11,6 +12,7 @@ from oslo_config import cfg
 
 import nova_rt_tempest_plugin
 from nova_rt_tempest_plugin import config, plugin
+from nova_rt_tempest_plugin.hosts import container, transport
 
 # As it is installed, from its wheel.
 PACKAGE = pathlib.Path(nova_rt_tempest_plugin.__file__).parent
@@ -96,3 +98,50 @@ class PackageTest(unittest.TestCase):
         self.assertEqual('none', conf.nova_rt.host_access)
         for option in config.OPTIONS:
             self.assertTrue(option.help.endswith('.'), option.name)
+
+
+class Files:
+    """A host with nothing but files."""
+
+    def __init__(self, texts):
+        self.texts = texts
+
+    def run(self, line, timeout):
+        words = line.split()
+        if words[0] == 'if':
+            return 'yes' if words[3] in self.texts else ''
+        paths = itertools.takewhile(lambda each: '/' in each, words[1:])
+        return ''.join(self.texts.get(path, '') for path in paths)
+
+
+class ContainerTest(unittest.TestCase):
+    """Which of its groups has the reservation."""
+
+    SCOPE = '/sys/fs/cgroup/machine.slice/machine-7.scope'
+
+    def read(self, **held):
+        groups = {
+            'root': '/sys/fs/cgroup', 'slice': self.SCOPE.rpartition('/')[0],
+            'scope': self.SCOPE, 'own': f'{self.SCOPE}/libvirt',
+        }  # fmt: skip
+        texts = {
+            '/proc/self/mountinfo': '25 21 0:21 / /sys/fs/cgroup rw - '
+            'cgroup2 cgroup2 rw\n',
+            '/proc/7/cgroup': '0::/machine.slice/machine-7.scope/libvirt\n',
+        } | {
+            f'{group}/cpu.rt.max': held.get(name, 'max 1000000') + '\n'
+            for name, group in groups.items()
+        }
+        host = transport.Host('h', 'h', Files(texts))
+        return str(container.Container(host, 'uuid', 7).held())
+
+    def test_its_own(self):
+        self.assertEqual('20/100', self.read(own='20 100'))
+
+    def test_the_outer_one(self):
+        """Of a container that may use all CPUs of its host."""
+        self.assertEqual('20/100', self.read(scope='20 100'))
+
+    def test_none(self):
+        """What the root says is no reservation."""
+        self.assertEqual('0/1000000', self.read(root='1000000 1000000'))

@@ -6,6 +6,7 @@ nova_rt, which is checked.
 """
 
 import dataclasses
+import posixpath
 import shlex
 import time
 
@@ -21,6 +22,8 @@ POLICIES = {0: 'other', 1: 'fifo', 2: 'rr', 3: 'batch', 5: 'idle'}
 # libvirt's daemons are in groups of other controllers by themselves: only
 # these say where a container is.
 _CONTROLLERS = ('cpu', 'cpuset', 'cpuacct')
+#: In place of the runtime of a group without a reservation, on cgroup v2.
+_NONE = 'max'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,16 +50,33 @@ class Container:
         self.host = host
         self.server = server
         self.pid = pid
-        self.groups = _groups(host, pid)
+        mounted = hierarchies(host)
+        self.groups = _groups(host, pid, mounted)
+        self._top = mounted.get('')
 
     @property
     def group(self) -> str:
-        """The control group that holds the reservation."""
+        """The control group of its tasks."""
         return self.groups['cpu']
 
     def held(self) -> Held:
         """Return the reservation that the kernel holds; 0/P when none."""
-        return held(self.host, self.group)
+        return held(self.host, self._reserving())
+
+    def _reserving(self) -> str:
+        """Return the control group that holds the reservation.
+
+        On cgroup v2, a group without one uses that of the group above. A
+        container that may use all CPUs of its host has it in the outer one of
+        its groups.
+        """
+        group = self.group
+        while group not in (self._top, '/'):
+            found = self.host.read_some([f'{group}/cpu.rt.max'])
+            if not found.startswith(_NONE):
+                return group
+            group = posixpath.dirname(group)
+        return self.group
 
     def set_held(self, reservation: str) -> None:
         """Change the reservation behind the back of nova_rt.
@@ -64,7 +84,7 @@ class Container:
         :param reservation: of the same period
         """
         runtime, period = reservation.split('/')
-        maximum = f'{self.group}/cpu.rt.max'
+        maximum = f'{self._reserving()}/cpu.rt.max'
         if self.host.exists(maximum):
             self.host.write(maximum, f'{runtime} {period}')
         else:
@@ -188,6 +208,7 @@ def held(host: transport.Host, group: str) -> Held:
     maximum = f'{group}/cpu.rt.max'
     if host.exists(maximum):
         runtime, period = host.read(maximum).split()
+        runtime = '0' if runtime == _NONE else runtime
     else:
         runtime = host.read(f'{group}/cpu.rt_runtime_us')
         period = host.read(f'{group}/cpu.rt_period_us')
@@ -219,8 +240,9 @@ def hierarchies(host: transport.Host) -> dict[str, str]:
     return found
 
 
-def _groups(host: transport.Host, pid: int) -> dict[str, str]:
-    mounted = hierarchies(host)
+def _groups(
+    host: transport.Host, pid: int, mounted: dict[str, str]
+) -> dict[str, str]:
     found = {}
     unified = None
     for line in host.read(f'/proc/{pid}/cgroup').splitlines():
