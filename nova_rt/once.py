@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Suppression of log lines that each check would repeat."""
 
+from collections.abc import Collection
 import threading
 
 
@@ -21,6 +22,12 @@ class Once:
             new = self._said.get(key) != text
             self._said[key] = text
         return new
+
+    def forget_all_but(self, keys: Collection[str]) -> None:
+        """Forget the last texts of all other keys."""
+        with self._lock:
+            for key in self._said.keys() - set(keys):
+                del self._said[key]
 
     def forget(self, key: str) -> bool:
         """Forget the last text of a key, once its cause is gone.

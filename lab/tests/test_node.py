@@ -51,6 +51,7 @@ class NodeTest(NodeTestCase):
             )
             share = means[-1] / held.runtime_us
             if abs(share - 1) < TOLERANCE:
+                print(f'\n{self.id()}: of {held}: {means} us', flush=True)
                 return
         self.fail(f'of {held}, us a period in each window: {means}')
 

@@ -197,7 +197,7 @@ NAMESPACES = Extension(
 RECONNECTING = Extension(
     ('nova_rt.lxc.reconnecting', 'ReconnectingDriver'),
     ('nova.virt.libvirt.driver', 'LibvirtDriver'),
-    frozenset({'_handle_conn_event'}),
+    frozenset({'_clean_shutdown', '_destroy', '_handle_conn_event'}),
 )
 EXTENSIONS = (
     SCHEDULER, MANAGER, TRACKER, DRIVER, CONTAINERS, NAMESPACES, RECONNECTING,

@@ -59,6 +59,7 @@ class AdaptedRecords:
 
         :param loops: of all servers that adapt
         """
+        self._failed.forget_all_but(loops)
         for loop in loops.values():
             try:
                 with lockutils.lock(

@@ -286,7 +286,7 @@ class Boosts:
         if changed:
             return False
         if now_s >= boost.until_s:
-            return self._end(boost, now_s)
+            return self._end(boost)
         boost.look_at_s = min(boost.look_at_s, boost.until_s)
         if boost.begun or slots != Slots(rec):
             return True
@@ -339,7 +339,7 @@ class Boosts:
             return None  # Reported by the tracker.
         return granted
 
-    def _end(self, boost: _Boost, now_s: float) -> bool:
+    def _end(self, boost: _Boost) -> bool:
         """Return to the record, and later release the rest.
 
         The kernel holds used bandwidth until the end of its period.
@@ -352,7 +352,8 @@ class Boosts:
         if self._adapting.adapt(uuid, rec, rec):
             boost.ended = True
             period_us = rec.request.reservation.period_us
-            boost.look_at_s = now_s + period_us / 1_000_000
+            # By the time of the write: others may have been waited for.
+            boost.look_at_s = self._clock() + period_us / 1_000_000
             LOG.info(
                 'The boost has ended: it has %s', rec.request.reservation,
                 instance_uuid=uuid,

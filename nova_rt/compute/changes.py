@@ -234,7 +234,7 @@ class Changes:
             )
             if not servers.is_lesser(target, rec):
                 self.allocate(context, instance, target)
-                self._hold(instance.uuid, target)
+                self._hold_larger(instance.uuid, rec, target)
                 servers.end_change(instance, target)
                 self._manager.rt.rt_end_change(instance)
         if not servers.is_changing(instance):
@@ -284,8 +284,9 @@ class Changes:
 
         A request that is under way has the lock of its server.
         """
-        held = self._manager.driver.reservations.held
-        for uuid, slots in held.list_all().items():
+        known = self._manager.driver.reservations.held.list_all()
+        self._refused.forget_all_but(known)
+        for uuid, slots in known.items():
             if slots.changing is not None:
                 self._try_settle(context, uuid)
 
@@ -367,6 +368,19 @@ class Changes:
         written: bool = self._manager.driver.running.change(uuid, *path)
         self._read_back[uuid] = time.monotonic()
         return written
+
+    def _hold_larger(
+        self, uuid: str, rec: record.Record, target: record.Record
+    ) -> None:
+        """Write the larger record to the kernel.
+
+        A boost, or feedback, may have given the server more than that: the
+        kernel holds used bandwidth until the end of its period.
+        """
+        actual = self._manager.driver.reservations.held.get_actual(uuid, rec)
+        self._hold(uuid, target)
+        if actual.ppm > target.ppm:
+            time.sleep(actual.request.reservation.period_us / 1_000_000)
 
     def _hold_lesser(
         self, uuid: str, lesser: record.Record, other: record.Record

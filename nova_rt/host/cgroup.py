@@ -80,7 +80,7 @@ class Container:
 
 
 @contextlib.contextmanager
-def _leaving_out() -> Iterator[None]:
+def leaving_out() -> Iterator[None]:
     """Ignore the error of a group that is gone, or never had a path."""
     try:
         yield
@@ -229,7 +229,8 @@ class Hierarchy(abc.ABC):
         :raises OSError: with the kernel's errno
         """
         lines = self.read(group / self._TASKS).splitlines()
-        return {int(line) for line in lines}
+        # On cgroup v2, a task that is just going is listed as 0.
+        return {int(line) for line in lines} - {0}
 
     def read_tasks_inside(self, group: pathlib.Path) -> set[int]:
         """List the tasks of a group and of all groups in it.
@@ -261,9 +262,9 @@ class Hierarchy(abc.ABC):
         :raises OSError: with the kernel's errno
         """
         found = {}
-        with _leaving_out():
+        with leaving_out():
             for path in self.files.groups(group):
-                with _leaving_out():
+                with leaving_out():
                     found[path] = read(path)
         return found
 

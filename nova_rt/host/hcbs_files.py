@@ -11,7 +11,7 @@ import errno
 import pathlib
 from typing import TypeVar
 
-from nova_rt.host import interface
+from nova_rt.host import cgroup, interface
 from nova_rt.host.hierarchies import V2
 from nova_rt.host.interface import Share, Usage
 
@@ -255,11 +255,10 @@ class HCBSReader:
         for group in (partition, *partition.parents):
             if group == root:
                 break
-            try:
+            held = None
+            with cgroup.leaving_out():
                 held = self.read_share(group)
-            except FileNotFoundError:
-                continue  # Not made yet, or without the files.
-            if not held.unbounded:
+            if held is not None and not held.unbounded:
                 return group
         return root
 
@@ -281,10 +280,10 @@ class HCBSReader:
         """Add up the reservations on each CPU, as the kernel counts them."""
         sums: dict[int, int] = {}
         for group, held in reservations:
-            try:
+            cpus: tuple[int, ...] = ()
+            # It may be removed since it was read, or while it is.
+            with cgroup.leaving_out():
                 cpus = self._hierarchy.read_cpus_in(group)
-            except FileNotFoundError:
-                continue  # Removed since it was read.
             for cpu in cpus:
                 sums[cpu] = sums.get(cpu, 0) + held.kernel_bw
         return sums

@@ -351,8 +351,12 @@ class Host:
             )
 
     def has_process(self, pid: int) -> bool:
-        """Tell whether the process of a container has not ended."""
-        return (self._files.proc / str(pid)).exists()
+        """Tell whether the process of a container has not ended.
+
+        :returns: True if that cannot be known: /proc may hide it
+        """
+        proc = self._files.proc
+        return (proc / str(pid)).exists() or not (proc / '1').exists()
 
     def take_groups(self, pid: int) -> None:
         """See :meth:`.Backend.protect`, of a domain's ID."""

@@ -69,7 +69,8 @@ class EndedContainers:
                 instance_uuid=uuid,
             )
             guest.poweroff()
-        del self._missed[uuid]
+        # A check of all containers may have forgotten it meanwhile.
+        self._missed.pop(uuid, None)
         return True
 
     def forget_all_but(self, uuids: Collection[str]) -> None:

@@ -10,14 +10,61 @@ With native threads, Nova 34 does not always find its way back:
   thread holds, and every later operation on the host waits for it, for ever.
 * A report of a former connection, which arrives when there is a new one,
   disables the host until nova-compute is started again.
+
+And libvirt 9 to 11 end themselves, on cgroup v2: to stop a container, libvirtd
+sends SIGTERM to each number in ``cgroup.threads`` (src/util/vircgroup.c,
+virCgroupKillInternal()). For a task that is just going, the kernel writes 0
+there (kernel/cgroup/cgroup.c, cgroup_procs_show()), and kill(0) signals
+libvirtd itself. So the end of a container is asked for again on the next
+connection.
 """
 
+from collections.abc import Callable
 import threading
+import time
+from typing import TypeVar
 
+import libvirt
+from nova import exception as nova_exception
 from nova.virt.libvirt import driver
 from oslo_log import log as logging
 
 LOG = logging.getLogger(__name__)
+
+#: Seconds before each further attempt. An ending libvirtd may still answer.
+_AGAIN_S = (1, 3)
+
+#: Codes and domains of a lost connection, as in Nova's own
+#: Host._test_connection().
+_CODES = (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INTERNAL_ERROR)
+_DOMAINS = (libvirt.VIR_FROM_REMOTE, libvirt.VIR_FROM_RPC)
+
+_Result = TypeVar('_Result')
+
+
+def is_lost(err: BaseException | None) -> bool:
+    """Tell whether an error, or its cause, is the loss of the connection."""
+    while err is not None:
+        if isinstance(err, libvirt.libvirtError):
+            return (
+                err.get_error_code() in _CODES
+                and err.get_error_domain() in _DOMAINS
+            )
+        err = err.__cause__ or err.__context__
+    return False
+
+
+def _again(step: Callable[[], _Result]) -> _Result:
+    """Take a step again if the connection is lost in it."""
+    for wait_s in _AGAIN_S:
+        try:
+            return step()
+        except (libvirt.libvirtError, nova_exception.InternalError) as err:
+            if not is_lost(err):
+                raise
+            LOG.warning('libvirt: %s; trying again', err)
+        time.sleep(wait_s)
+    return step()
 
 
 class ReconnectingDriver(driver.LibvirtDriver):
@@ -41,3 +88,13 @@ class ReconnectingDriver(driver.LibvirtDriver):
             )
             return
         super()._handle_conn_event(enabled, reason)
+
+    def _clean_shutdown(self, instance, timeout, retry_interval):
+        """Shut a container down, whether libvirtd survives that or not."""
+        step = super()._clean_shutdown
+        return _again(lambda: step(instance, timeout, retry_interval))
+
+    def _destroy(self, instance):
+        """Destroy a container, whether libvirtd survives that or not."""
+        step = super()._destroy
+        return _again(lambda: step(instance))

@@ -13,6 +13,7 @@ written to the kernel cannot differ. Neither waits for the database.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+import dataclasses
 from typing import Any, Protocol
 
 from oslo_log import log as logging
@@ -250,6 +251,9 @@ class Reservations:
         if not self._audited:
             raise exception.ClaimsUnknown('this host has not counted its '
                                           'servers yet')  # fmt: skip
+        if self._claims.get(uuid).beside is not None:
+            # Nova prepares a move without the lock of the server.
+            raise exception.ClaimsUnknown('a move of the server has begun')
         if not servers.is_lesser(wanted, rec):
             cpus = self._place(wanted.request, held=(uuid, rec))
             wanted = wanted.claimed_on(cpus)
@@ -264,7 +268,15 @@ class Reservations:
 
         :param instance: nova.objects.Instance, as it was saved
         """
-        self._claims.change(instance.uuid, read_slots(instance))
+        self._change(instance.uuid, read_slots(instance))
+
+    def _change(self, uuid: str, slots: Slots) -> None:
+        """Replace the claims of a server, but for that of a move.
+
+        Nova prepares a move to its own host without the lock of the server.
+        """
+        beside = self._claims.get(uuid).beside
+        self._claims.change(uuid, dataclasses.replace(slots, beside=beside))
 
     # Feedback and boosts
 
@@ -329,7 +341,7 @@ class Reservations:
 
         What is claimed beyond it and the actual reservation is released.
         """
-        self._claims.change(uuid, Slots(rec))
+        self._change(uuid, Slots(rec))
         self._claims.note_record(uuid, rec)
 
     def release_beyond(self, uuid: str, rec: record.Record) -> None:

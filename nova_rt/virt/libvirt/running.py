@@ -244,6 +244,7 @@ class RunningContainers:
         guests = self.domains.list_running()
         for known in (
             self._verdicts, self._policies, self.protection, self._ended,
+            self._unknown,
         ):  # fmt: skip
             known.forget_all_but([guest.uuid for guest in guests])
         patience = cgroup.Patience()

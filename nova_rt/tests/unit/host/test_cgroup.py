@@ -4,6 +4,7 @@
 import errno
 import pathlib
 
+import fixtures
 from oslotest import base
 
 from nova_rt.host import cgroup, hierarchies
@@ -100,6 +101,19 @@ class HierarchyTest(base.BaseTestCase):
             self.assertEqual(
                 own | {nested}, hierarchy.read_tasks_inside(group)
             )
+
+    def test_task_that_is_going(self):
+        """The kernel lists it as 0, which would be the caller."""
+        hierarchy = self._hierarchy(*HIERARCHIES[-1])
+        group = self.kernel.add_container(7, 'web', tasks=1)
+        own = hierarchy.read_tasks(group)
+        files = hierarchy.files
+        self.useFixture(
+            fixtures.MockPatchObject(
+                hierarchy, 'read', lambda path: files.read(path) + '\n0\n'
+            )
+        )
+        self.assertEqual(own, hierarchy.read_tasks(group))
 
     def test_a_group_that_is_being_removed_is_left_out(self):
         hierarchy = self._hierarchy()

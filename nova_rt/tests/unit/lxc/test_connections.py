@@ -171,6 +171,21 @@ class EndedTest(host_base.TestBase):
         self.assertFalse(self.guest.is_active())
         self.assertIn('has not noticed', self.log.output)
 
+    def test_hidden(self):
+        """A /proc that hides processes of root is no proof of an end."""
+        self.end()
+        (self.kernel.files.proc / '1').rmdir()
+        for _ in range(3):
+            self.assertFalse(self.ended.clean_up('a', 100))
+        self.assertTrue(self.guest.is_active())
+
+    def test_forgotten_meanwhile(self):
+        """A check of all containers does not wait for the cleaning up."""
+        self.end()
+        self.ended.clean_up('a', 100)
+        self.guest.poweroff = lambda: self.ended.forget_all_but([])
+        self.assertTrue(self.ended.clean_up('a', 100))
+
     def test_noticed_late(self):
         self.end()
         self.ended.clean_up('a', 100)

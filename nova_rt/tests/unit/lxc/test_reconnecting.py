@@ -5,6 +5,7 @@ import threading
 
 import fixtures
 import libvirt
+from nova import exception
 from nova.virt import fake
 from nova.virt.libvirt import host
 from oslotest import base
@@ -49,30 +50,26 @@ class ReconnectingDriverTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.made = []
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.virt.libvirt.host.Host._connect', self.connect
-            )
-        )
+        self.patch('host.Host._connect', self.connect)
         # As on a host: nothing between libvirt's report and its handler.
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.virt.libvirt.host.LibvirtEventHandler.create',
-                lambda _, *handlers: host._ThreadingLibvirtEventHandler(
-                    *handlers
-                ),
-            )
+        self.patch(
+            'host.LibvirtEventHandler.create',
+            lambda _, *handlers: host._ThreadingLibvirtEventHandler(*handlers),
         )
+        self.useFixture(fixtures.MockPatchObject(reconnecting.time, 'sleep'))
         self.enabled = []
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.virt.libvirt.driver.LibvirtDriver._set_host_enabled',
-                lambda driver, *words: self.enabled.append(words),
-            )
+        self.patch(
+            'driver.LibvirtDriver._set_host_enabled',
+            lambda driver, *words: self.enabled.append(words),
         )
         self.driver = reconnecting.ReconnectingDriver(fake.FakeVirtAPI())
         self.host = self.driver._host
         self.assertIs(self.get_connection(), self.made[0])
+
+    def patch(self, name, value):
+        self.useFixture(
+            fixtures.MonkeyPatch(f'nova.virt.libvirt.{name}', value)
+        )
 
     def connect(self, own, uri, read_only):
         self.made.append(Connection())
@@ -110,6 +107,49 @@ class ReconnectingDriverTest(base.BaseTestCase):
         report()
         self.assertEqual((True, None), self.handle_events())
         self.assertIs(self.get_connection(), self.made[1])
+
+    def test_end_of_a_container(self):
+        """libvirtd ends with the container that it stops."""
+        instance = object()
+        for method, words in (
+            ('_clean_shutdown', (instance, 60, 10)),
+            ('_destroy', (instance,)),
+        ):
+            for known in True, False:
+                asked = []
+
+                def fail_once(driver, *args, known=known, asked=asked):
+                    asked.append(args)
+                    if len(asked) > 1:
+                        return 'ended'
+                    try:
+                        raise LostConnection
+                    except libvirt.libvirtError:
+                        if known:
+                            raise
+                        # As in Host._get_domain(), which names no cause.
+                        raise exception.InternalError('lost')
+
+                self.patch(f'driver.LibvirtDriver.{method}', fail_once)
+                self.assertEqual('ended', getattr(self.driver, method)(*words))
+                self.assertEqual([words] * 2, asked)
+
+    def test_other_errors(self):
+        """They are not repeated, and a lost connection not for ever."""
+        for error, times in (
+            (libvirt.libvirtError('no'), 1),
+            (exception.InternalError('no'), 1),
+            (LostConnection(), 3),
+        ):
+            asked = []
+
+            def fail(driver, *args, asked=asked, error=error):
+                asked.append(args)
+                raise error
+
+            self.patch('driver.LibvirtDriver._destroy', fail)
+            self.assertRaises(type(error), self.driver._destroy, None)
+            self.assertEqual(times, len(asked))
 
     def test_no_libvirtd(self):
         """The host is disabled as long as it has no connection."""

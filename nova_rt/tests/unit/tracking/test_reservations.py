@@ -360,6 +360,32 @@ class ClaimsTest(base.TestBase):
         self.assertIsInstance(err, exception.TooLarge)
         self.assertEqual(before, self.reservations.held.list_all())
 
+    def test_change_while_a_move_is_prepared(self):
+        """Nova claims for a move to the same host without the server's lock.
+
+        The claim stays, whichever of both comes first.
+        """
+        rec = self.reservations.claim('a', self.asked)
+        beside = self.reservations.claim('a', self.asked, beside=True)
+        err = self.assertRaises(
+            exception.ClaimsUnknown, self.change, rec, 600_000
+        )
+        self.assertIn('a move of the server has begun', str(err))
+        self.assertEqual(Slots(rec, beside), self.reservations.held.get('a'))
+
+    def test_move_while_a_change_begins(self):
+        self.server('a', RECORD)
+        self.change(RECORD, 500_000)
+        beside = self.reservations.claim('a', self.asked, beside=True)
+        self.reservations.hold_record(self.servers['a'])
+        self.assertEqual(
+            Slots(RECORD, beside), self.reservations.held.get('a')
+        )
+        self.reservations.note_record('a', RECORD)
+        self.assertEqual(
+            Slots(RECORD, beside), self.reservations.held.get('a')
+        )
+
     def test_refuse(self):
         text = self.reservations.refuse('a', events.Action.MOVE, 'never')
         self.assertEqual('never', text)
