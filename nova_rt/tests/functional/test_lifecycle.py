@@ -5,8 +5,10 @@ from unittest import mock
 
 import fixtures
 import libvirt
+from nova import exception as nova_exception
 from nova.compute import task_states
 from nova.tests.fixtures import libvirt as fakelibvirt
+from nova.tests.functional.api import client
 from nova.virt import event as virtevent
 
 from nova_rt.compute import manager
@@ -220,6 +222,30 @@ class LifecycleTest(base.RTServersTestBase):
             self.computes['compute1'].manager._verify_reservations(self.ctxt)
             self.assertEqual(running, self.guest(server).is_active())
         self.assertIn('Stopping this container', self.stdlog.logger.output)
+
+    def test_start_that_fails_when_it_runs(self):
+        """libvirtd is gone in the moment after the start."""
+        server = self.create(self.rt_flavor())
+        self._stop_server(server)
+        ran = []
+
+        def fail(guest, launch):
+            ran.append(guest.is_active())
+            raise nova_exception.InternalError('lost')
+
+        with fixtures.MonkeyPatch('nova_rt.lxc.connections.ensure', fail):
+            # The tests of Nova wait for the host, and hear of its fault.
+            self.assertRaises(
+                client.OpenStackApiException,
+                self.api.post_server_action,
+                server['id'],
+                {'os-start': None},
+            )
+        self.assertEqual([True], ran)
+        running = self.computes['compute1'].driver.running.list_running()
+        self.assertEqual(set(), running)
+        self._start_server(server)
+        self.assert_held(server)
 
     def test_start_behind_our_back(self):
         server = self.create(self.rt_flavor())

@@ -17,6 +17,7 @@ from nova.virt.libvirt import config as vconfig
 from nova.virt.libvirt import driver
 from nova.virt.libvirt import guest as libvirt_guest
 from oslo_log import log as logging
+from oslo_utils import excutils
 
 from nova_rt import conf, events, exception, faults
 from nova_rt.conf import nova as nova_conf
@@ -256,7 +257,21 @@ class RTLibvirtDriver(containers.ContainerDriver):
                     self.running.apply(guest, rec, stop)
         except exception.HostError as err:
             raise faults.ReservationNotHeld(reason=faults.tell(err)) from err
+        except Exception:
+            # It may run by now. Nova does not stop it: it has no guest.
+            with excutils.save_and_reraise_exception():
+                self._rt_stop_failed(instance)
         return guest
+
+    def _rt_stop_failed(self, instance: Any) -> None:
+        """Stop a container whose start has failed, if it can be stopped."""
+        try:
+            self._destroy(instance)
+        except Exception as err:
+            LOG.error(
+                'Cannot stop the container, whose start has failed: %s',
+                faults.describe(err), instance=instance,
+            )  # fmt: skip
 
     def _destroy(self, instance):
         """Remove the task limits of the container, too.
