@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 import contextlib
+import os
 import re
 import traceback
 
@@ -15,8 +16,30 @@ _BAD_VALUE = re.compile(
 )
 
 
+# It has the database and the credentials for moves.
+_CONDUCTOR = 'nova-rt-conductor'
+
+
 class Unusable(Exception):
     """A file or a value of a configuration, and its fault."""
+
+
+def find_files(prog: str) -> list[str]:
+    """Find the files that an administrator's program reads by default.
+
+    Only root and group nova can read that of nova-rt-conductor: others do
+    without.
+
+    :param prog: the program's name
+    :returns: Nova's and its own, then that of nova-rt-conductor
+    """
+    found = cfg.find_config_files('nova', prog)
+    found += [
+        path
+        for path in cfg.find_config_files('nova', _CONDUCTOR)
+        if path not in found and os.access(path, os.R_OK)
+    ]
+    return found
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ from nova_rt.reservation.admission import Scope
 from nova_rt.reservation.bounds import Bounds
 from nova_rt.reservation.extra_specs import Enforcement
 
+_PROG = 'nova-rt-status'
 _VALIDATORS = 'nova.api.extra_spec_validators'
 _FILTER = 'RTBandwidthFilter'
 
@@ -362,10 +363,15 @@ def main() -> int:
     conf.register_cli_opt(_parsers(conf))
     try:
         with options.errors(conf):
-            conf(sys.argv[1:], project='nova', prog='nova-rt-status')
+            conf(
+                sys.argv[1:],
+                project='nova',
+                prog=_PROG,
+                default_config_files=options.find_files(_PROG),
+            )
         options.check(conf, 'nova_rt')
     except options.Unusable as err:
-        print(f'nova-rt-status: {err}', file=sys.stderr)
+        print(f'{_PROG}: {err}', file=sys.stderr)
         return 255
     if os.geteuid() == 0:
         # Root has no need of a helper.

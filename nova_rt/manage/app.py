@@ -70,7 +70,8 @@ class App(program.Program):
             metavar='PATH',
             default=[],
             help='A configuration file to read; can be repeated. Default: '
-            'nova.conf, where it is usually found.',
+            'nova.conf and nova-rt-conductor.conf, where they are usually '
+            'found.',
         )
         parser.add_argument(
             '--config-dir',
@@ -97,7 +98,12 @@ class App(program.Program):
         args += [f'--config-dir={path}' for path in self.options.config_dir]
         try:
             with options.errors(self.conf):
-                self.conf(args, project='nova', prog=PROG)
+                self.conf(
+                    args,
+                    project='nova',
+                    prog=PROG,
+                    default_config_files=options.find_files(PROG),
+                )
         except options.Unusable as err:
             self.LOG.error('%s', err)
             raise SystemExit(2) from err

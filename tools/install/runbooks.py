@@ -216,9 +216,9 @@ def _furnish() -> None:
     more = HOME / '.nova' / 'nova.conf.d'
     more.mkdir(parents=True)
     etc = paths.ETC / 'nova'
-    (more.parent / 'nova.conf').symlink_to(etc / 'nova.conf')
-    for name in ('nova-database.conf', 'nova-rt-conductor.conf'):
-        (more / name).symlink_to(etc / name)
+    for name in ('nova.conf', 'nova-rt-conductor.conf'):
+        (more.parent / name).symlink_to(etc / name)
+    (more / 'nova-database.conf').symlink_to(etc / 'nova-database.conf')
     (HOME / '.my.cnf').write_text(
         f'[client]\nuser = root\nsocket = {paths.MYSQL_SOCKET}\n'
     )

@@ -12,6 +12,44 @@ from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import options
 
 
+class FilesTest(base.BaseTestCase):
+    """Files that are read by default."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.TempHomeDir())
+        self.top = pathlib.Path.home() / '.nova'
+        self.top.mkdir()
+        for name in ('nova', 'nova-rt-status', 'nova-rt-conductor'):
+            (self.top / f'{name}.conf').touch()
+
+    def find(self):
+        found = [
+            pathlib.Path(path) for path in options.find_files('nova-rt-status')
+        ]
+        self.assertEqual({self.top}, {path.parent for path in found})
+        return [path.name for path in found]
+
+    def test_conductor_is_last(self):
+        self.assertEqual(
+            ['nova.conf', 'nova-rt-status.conf', 'nova-rt-conductor.conf'],
+            self.find(),
+        )
+
+    def test_no_conductor(self):
+        (self.top / 'nova-rt-conductor.conf').unlink()
+        self.assertEqual(['nova.conf', 'nova-rt-status.conf'], self.find())
+
+    def test_conductor_of_root(self):
+        """An ordinary user may ask for the specs of a flavor."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'os.access', lambda path, mode: 'conductor' not in path
+            )
+        )
+        self.assertEqual(['nova.conf', 'nova-rt-status.conf'], self.find())
+
+
 @ddt.ddt
 class OptionsTest(base.BaseTestCase):
     def setUp(self):

@@ -357,6 +357,12 @@ class MainTest(base.BaseTestCase):
                 self.assertEqual(1, done.stderr.count('\n'), done.stderr)
 
     def test_upgrade_check(self):
+        self.useFixture(fixtures.TempHomeDir())
+        top = pathlib.Path.home() / '.nova'
+        top.mkdir()
+        (top / 'nova-rt-conductor.conf').write_text(
+            '[nova_rt_nova]\nauth_type = password\n'
+        )
         conf = cfg.ConfigOpts()
         self.useFixture(fixtures.MonkeyPatch('oslo_config.cfg.CONF', conf))
         self.useFixture(
@@ -366,7 +372,10 @@ class MainTest(base.BaseTestCase):
         )
         out = self.useFixture(fixtures.StringStream('stdout')).stream
         self.useFixture(fixtures.MonkeyPatch('sys.stdout', out))
-        # Without a database the flavors are not checked.
-        self.assertEqual(1, status.main())
+        # Credentials that lack the address of Keystone.
+        self.assertEqual(2, status.main())
         out.seek(0)
-        self.assertIn('Flavors were not checked', out.read())
+        text = out.read()
+        # Without a database the flavors are not checked.
+        self.assertIn('Flavors were not checked', text)
+        self.assertIn('auth_url', text)

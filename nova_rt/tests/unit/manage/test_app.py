@@ -191,3 +191,21 @@ class ProgramTest(base.BaseTestCase):
         self.assertEqual(2, result.returncode)
         self.assertIn('/nowhere', result.stderr)
         self.assertEqual(1, result.stderr.count('\n'))
+
+    def test_configuration_of_the_conductor(self):
+        """Only its file has the database."""
+        home = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (home / '.nova').mkdir()
+        (home / '.nova' / 'nova.conf').touch()
+        (home / '.nova' / 'nova-rt-conductor.conf').write_text(
+            f'[nova_rt_database]\nconnection = sqlite:///{home}/db\n'
+        )
+        result = self.run_program('db', 'check', HOME=str(home))
+        self.assertNotIn('is not set', result.stderr)
+        self.assertIn('revision', result.stdout + result.stderr)
+        result = self.run_program(
+            '--config-file', str(home / '.nova/nova.conf'), 'db', 'check',
+            HOME=str(home),
+        )  # fmt: skip
+        self.assertEqual(2, result.returncode)
+        self.assertIn('is not set', result.stderr)
