@@ -42,7 +42,7 @@ OLDER, NEWER = '0.0.1', '0.0.2'
 #: Services that nova_rt is in.
 OURS = (
     'nova-conductor', 'nova-scheduler', 'nova-rt-conductor', 'nova-api',
-    'nova-compute', 'nova-rt-exporter',
+    'nova-rt-api', 'nova-compute', 'nova-rt-exporter',
 )  # fmt: skip
 #: Of one block.
 _LIMIT_S = 300

@@ -42,6 +42,18 @@ class PageTest(unittest.TestCase):
         for line in adapted:
             self.assertIn(line, lines)
 
+    def test_every_service_gets_the_other_version(self):
+        for title in ('Rolling upgrade', 'Roll-back'):
+            restarted = [
+                name
+                for block in self.blocks
+                for command in block.commands()
+                if block.section == title
+                and command.text.startswith('systemctl restart ')
+                for name in command.text.split()[2:]
+            ]
+            self.assertCountEqual(runbooks.OURS, restarted, title)
+
     def test_bash_understands_them(self):
         for block in self.blocks:
             text = '\n'.join(command.text for command in block.commands())
