@@ -172,6 +172,31 @@ class TheChapterTest(unittest.TestCase):
             ini.parse(ini.edit(paste, block.text)),
         )
 
+    def test_conductor_answers_prometheus(self):
+        """Where the example of prometheus.yml asks, else an alert fires."""
+        example = yaml.safe_load(
+            (ETC / 'prometheus' / 'prometheus.yml').read_text()
+        )
+        (targets,) = [
+            config['static_configs'][0]['targets']
+            for config in example['scrape_configs']
+            if config['job_name'] == 'nova_rt_conductor'
+        ]
+        (block,) = [
+            block
+            for block in self.blocks
+            if block.file == '/etc/nova/nova-rt-conductor.conf'
+        ]
+        for text in (
+            block.text,
+            (paths.CHECKOUT / 'debian/nova-rt-conductor.conf').read_text(),
+            (ROLE / 'templates/nova-rt-conductor.conf.j2').read_text(),
+        ):
+            (port,) = re.findall(
+                r'(?m)^\[nova_rt_conductor\]\nmetrics_port = (\d+)$', text
+            )
+            self.assertEqual([f'localhost:{port}'], targets)
+
     def test_options_of_nova_rt_exist(self):
         known = {
             (group.name, option.dest)
