@@ -268,8 +268,7 @@ def try_part(part: str, programs: pathlib.Path) -> None:
         stats = play('--check')
         _same(part, before, found)
         say(f'{part}: check mode would change {stats["changed"]}, did nothing')
-        for variables, word in _REFUSED[part]:
-            play.refused(variables, word)
+        _refuse(part, play, found)
         _same(part, before, found)
         say(f'{part}: {len(_REFUSED[part])} wrong variables were refused')
 
@@ -279,6 +278,8 @@ def try_part(part: str, programs: pathlib.Path) -> None:
         _as_the_chapter(part, found)
         if part == 'compute':
             _at_boot(found)
+            # Its first run has removed the rules of the distribution.
+            play.refused({'nova_rt_exact_rules': 'no'}, 'nova-common')
         if part == 'controller':
             status = f'{node.NOVA}/bin/nova-rt-status upgrade check'
             if found.run(status, LOG):
@@ -301,6 +302,21 @@ def try_part(part: str, programs: pathlib.Path) -> None:
             raise Failed(f'{part}: {restarted} were started again', LOG)
         say(f'{part}: {variables} restarts {", ".join(restarted)} alone')
         chapter.await_services(found, services, LOG)
+
+
+def _refuse(part: str, play: Runs, found: node.Node) -> None:
+    for variables, word in _REFUSED[part]:
+        play.refused(variables, word)
+    if part != 'compute':
+        return
+    # Some hosts have all of it in nova.conf.
+    file = found.path('/etc/nova/nova-compute.conf')
+    away = file.with_suffix('.away')
+    file.rename(away)
+    try:
+        play.refused({}, 'There is no /etc/nova/nova-compute.conf')
+    finally:
+        away.rename(file)
 
 
 def _at_boot(found: node.Node) -> None:

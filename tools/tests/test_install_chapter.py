@@ -11,6 +11,7 @@ import unittest
 import docutils.core
 import docutils.nodes
 from docutils.parsers.rst import Directive, directives, roles
+import jinja2
 import yaml
 
 from lab import config, paths
@@ -293,6 +294,86 @@ class RoleTest(unittest.TestCase):
                 r"nova_rt_files ~ '/([^']+)'", file.read_text()
             ):
                 self.assertTrue((ETC / name).is_file(), name)
+
+    def task(self, file, name):
+        """Find one of its tasks."""
+        (task,) = [
+            task
+            for task in yaml.safe_load((ROLE / 'tasks' / file).read_text())
+            if task['name'] == name
+        ]
+        return task
+
+    def holds(self, conditions, **variables):
+        """Say whether all conditions hold, as Ansible would."""
+        environment = jinja2.Environment()
+        environment.filters['bool'] = lambda value: value in (True, 'yes')
+        return all(
+            environment.compile_expression(each)(**variables)
+            for each in conditions
+        )
+
+    def test_kernel_is_asked_once_it_can_answer(self):
+        """In check mode nova-rt-sched does not run yet."""
+        task = self.task('compute.yml', 'Ask the kernel what this host offers')
+        for check, sched, socket, asks in (
+            (False, True, False, True),
+            (True, False, False, True),
+            (True, True, True, True),
+            (True, True, False, False),
+        ):
+            there = {'stat': {'exists': socket}} if sched else {}
+            self.assertEqual(
+                asks,
+                self.holds(
+                    task['when'],
+                    ansible_check_mode=check,
+                    nova_rt_restart_compute=True,
+                    nova_rt_sched=sched,
+                    _nova_rt_installed={'rc': 0},
+                    _nova_rt_sched_socket=there,
+                ),
+            )
+
+    def test_one_of_the_rules_is_needed(self):
+        """Without both, nova-compute starts none of its helpers."""
+        task = self.task(
+            'validate.yml',
+            'Check that nova-compute can start its helpers without exact '
+            'rules',
+        )
+        for ours, stock, passes in (
+            (False, False, True),  # In a file of another name.
+            (False, True, True),
+            (True, True, True),
+            (True, False, False),
+        ):
+            found = [{'stat': {'exists': each}} for each in (ours, stock)]
+            self.assertEqual(
+                passes,
+                self.holds(
+                    [task['ansible.builtin.assert']['that']],
+                    _nova_rt_rules={'results': found},
+                ),
+            )
+
+    def test_both_files_of_nova_compute_are_needed(self):
+        """Before anything is changed."""
+        looks = self.task(
+            'validate.yml', 'Find the configuration of nova-compute'
+        )
+        self.assertEqual(['nova.conf', 'nova-compute.conf'], looks['loop'])
+        task = self.task(
+            'validate.yml', 'Check that both files of nova-compute are there'
+        )
+        for exists in (True, False):
+            self.assertEqual(
+                exists,
+                self.holds(
+                    [task['ansible.builtin.assert']['that']],
+                    item={'stat': {'exists': exists}},
+                ),
+            )
 
     def test_what_is_notified_is_handled(self):
         handlers = {
