@@ -74,6 +74,23 @@ class RulesTest(unittest.TestCase):
                 file.write(more)
             self._promtool('check', 'config', pathlib.Path(top, whole.name))
 
+    def test_what_is_kept(self):
+        """All that the manual explains, and nothing of other jobs."""
+        (target,) = yaml.safe_load(
+            (ETC / 'prometheus/remote-write.yml').read_text()
+        )['remote_write']
+        (config,) = target['write_relabel_configs']
+        # Prometheus anchors it.
+        keeps = re.compile(config['regex']).fullmatch
+        names = {rule['record'] for rule in _rules() if 'record' in rule}
+        for page in 'metrics.rst', 'conductor.rst':
+            text = (paths.CHECKOUT / 'doc/source/admin' / page).read_text()
+            names |= set(re.findall(r'(?m)``(nova_rt_\w+)[{`]', text))
+        self.assertIn('nova_rt_billing_reserved_cpus', names)
+        self.assertEqual([], [name for name in names if not keeps(name)])
+        for name in 'up', 'process_open_fds', 'node:nova_rt':
+            self.assertIsNone(keeps(name), name)
+
     def test_each_alert_fires_when_it_should(self):
         for path in (ETC / 'prometheus' / 'tests').iterdir():
             self._promtool('test', 'rules', path)
