@@ -174,7 +174,7 @@ class TheChapterTest(unittest.TestCase):
         )
 
     def test_conductor_answers_prometheus(self):
-        """Where the example of prometheus.yml asks, else an alert fires."""
+        """At the port of the example of prometheus.yml, else an alert fires."""
         example = yaml.safe_load(
             (ETC / 'prometheus' / 'prometheus.yml').read_text()
         )
