@@ -174,7 +174,7 @@ class TheChapterTest(unittest.TestCase):
         )
 
     def test_conductor_answers_prometheus(self):
-        """At the port of the example of prometheus.yml, else an alert fires."""
+        """At the port in the example of prometheus.yml, or an alert fires."""
         example = yaml.safe_load(
             (ETC / 'prometheus' / 'prometheus.yml').read_text()
         )
