@@ -115,7 +115,7 @@ class Files:
 
 
 class ContainerTest(unittest.TestCase):
-    """Which of its groups has the reservation."""
+    """The group with the reservation."""
 
     SCOPE = '/sys/fs/cgroup/machine.slice/machine-7.scope'
 
@@ -143,5 +143,5 @@ class ContainerTest(unittest.TestCase):
         self.assertEqual('20/100', self.read(scope='20 100'))
 
     def test_none(self):
-        """What the root says is no reservation."""
+        """The root has all of the CPU, and no reservation."""
         self.assertEqual('0/1000000', self.read(root='1000000 1000000'))
