@@ -78,6 +78,8 @@ def write(
             rtprobe='' if _is_on_nodes() else rtprobe.client(),
             hosts=_hosts(),
             computes=len(world.hosts()),
+            # On cgroup v2, libvirt 9 cannot suspend a container.
+            pause=str(not _is_on_nodes()).lower(),
             build_s=_NODE_BUILD_S if _is_on_nodes() else _BUILD_S,
             cold_migration=str(
                 second.wanted() or (_is_on_nodes() and len(node.nodes()) > 1)

@@ -4,6 +4,7 @@
 from tempest import config
 from tempest.lib import decorators
 from tempest.lib import exceptions as lib_exc
+import testtools
 
 from nova_rt_tempest_plugin import api
 from nova_rt_tempest_plugin.tests import base
@@ -165,6 +166,10 @@ class ReservationsTest(base.RTTest):
 
     @decorators.attr(type=['negative'])
     @decorators.idempotent_id('0c8f86a2-93e5-4d0f-9b42-6d0d32f6a106')
+    @testtools.skipUnless(
+        CONF.compute_feature_enabled.pause,
+        '[compute-feature-enabled] pause is off',
+    )
     def test_paused(self):
         self.act(self.server, 'pause', 'PAUSED')
         self.assert_error(
