@@ -234,7 +234,9 @@ class Changes:
             # It has moved: its new host knows nothing yet.
             again = datetime.timedelta()
             self.wake()
-        db.note(change, answer, now, again)
+        if not db.note(change, answer, now, again):
+            # Somebody else has asked meanwhile.
+            return
         if again is None:
             metrics.CHANGES.labels(answer.condition).inc()
             metrics.CHANGE_SECONDS.observe(

@@ -32,7 +32,7 @@ _MOVES = ('migrate', 'resize')
 
 
 class Superseded(Exception):
-    """There is a newer change of the server."""
+    """There is a newer change of the server, or somebody else has this one."""
 
 
 class Moves:
@@ -78,9 +78,7 @@ class Moves:
         actions = nova.list_actions(change.server)
         if change.moved_after is None:
             latest = actions[0].request if actions else ''
-            change = self._store(
-                dataclasses.replace(change, moved_after=latest)
-            )
+            change = self._store(change, latest, '')
         move = self._find(nova, change, actions)
         if move is None:
             return self._begin(nova, change, answer)
@@ -116,6 +114,8 @@ class Moves:
         if answer.condition is not Condition.DEFERRED:
             # Its host may not have the wish yet, or others move it.
             return answer
+        # Somebody else may have taken it, and ask for the move just now.
+        self._store(change, change.moved_after, change.moved_by)
         refusal = None
         try:
             nova.migrate(change.server)
@@ -125,7 +125,7 @@ class Moves:
         move = self._find(nova, change, nova.list_actions(change.server))
         if move is None and refusal is not None:
             # Such as a locked server: the change may be withdrawn.
-            self._store(dataclasses.replace(change, moved_after=None))
+            self._store(change, None, '')
             raise refusal
         return _go_on(answer, f'migrating from {change.host}')
 
@@ -147,14 +147,18 @@ class Moves:
                 f'{change.moved_by}: the outcome is unknown'
             )
         if move is not None and move.request != change.moved_by:
-            self._store(dataclasses.replace(change, moved_by=move.request))
+            self._store(change, change.moved_after, move.request)
         return move
 
     @staticmethod
-    def _store(change: Change) -> Change:
-        if not db.note_move(change):
+    def _store(
+        change: Change, moved_after: str | None, moved_by: str
+    ) -> Change:
+        if not db.note_move(change, moved_after, moved_by):
             raise Superseded
-        return change
+        return dataclasses.replace(
+            change, moved_after=moved_after, moved_by=moved_by
+        )
 
     def _give_up(self, change: Change, reason: str) -> Answer:
         """End a change that no move can help.

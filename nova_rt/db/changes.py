@@ -4,10 +4,12 @@
 A row holds the last change of a server. Each statement that writes one names
 the generation that it has read: of two writers, one changes nothing. A
 conductor that works on a change puts off the time at which it is due, so that
-another one takes over if the first one dies.
+another one takes over if the first one dies. That time is its lease: if the
+row has another by now, the first one changes nothing more.
 """
 
 from collections.abc import Collection
+import dataclasses
 import datetime
 from typing import Any
 
@@ -84,8 +86,20 @@ def _update(
     )
 
 
-def _execute(writer: Any, statement: sa.Update) -> bool:
-    """Update at most one row, without a look at objects of the session.
+def _update_leased(
+    writer: Any, change: Change, values: dict[str, Any], *others: Any
+) -> bool:
+    """Update a change unless it has ended, or somebody else has taken it."""
+    return _update(
+        writer, change.server, change.generation, values,
+        # Without a time, the second one alone would find those that ended.
+        _ROW.due_at.is_not(None), _ROW.due_at == change.due_at,
+        *others,
+    )  # fmt: skip
+
+
+def _execute(writer: Any, statement: sa.Update | sa.Delete) -> bool:
+    """Change at most one row, without a look at objects of the session.
 
     :returns: whether there was one
     """
@@ -143,7 +157,7 @@ def take_due(
                 .values(due_at=now + lease)
             )
             if _execute(writer, lease_it):
-                taken.append(change)
+                taken.append(dataclasses.replace(change, due_at=now + lease))
     return taken
 
 
@@ -153,10 +167,13 @@ def note(
     answer: Answer,
     now: datetime.datetime,
     again: datetime.timedelta | None,
-) -> None:
-    """Store the answer of a host, unless there is a newer change.
+) -> bool:
+    """Store the answer of a host, unless it comes too late.
 
+    :param change: as it was taken
     :param again: the time after which to ask once more; None for never
+    :returns: whether it was stored: there is no newer change, this one has not
+        ended, and nobody else has taken it
     """
     same = answer.condition == change.answer.condition
     values = _render_answer(answer) | {
@@ -167,28 +184,30 @@ def note(
         del values['host']
     with session.writer() as writer:
         if answer.gone:
-            writer.execute(
-                sa.delete(_ROW).where(
-                    _ROW.server == change.server,
-                    _ROW.generation == change.generation,
-                )
+            # True however late, and whoever asked.
+            gone = sa.delete(_ROW).where(
+                _ROW.server == change.server,
+                _ROW.generation == change.generation,
             )
-        else:
-            _update(writer, change.server, change.generation, values)
+            return _execute(writer, gone)
+        return _update_leased(writer, change, values)
 
 
 @retried
-def note_move(change: Change) -> bool:
+def note_move(change: Change, moved_after: str | None, moved_by: str) -> bool:
     """Store how far the move of a server for a change has come.
 
-    :returns: whether the change is still the last one of the server
+    :param change: as it was taken, with the move as it was stored last
+    :returns: whether it was stored: the change is still the last one of the
+        server, and nobody else has taken it or noted a move
     """
-    values = {
-        'moved_after': change.moved_after,
-        'moved_by': change.moved_by or None,
-    }
+    values = {'moved_after': moved_after, 'moved_by': moved_by or None}
     with session.writer() as writer:
-        return _update(writer, change.server, change.generation, values)
+        return _update_leased(
+            writer, change, values,
+            _ROW.moved_after.is_not_distinct_from(change.moved_after),
+            _ROW.moved_by.is_not_distinct_from(change.moved_by or None),
+        )  # fmt: skip
 
 
 @retried
@@ -282,4 +301,5 @@ def _read(row: models.ChangeRow) -> Change:
         ),
         row.moved_after,
         row.moved_by or '',
+        row.due_at,
     )  # fmt: skip

@@ -104,6 +104,9 @@ class Change:
     :ivar moved_after: Nova's last action of the server before its move was
         asked for, '' if there was none; None unless it was asked for
     :ivar moved_by: Nova's action that is the move; '' as long as it is unknown
+    :ivar due_at: the time at which the host is to be asked, or the lease of
+        the conductor that works on it ends; None if it has ended. It says who
+        has read the change, and is no part of it.
     """
 
     server: str
@@ -117,3 +120,6 @@ class Change:
     answer: Answer
     moved_after: str | None = None
     moved_by: str = ''
+    due_at: datetime.datetime | None = dataclasses.field(
+        default=None, compare=False
+    )

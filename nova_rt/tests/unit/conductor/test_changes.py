@@ -55,6 +55,22 @@ class ChangesTest(base.DatabaseTest):
         self.assertEqual([], self.take())
         self.assertEqual(before + 1, self.counted('Applied'))
 
+    def test_taken_by_another(self):
+        """An answer that comes too late is neither stored nor counted."""
+        before = self.counted('Infeasible')
+        db.ask(wish(), None)
+
+        def ask(change):
+            self.now += changes.LEASE_S * SECOND
+            (taken,) = db.take_due(self.now, MINUTE)
+            db.note(taken, APPLIED, self.now, None)
+            return Answer(Condition.INFEASIBLE, 'it has no room')
+
+        self.changes._ask = ask
+        self.take()
+        self.assertEqual(Condition.APPLIED, self.state())
+        self.assertEqual(before, self.counted('Infeasible'))
+
     def test_in_progress(self):
         """It is asked again, with the same generation."""
         db.ask(wish(), None)

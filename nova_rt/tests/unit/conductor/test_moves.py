@@ -2,6 +2,7 @@
 """Tests of nova_rt.conductor.moves."""
 
 import dataclasses
+import datetime
 from unittest import mock
 
 from nova_rt import exception
@@ -256,6 +257,38 @@ class MovesTest(base.DatabaseTest):
         self.nova.migrate = migrate
         self.assertIn('migrating', self.follow(NO_ROOM).reason)
         self.assertEqual('req-move', self.change().moved_by)
+
+    def test_taken_by_another(self):
+        """It asks for no move, and forgets none that is not listed yet."""
+
+        def take():
+            due = self.change().due_at
+            db.take_due(due, datetime.timedelta(seconds=90))
+
+        list_actions, migrate = self.nova.list_actions, self.nova.migrate
+        self.nova.list_actions = lambda server: take() or [CREATE]
+        self.assertEqual(NO_ROOM, self.follow(NO_ROOM))
+        self.assertEqual([], self.nova.done)
+        self.assertIsNone(self.change().moved_after)
+
+        self.nova.list_actions = list_actions
+        older = self.change()
+        db.note_move(older, 'req-create', '')
+        older = self.change()
+        take()
+        self.assertEqual(NO_ROOM, self.moves.follow(older, NO_ROOM))
+        self.assertEqual([], self.nova.done)
+
+        def refuse(server):
+            # The other one is faster; its migration is not listed yet.
+            take()
+            raise NotNow('it has a task')
+
+        self.nova.migrate = refuse
+        self.assertEqual(NO_ROOM, self.follow(NO_ROOM))
+        self.assertEqual('req-create', self.change().moved_after)
+        self.nova.migrate = migrate
+        self.begin()
 
     def test_refused(self):
         self.nova.error = Refused('Nova: not allowed')

@@ -34,14 +34,16 @@ class ChangesTest(base.DatabaseTest):
         self.assertIsNone(changes.get(change.server))
         self.assertEqual(change, changes.ask(change, None))
         self.assertEqual(change, changes.get(change.server))
-        self.assertEqual([change], changes.take_due(NOW, LEASE))
-        changes.note(change, NO_ROOM, NOW + MINUTE, MINUTE)
+        taken = changes.take_due(NOW, LEASE)
+        self.assertEqual([change], taken)
+        changes.note(taken[0], NO_ROOM, NOW + MINUTE, MINUTE)
         found = changes.get(change.server)
         self.assertEqual((NO_ROOM, NOW + MINUTE), (found.answer, found.since))
         # The condition is the same.
         changes.note(found, NO_ROOM, NOW + 2 * MINUTE, MINUTE)
         self.assertEqual(NOW + MINUTE, changes.get(change.server).since)
-        changes.note(change, APPLIED, NOW + 3 * MINUTE, None)
+        found = changes.get(change.server)
+        changes.note(found, APPLIED, NOW + 3 * MINUTE, None)
         found = changes.get(change.server)
         self.assertEqual(
             (APPLIED, NOW + 3 * MINUTE), (found.answer, found.since)
@@ -54,7 +56,7 @@ class ChangesTest(base.DatabaseTest):
         second = changes.ask(wish(generation=1, runtime_us=100), None)
         self.assertEqual(6, second.generation)
         # The answer to the first comes late.
-        changes.note(first, APPLIED, NOW, None)
+        self.assertFalse(changes.note(first, APPLIED, NOW, None))
         self.assertEqual(second, changes.get(second.server))
         for known in (0, 5, 7):
             self.assertRaises(
@@ -116,10 +118,44 @@ class ChangesTest(base.DatabaseTest):
         # Who has taken them has died.
         self.assertEqual(3, len(self.take(now + LEASE)))
 
+    def test_late_answers(self):
+        """Only the one who has taken a change last may answer."""
+        changes.ask(wish(), None)
+        (first,) = changes.take_due(NOW, LEASE)
+        (second,) = changes.take_due(NOW + LEASE, LEASE)
+        now = NOW + LEASE
+        self.assertFalse(changes.note(first, NO_ROOM, now, MINUTE))
+        self.assertTrue(changes.note(second, APPLIED, now, None))
+        for late in first, second:
+            self.assertFalse(changes.note(late, NO_ROOM, now, MINUTE))
+        # It was read after it had ended.
+        ended = changes.get(first.server)
+        self.assertIsNone(ended.due_at)
+        self.assertFalse(changes.note(ended, NO_ROOM, now, MINUTE))
+        self.assertEqual(APPLIED, changes.get(first.server).answer)
+        self.assertEqual([], self.take(NOW + 999 * MINUTE))
+
+    def test_moves(self):
+        """Of two conductors, one notes a move."""
+        changes.ask(wish(), None)
+        (first,) = changes.take_due(NOW, LEASE)
+        self.assertTrue(changes.note_move(first, '', ''))
+        # It had read that no move was asked for.
+        self.assertFalse(changes.note_move(first, 'req-create', ''))
+        begun = dataclasses.replace(first, moved_after='')
+        self.assertTrue(changes.note_move(begun, '', 'req-move'))
+        self.assertFalse(changes.note_move(begun, None, ''))
+        found = changes.get(first.server)
+        self.assertEqual(('', 'req-move'), (found.moved_after, found.moved_by))
+        (second,) = changes.take_due(NOW + LEASE, LEASE)
+        held = dataclasses.replace(second, due_at=first.due_at)
+        self.assertFalse(changes.note_move(held, None, ''))
+        self.assertTrue(changes.note_move(second, None, ''))
+
     def test_freed(self):
         for number, host in ((1, 'a'), (2, 'b'), (3, 'a')):
             change = wish(number, host=host)
-            changes.ask(change, None)
+            change = changes.ask(change, None)
             answer = dataclasses.replace(NO_ROOM, host=host)
             if number == 3:
                 answer = dataclasses.replace(APPLIED, host=host)
@@ -135,7 +171,7 @@ class ChangesTest(base.DatabaseTest):
         self.assertEqual('b', changes.get(make_uuid(1)).host)
         # An answer that names none leaves it.
         answer = Answer(Condition.IN_PROGRESS, 'no answer')
-        changes.note(wish(), answer, NOW, MINUTE)
+        changes.note(changes.get(make_uuid(1)), answer, NOW, MINUTE)
         self.assertEqual('b', changes.get(make_uuid(1)).host)
 
     def test_gone(self):
@@ -148,10 +184,9 @@ class ChangesTest(base.DatabaseTest):
 
     def test_purge(self):
         """Those that have not ended stay, however old."""
-        for number in (1, 2, 3):
-            changes.ask(wish(number), None)
-        changes.note(wish(1), APPLIED, NOW, None)
-        changes.note(wish(2), APPLIED, NOW + MINUTE, None)
+        asked = [changes.ask(wish(number), None) for number in (1, 2, 3)]
+        changes.note(asked[0], APPLIED, NOW, None)
+        changes.note(asked[1], APPLIED, NOW + MINUTE, None)
         self.assertEqual(0, changes.purge(NOW))
         self.assertEqual(1, changes.purge(NOW + MINUTE))
         self.assertIsNone(changes.get(make_uuid(1)))
