@@ -3,7 +3,9 @@
 
 The database has the desired state, and the host does everything else: a
 conductor that dies loses nothing, and a request may be sent twice. The changes
-of one host are sent one after another, the oldest first.
+of one host are sent one after another, the oldest first. A worker has one
+thread for a host at most, so that a host that does not answer delays only its
+own changes.
 """
 
 from collections.abc import Callable
@@ -54,6 +56,10 @@ FREEING = frozenset({'released', 'dropped', 'changed', 'adapted'})
 ARRIVING = frozenset({'claimed', 'applied'})
 
 
+class Silence(Answer):
+    """The answer for a host that gave none in time."""
+
+
 class Hosts:
     """The RPC of the compute services.
 
@@ -76,7 +82,8 @@ class Hosts:
     def ask(self, change: Change) -> Answer:
         """Ask the host of a server for its change.
 
-        :returns: the answer; ``InProgress`` if there was none
+        :returns: the answer; ``InProgress`` if it cannot be read or is an
+            error, a :class:`Silence` if there was none
         """
         moves = change.on_no_room is OnNoRoom.MIGRATE
         client = self._client.prepare(
@@ -95,10 +102,17 @@ class Hosts:
             exception.InvalidReport,
         ) as err:
             said = str(err).partition('\n')[0] or type(err).__name__
-            return Answer(
+            spoke = isinstance(
+                err, oslo_messaging.RemoteError | exception.InvalidReport
+            )
+            return (Answer if spoke else Silence)(
                 Condition.IN_PROGRESS,
                 f'no answer of nova-rt-compute on {change.host}: {said}',
             )
+
+
+def _lease() -> datetime.timedelta:
+    return datetime.timedelta(seconds=LEASE_S)
 
 
 def _now() -> datetime.datetime:
@@ -125,7 +139,8 @@ class Changes:
         self._changed = threading.Condition()
         self._awake = self._stopping = self._failing = False
         self._freed: set[str] = set()
-        self._room = threading.BoundedSemaphore(THREADS)
+        #: Hosts that a thread of this worker asks.
+        self._busy: set[str] = set()
 
     def wake(self, host: str | None = None) -> None:
         """Look at the database soon.
@@ -173,13 +188,21 @@ class Changes:
     def take(self, freed: set[str]) -> list[threading.Thread]:
         """Take the changes that are due, each host in a thread of its own.
 
+        Never waits for one: what finds no free thread is left in the database,
+        for the next look or for another worker.
+
         :param freed: hosts on which bandwidth came free
         :returns: the threads
         """
+        with self._changed:
+            busy = set(self._busy)
+        free = THREADS - len(busy)
+        if not free:
+            with self._changed:
+                self._freed |= freed
+            return []
         try:
-            found = db.take_due(
-                self._clock(), datetime.timedelta(seconds=LEASE_S), freed
-            )
+            found = db.take_due(self._clock(), _lease(), freed, busy, free)
         except api.ERRORS as err:
             self._report(err)
             with self._changed:
@@ -189,13 +212,20 @@ class Changes:
         threads = []
         # Sorting is stable: the oldest of each host comes first.
         found.sort(key=lambda each: each.host)
-        for _, changes in itertools.groupby(found, lambda each: each.host):
-            self._room.acquire()
+        for host, changes in itertools.groupby(found, lambda each: each.host):
             thread = threading.Thread(
-                target=self._work, args=(list(changes),), daemon=True
+                target=self._work, args=(host, list(changes)), daemon=True
             )
-            thread.start()
+            with self._changed:
+                thread.start()
+                self._busy.add(host)
             threads.append(thread)
+        taken = {each.host for each in found}
+        with self._changed:
+            # Their changes may be deferred, and not due by themselves.
+            self._freed |= freed & busy
+            if len(taken) == free:
+                self._freed |= freed - taken
         return threads
 
     def _report(self, err: Exception) -> None:
@@ -206,13 +236,21 @@ class Changes:
             )
         self._failing = True
 
-    def _work(self, changes: list[Change]) -> None:
+    def _work(self, host: str, changes: list[Change]) -> None:
+        silence = None
         try:
             for change in changes:
                 if self._stopping:
                     return
-                answer = self._moves.follow(change, self._ask(change))
-                self._finish(change, answer)
+                # Those before it may have taken longer than the lease.
+                held = db.renew(change, self._clock() + _lease())
+                if held is None:
+                    continue
+                answer = silence or self._ask(held)
+                if isinstance(answer, Silence):
+                    # It would not answer the others either.
+                    silence = answer
+                self._finish(held, self._moves.follow(held, answer))
         except api.ERRORS as err:
             # The host does the same again, and answers the same.
             self._report(err)
@@ -220,7 +258,10 @@ class Changes:
             # The others are due again when their lease has ended.
             LOG.exception('Could not finish changes of reservations')
         finally:
-            self._room.release()
+            with self._changed:
+                self._busy.discard(host)
+            # Changes that came meanwhile were left.
+            self.wake()
 
     def _finish(self, change: Change, answer: Answer) -> None:
         if (

@@ -134,22 +134,37 @@ def take_due(
     now: datetime.datetime,
     lease: datetime.timedelta,
     freed: Collection[str] = (),
+    busy: Collection[str] = (),
+    most_hosts: int = _MOST,
 ) -> list[Change]:
     """Take the changes that are due, for this caller alone.
 
     :param lease: the time until another caller may take the same
     :param freed: hosts on which bandwidth came free: their deferred changes
         are due
+    :param busy: hosts whose changes stay
+    :param most_hosts: so many hosts at most, those whose changes have been due
+        for the longest time
     :returns: the oldest first
     """
     due = _ROW.due_at <= now
     if freed:
         deferred = _ROW.state == Condition.DEFERRED
         due |= deferred & _ROW.host.in_(freed)
-    query = sa.select(_ROW).where(due).order_by(_ROW.asked_at).limit(_MOST)
+    query = (
+        sa.select(_ROW)
+        .where(due, _ROW.host.not_in(busy))
+        # Not by their age: hosts that do not answer would come first for ever.
+        .order_by(_ROW.due_at, _ROW.asked_at)
+        .limit(_MOST)
+    )
     taken = []
+    hosts: set[str] = set()
     with session.writer() as writer:
         for row in list(writer.scalars(query)):
+            if row.host not in hosts and len(hosts) >= most_hosts:
+                continue
+            hosts.add(row.host)
             change = _read(row)
             lease_it = (
                 sa.update(_ROW)
@@ -158,7 +173,21 @@ def take_due(
             )
             if _execute(writer, lease_it):
                 taken.append(dataclasses.replace(change, due_at=now + lease))
-    return taken
+    return sorted(taken, key=lambda each: each.asked_at)
+
+
+@retried
+def renew(change: Change, until: datetime.datetime) -> Change | None:
+    """Take a change for longer.
+
+    :param change: as it was taken
+    :returns: as it is taken now; None if it has ended, there is a newer one,
+        or somebody else has taken it
+    """
+    with session.writer() as writer:
+        if not _update_leased(writer, change, {'due_at': until}):
+            return None
+    return dataclasses.replace(change, due_at=until)
 
 
 @retried

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.conductor.changes."""
 
+import dataclasses
 import datetime
+import threading
 from unittest import mock
 
 import fixtures
@@ -30,7 +32,8 @@ class ChangesTest(base.DatabaseTest):
 
     def ask(self, change):
         self.asked.append(change.server)
-        return self.answers.get(change.server, APPLIED)
+        applied = dataclasses.replace(APPLIED, host=change.host)
+        return self.answers.get(change.server, applied)
 
     def take(self, *freed):
         for thread in self.changes.take(set(freed)):
@@ -70,6 +73,90 @@ class ChangesTest(base.DatabaseTest):
         self.take()
         self.assertEqual(Condition.APPLIED, self.state())
         self.assertEqual(before, self.counted('Infeasible'))
+
+    def test_silence(self):
+        """A host that does not answer is not asked for its other changes."""
+        for number in (1, 2, 3):
+            db.ask(wish(number, host='ab'[number // 3]), None)
+        silence = changes.Silence(Condition.IN_PROGRESS, 'no answer')
+        self.answers[make_uuid(1)] = silence
+        self.assertEqual({make_uuid(1), make_uuid(3)}, set(self.take()))
+        for number in (1, 2):
+            self.assertEqual(
+                'no answer', db.get(make_uuid(number)).answer.reason
+            )
+        self.assertEqual(Condition.APPLIED, self.state(3))
+        self.answers.clear()
+        self.now += changes.AGAIN_S * SECOND
+        self.assertEqual([make_uuid(1), make_uuid(2)], self.take())
+        self.assertEqual(Condition.APPLIED, self.state(2))
+
+    def test_slow_answers(self):
+        """Others take those that wait for too long, not the one asked for."""
+        for number in (1, 2, 3):
+            db.ask(wish(number, at=NOW - (9 - number) * SECOND), None)
+        others = []
+
+        def ask(change):
+            self.asked.append(change.server)
+            self.now += changes.TIMEOUT_S * SECOND
+            found = db.take_due(self.now, MINUTE)
+            others.extend(each.server for each in found)
+            return APPLIED
+
+        self.changes._ask = ask
+        self.assertEqual([make_uuid(1), make_uuid(2)], self.take())
+        self.assertEqual([make_uuid(3)], others)
+        self.assertEqual(Condition.APPLIED, self.state(2))
+
+    def block(self, *hosts):
+        """Let requests to hosts wait until the returned event."""
+        over = threading.Event()
+        self.addCleanup(over.set)
+
+        def ask(change):
+            if change.host in hosts:
+                over.wait(60)
+            return self.ask(change)
+
+        self.changes._ask = ask
+        return over
+
+    def test_busy_host(self):
+        """It has one thread, and is looked at again when that ends."""
+        over = self.block('a')
+        for number in (1, 2):
+            db.ask(wish(number), None)
+        (thread,) = self.changes.take(set())
+        # Its lease ends, new changes come, and so do events.
+        self.now += changes.LEASE_S * SECOND
+        db.ask(wish(3), None)
+        db.ask(wish(4, host='b'), None)
+        self.assertEqual([make_uuid(4)], self.take('a'))
+        self.assertEqual({'a'}, self.changes._freed)
+        self.changes._awake = False
+        over.set()
+        thread.join(60)
+        self.assertTrue(self.changes._awake)
+        self.asked.clear()
+        self.assertIn(make_uuid(3), self.take('a'))
+
+    def test_no_thread_left(self):
+        """It waits for none, and leaves changes to other workers."""
+        over = self.block('a')
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.conductor.changes.THREADS', 1)
+        )
+        for number, host in enumerate('abc'):
+            db.ask(wish(number, host=host), None)
+        (thread,) = self.changes.take(set())
+        self.assertEqual([], self.take('b'))
+        self.assertEqual({'b'}, self.changes._freed)
+        self.assertEqual(NOW, db.get(make_uuid(1)).due_at)
+        over.set()
+        thread.join(60)
+        self.asked.clear()
+        self.assertEqual(2, len(self.take('b') + self.take()))
 
     def test_in_progress(self):
         """It is asked again, with the same generation."""
@@ -160,8 +247,7 @@ class ChangesTest(base.DatabaseTest):
         self.changes.wake()
         self.changes.run()
         # Nothing is begun after it was stopped.
-        self.changes._room.acquire()
-        self.changes._work([wish()])
+        self.changes._work('a', [wish()])
         self.assertEqual([make_uuid(1)], asked)
 
 
@@ -209,12 +295,14 @@ class HostsTest(base.DatabaseTest):
 
     def test_no_answer(self):
         answer = self.hosts.ask(wish())
+        self.assertIsInstance(answer, changes.Silence)
         self.assertEqual(Condition.IN_PROGRESS, answer.condition)
         self.assertIn('no answer of nova-rt-compute on a', answer.reason)
 
     def test_an_answer_that_cannot_be_read(self):
         self.serve({'condition': 'Done'})
         answer = self.hosts.ask(wish())
+        self.assertNotIsInstance(answer, changes.Silence)
         self.assertEqual(Condition.IN_PROGRESS, answer.condition)
 
     def test_exchange(self):

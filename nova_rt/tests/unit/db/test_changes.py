@@ -135,6 +135,31 @@ class ChangesTest(base.DatabaseTest):
         self.assertEqual(APPLIED, changes.get(first.server).answer)
         self.assertEqual([], self.take(NOW + 999 * MINUTE))
 
+    def test_renewed(self):
+        changes.ask(wish(), None)
+        (first,) = changes.take_due(NOW, LEASE)
+        renewed = changes.renew(first, NOW + 2 * LEASE)
+        self.assertEqual([], self.take(NOW + LEASE))
+        self.assertIsNone(changes.renew(first, NOW + 9 * LEASE))
+        self.assertEqual([make_uuid(1)], self.take(NOW + 2 * LEASE))
+        self.assertIsNone(changes.renew(renewed, NOW + 9 * LEASE))
+
+    def test_some_hosts(self):
+        """Those that have waited for the longest time."""
+        for number, host in enumerate('abcab'):
+            changes.ask(
+                wish(number, host=host, at=NOW - number * MINUTE), None
+            )
+
+        def take(**only):
+            found = changes.take_due(NOW, LEASE, **only)
+            return [each.host for each in found]
+
+        self.assertEqual(['c'], take(busy={'a', 'b'}))
+        self.assertEqual(['b', 'b'], take(most_hosts=1))
+        self.assertEqual([], take(most_hosts=0))
+        self.assertEqual(['a', 'a'], take())
+
     def test_moves(self):
         """Of two conductors, one notes a move."""
         changes.ask(wish(), None)
