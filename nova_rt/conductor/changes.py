@@ -17,7 +17,6 @@ from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging
 
-from nova_rt import exception
 from nova_rt.conductor import metrics
 from nova_rt.conductor.moves import Moves
 from nova_rt.conductor.nova_api import NovaAPI
@@ -89,6 +88,7 @@ class Hosts:
         client = self._client.prepare(
             server=change.host, version=VERSION if moves else OLDER_VERSION
         )
+        found = None
         try:
             found = client.call(
                 {}, 'change_reservation',
@@ -97,13 +97,11 @@ class Hosts:
                 **({'migrate': True} if moves else {}),
             )  # fmt: skip
             return Answer.read(found)
-        except (
-            oslo_messaging.MessagingException,
-            exception.InvalidReport,
-        ) as err:
+        except Exception as err:
+            # Of the driver, which has many, or of an answer that is none.
             said = str(err).partition('\n')[0] or type(err).__name__
-            spoke = isinstance(
-                err, oslo_messaging.RemoteError | exception.InvalidReport
+            spoke = found is not None or isinstance(
+                err, oslo_messaging.RemoteError
             )
             return (Answer if spoke else Silence)(
                 Condition.IN_PROGRESS,

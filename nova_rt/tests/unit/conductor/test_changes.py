@@ -7,6 +7,7 @@ import threading
 from unittest import mock
 
 import fixtures
+import kombu.exceptions
 import oslo_messaging
 import prometheus_client
 import sqlalchemy as sa
@@ -300,10 +301,24 @@ class HostsTest(base.DatabaseTest):
         self.assertIn('no answer of nova-rt-compute on a', answer.reason)
 
     def test_an_answer_that_cannot_be_read(self):
-        self.serve({'condition': 'Done'})
-        answer = self.hosts.ask(wish())
-        self.assertNotIsInstance(answer, changes.Silence)
-        self.assertEqual(Condition.IN_PROGRESS, answer.condition)
+        for found in {'condition': 'Done'}, ['Applied'], 5:
+            with mock.patch.object(
+                oslo_messaging.RPCClient, 'prepare'
+            ) as prepare:
+                prepare.return_value.call.return_value = found
+                answer = self.hosts.ask(wish())
+            self.assertNotIsInstance(answer, changes.Silence)
+            self.assertEqual(Condition.IN_PROGRESS, answer.condition)
+            self.assertIn('no answer of nova-rt-compute', answer.reason)
+
+    def test_no_message_bus(self):
+        """The errors of its client come through oslo.messaging."""
+        with mock.patch.object(oslo_messaging.RPCClient, 'prepare') as prepare:
+            call = prepare.return_value.call
+            call.side_effect = kombu.exceptions.OperationalError('refused')
+            answer = self.hosts.ask(wish())
+        self.assertIsInstance(answer, changes.Silence)
+        self.assertIn('refused', answer.reason)
 
     def test_exchange(self):
         """It is Nova's, unless another is set."""
