@@ -44,6 +44,14 @@ LEASE_S = TIMEOUT_S + 30
 #: unless bandwidth comes free before.
 AGAIN_S = 10
 DEFERRED_S = 60
+#: A change that stays in progress is tried less and less often: after a tenth
+#: of the time that it has been so, and at least so often.
+MOST_AGAIN_S = 600
+#: Time after which a change in progress ends without the answer of its host.
+#: A host that is replaced, or is away with a deleted server, never gives one,
+#: and nobody else could end the change. A day is longer than a repair in which
+#: the user still waits for the change.
+PATIENCE = datetime.timedelta(days=1)
 #: Seconds between two looks at the database.
 PAUSE_S = 5.0
 #: Hosts that a worker asks at once.
@@ -248,6 +256,8 @@ class Changes:
                 if isinstance(answer, Silence):
                     # It would not answer the others either.
                     silence = answer
+                if self._is_hopeless(held, answer):
+                    answer = _give_up(answer)
                 self._finish(held, self._moves.follow(held, answer))
         except api.ERRORS as err:
             # The host does the same again, and answers the same.
@@ -261,6 +271,47 @@ class Changes:
             # Changes that came meanwhile were left.
             self.wake()
 
+    def _is_hopeless(self, change: Change, answer: Answer) -> bool:
+        """Look whether a change has been in progress for too long.
+
+        Not one that moves its server: nobody else would confirm that.
+        """
+        return (
+            answer.condition is Condition.IN_PROGRESS
+            and answer.host in ('', change.host)
+            and change.moved_after is None
+            and self._get_age(change) > PATIENCE
+        )
+
+    def _get_age(self, change: Change) -> datetime.timedelta:
+        """Tell for how long attempts at a change have brought no progress."""
+        if (
+            change.answer.condition is not Condition.IN_PROGRESS
+            # It was not tried yet, such as without a conductor.
+            or not change.answer.reason
+        ):
+            return datetime.timedelta()
+        return self._clock() - change.since
+
+    def _choose_pause(
+        self, change: Change, answer: Answer
+    ) -> datetime.timedelta | None:
+        """Choose the time until the next attempt.
+
+        :returns: None if there is to be none
+        """
+        least = _AGAIN.get(answer.condition)
+        moving = change.moved_after is not None
+        if (
+            least is None
+            or answer.condition is not Condition.IN_PROGRESS
+            # A move goes on step by step.
+            or (moving and not isinstance(answer, Silence))
+        ):
+            return least
+        longest = datetime.timedelta(seconds=MOST_AGAIN_S)
+        return max(least, min(self._get_age(change) / 10, longest))
+
     def _finish(self, change: Change, answer: Answer) -> None:
         if (
             answer.condition is Condition.DEFERRED
@@ -268,7 +319,7 @@ class Changes:
         ):
             answer = _give_up(answer)
         now = self._clock()
-        again = _AGAIN.get(answer.condition)
+        again = self._choose_pause(change, answer)
         if answer.host not in ('', change.host):
             # It has moved: its new host knows nothing yet.
             again = datetime.timedelta()

@@ -204,7 +204,10 @@ def note(
     :returns: whether it was stored: there is no newer change, this one has not
         ended, and nobody else has taken it
     """
-    same = answer.condition == change.answer.condition
+    # Before the first answer it only waits, such as for a conductor.
+    same = change.answer.reason and (
+        answer.condition == change.answer.condition
+    )
     values = _render_answer(answer) | {
         'since': change.since if same else now,
         'due_at': None if again is None else now + again,

@@ -16,7 +16,7 @@ from nova_rt.conductor import changes
 from nova_rt.db import changes as db
 from nova_rt.formats.changes import Answer, Condition, OnNoRoom
 from nova_rt.tests.fixtures import conductor
-from nova_rt.tests.fixtures.history import MINUTE, NOW, make_uuid
+from nova_rt.tests.fixtures.history import DAY, MINUTE, NOW, make_uuid
 from nova_rt.tests.unit.db import base
 from nova_rt.tests.unit.db.test_changes import APPLIED, NO_ROOM, wish
 
@@ -168,6 +168,79 @@ class ChangesTest(base.DatabaseTest):
         self.now += changes.AGAIN_S * SECOND
         del self.answers[make_uuid(1)]
         self.assertEqual([make_uuid(1)], self.take())
+        self.assertEqual(Condition.APPLIED, self.state())
+
+    def try_for(self, time):
+        """Try a change until a time has passed.
+
+        :returns: the seconds between two attempts
+        """
+        pauses = []
+        end = self.now + time
+        while self.now < end and self.take():
+            due = db.get(make_uuid(1)).due_at or end
+            pauses.append((due - self.now).total_seconds())
+            self.now = due
+        return pauses
+
+    def test_pauses(self):
+        """It is tried less and less often, and at last no more."""
+        db.ask(wish(), None)
+        # No conductor was there.
+        self.now += 9 * DAY
+        self.answers[make_uuid(1)] = Answer(Condition.IN_PROGRESS, 'a task')
+        pauses = self.try_for(DAY + MINUTE * 20)
+        self.assertEqual([10] * 11, pauses[:11])
+        self.assertEqual(sorted(pauses[:-1]), pauses[:-1])
+        self.assertEqual(600, pauses[-2])
+        found = db.get(make_uuid(1))
+        self.assertEqual(
+            (Condition.INFEASIBLE, 'a task', None),
+            (found.answer.condition, found.answer.reason, found.due_at),
+        )
+        self.assertLess(DAY, found.since - NOW - 9 * DAY)
+
+    def test_moves_do_not_end(self):
+        """They are followed at the same pace, unless their host is away."""
+        change = dataclasses.replace(
+            wish(), on_no_room=OnNoRoom.MIGRATE, moved_after='req-create'
+        )
+        db.ask(change, None)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                self.changes._moves, 'follow', lambda change, answer: answer
+            )
+        )
+        busy = Answer(Condition.IN_PROGRESS, 'a task')
+        self.answers[make_uuid(1)] = busy
+        self.take()
+        self.now += 2 * DAY
+        self.take()
+        self.assertEqual(
+            changes.AGAIN_S * SECOND, db.get(make_uuid(1)).due_at - self.now
+        )
+        self.answers[make_uuid(1)] = changes.Silence(**vars(busy))
+        self.now += MINUTE
+        self.take()
+        found = db.get(make_uuid(1))
+        self.assertEqual(
+            changes.MOST_AGAIN_S * SECOND, found.due_at - self.now
+        )
+        self.assertEqual(Condition.IN_PROGRESS, found.answer.condition)
+
+    def test_moved_at_last(self):
+        """Its new host is asked, however long the old one was away."""
+        db.ask(wish(), None)
+        self.answers[make_uuid(1)] = Answer(Condition.IN_PROGRESS, 'a task')
+        self.take()
+        self.now += 2 * DAY
+        self.answers[make_uuid(1)] = Answer(
+            Condition.IN_PROGRESS, 'the server has moved', host='b'
+        )
+        self.take()
+        self.assertEqual(Condition.IN_PROGRESS, self.state())
+        del self.answers[make_uuid(1)]
+        self.take()
         self.assertEqual(Condition.APPLIED, self.state())
 
     def test_deferred(self):

@@ -50,6 +50,16 @@ class ChangesTest(base.DatabaseTest):
         )
         self.assertEqual([], self.take(NOW + 999 * MINUTE))
 
+    def test_since(self):
+        """The time without a conductor is not the host's."""
+        changes.ask(wish(), None)
+        answer = Answer(Condition.IN_PROGRESS, 'a task')
+        for minutes, since in (5, 5), (7, 5):
+            now = NOW + minutes * MINUTE
+            changes.note(changes.get(make_uuid(1)), answer, now, MINUTE)
+            found = changes.get(make_uuid(1))
+            self.assertEqual(NOW + since * MINUTE, found.since)
+
     def test_generations(self):
         first = changes.ask(wish(generation=5), None)
         self.assertEqual(5, first.generation)
