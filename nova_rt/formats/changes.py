@@ -5,7 +5,6 @@ The states are those of the database, of the RPC to nova-rt-compute and of the
 commands. An answer came over the message bus: unknown fields are ignored.
 """
 
-from collections.abc import Mapping
 import dataclasses
 import datetime
 import enum
@@ -68,12 +67,13 @@ class Answer:
     gone: bool = False
 
     @classmethod
-    def read(cls, found: Mapping[str, Any]) -> Self:
+    def read(cls, found: Any) -> Self:
         """Read the primitive form of an answer.
 
         :returns: the answer
         :raises InvalidReport: if it is anything else
         """
+        found = checks.kind('answer', found, dict, 64)
         values: dict[str, Any] = {}
         for each in dataclasses.fields(cls):
             wanted = str if each.type is Condition else each.type
@@ -83,10 +83,17 @@ class Answer:
             values[each.name] = value
         for name in ('asked_ppm', 'free_ppm'):
             checks.integer(name, values[name])
+        if values['host']:
+            checks.text('host', values['host'], checks.HOST)
         try:
             values['condition'] = Condition(values['condition'])
         except ValueError as err:
             raise exception.InvalidReport(f'no condition: {err}') from err
+        try:
+            if values['actual']:
+                Reservation.parse(values['actual'])
+        except exception.InvalidReservation as err:
+            raise exception.InvalidReport(f'actual: {err}') from err
         return cls(**values)
 
 

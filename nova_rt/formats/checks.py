@@ -7,6 +7,9 @@ from typing import Any
 
 from nova_rt import exception
 
+#: The name of a host.
+HOST = re.compile('[!-~]{1,255}')
+
 _MAX = 2**62
 
 

@@ -29,7 +29,6 @@ _MAX_ID = 64
 _MAX_TIME_US = 10**16
 _UUID = re.compile('[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
 _TYPE = re.compile(re.escape(PREFIX) + '[a-z_]{1,32}')
-_HOST = re.compile('[!-~]{1,255}')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +94,7 @@ def read(message_id: Any, event_type: Any, payload: Any) -> HistoryEvent:
     return HistoryEvent(
         checks.text('message_id', message_id, _UUID),
         from_us(checks.integer('at_us', data.get('at_us'), 0, _MAX_TIME_US)),
-        checks.text('host', data.get('host'), _HOST),
+        checks.text('host', data.get('host'), checks.HOST),
         checks.text('uuid', data.get('uuid'), _UUID),
         kind,
         _read_details(data),

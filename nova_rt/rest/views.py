@@ -4,6 +4,7 @@
 import datetime
 from typing import Any
 
+from nova_rt import exception
 from nova_rt.cloud.records import HostRecord, ServerRecord
 from nova_rt.formats.changes import Change, Condition
 from nova_rt.formats.history import Boost, HistoryEvent
@@ -37,6 +38,17 @@ def render_time(time: datetime.datetime | None) -> str | None:
     return time.astimezone(datetime.UTC).isoformat().replace('+00:00', 'Z')
 
 
+def _read_actual(change: Change | None) -> Reservation | None:
+    """Read the reservation that a host has read back, if it is one."""
+    if change is None:
+        return None
+    try:
+        return Reservation.parse(change.answer.actual)
+    except exception.InvalidReservation:
+        # Nothing was changed, or an older conductor stored anything.
+        return None
+
+
 def _render_runtime(reservation: Reservation | None) -> Any:
     if reservation is None:
         return None
@@ -67,9 +79,6 @@ def render_state(
     if change is not None and change.flavor != server.flavor:
         # A resize to another flavor ends a change.
         change = None
-    actual = None
-    if change is not None and change.answer.actual:
-        actual = Reservation.parse(change.answer.actual)
     specs = {} if rec is None else rec.request.plain()
     return {
         'server_id': server.uuid,
@@ -81,7 +90,7 @@ def render_state(
         'generation': generation,
         'desired': _render_runtime(change.desired if change else present),
         'allocated': _render_runtime(present if server.host else None),
-        'actual': _render_runtime(actual),
+        'actual': _render_runtime(_read_actual(change)),
         'boost': _render_boost(boost),
         'on_no_room': str(change.on_no_room) if change else None,
         'condition': _render_condition(change, hosts or reasons),

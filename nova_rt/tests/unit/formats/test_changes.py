@@ -29,6 +29,8 @@ class AnswerTest(base.BaseTestCase):
         )
 
     @ddt.data(
+        None,
+        [],
         {},
         {'condition': 'Done'},
         {'condition': 1},
@@ -37,6 +39,10 @@ class AnswerTest(base.BaseTestCase):
         {'condition': 'Applied', 'asked_ppm': -1},
         {'condition': 'Applied', 'free_ppm': 2**63},
         {'condition': 'Applied', 'gone': 1},
+        {'condition': 'Applied', 'actual': 'x'},
+        {'condition': 'Applied', 'actual': '2001/2000'},
+        {'condition': 'Applied', 'host': 'a b'},
+        {'condition': 'Applied', 'host': 'h' * 256},
     )
     def test_anything_else(self, found):
         self.assertRaises(exception.InvalidReport, Answer.read, found)

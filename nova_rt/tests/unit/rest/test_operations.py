@@ -61,6 +61,15 @@ class ShowTest(base.APITestCase):
             ),
         )
 
+    def test_nonsense_of_a_host(self):
+        """A stored answer does not keep servers from being shown."""
+        server = make_server(1)
+        answer = Answer(Condition.APPLIED, actual='x')
+        self.sources.add(server, make_change(server, 1, answer))
+        self.assertIsNone(self.read(PATH)['reservation']['actual'])
+        (listed,) = self.read('/v1/reservations', 'reader')['reservations']
+        self.assertEqual(runtime(1200), listed['desired'])
+
     def test_boost(self):
         self.sources.add(make_server(1))
         self.assertIsNone(self.read(PATH, 'reader')['reservation']['boost'])
