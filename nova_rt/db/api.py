@@ -124,9 +124,17 @@ def _read(row: models.EventRow) -> HistoryEvent:
         row.details,
         row.runtime_us,
         row.period_us,
-        None if row.cpus is None else cpulist.parse(row.cpus),
+        _read_cpus(row.cpus),
         Origin(row.request_id, row.user_id, row.project_id),
     )
+
+
+def _read_cpus(text: str | None) -> tuple[int, ...] | None:
+    try:
+        return None if text is None else cpulist.parse(text)
+    except ValueError:
+        # Stored by an older conductor. The rest of the history is still good.
+        return None
 
 
 def get_intervals(server: str) -> list[Interval]:

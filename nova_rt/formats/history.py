@@ -119,7 +119,7 @@ def _read_reservation(
     return (
         checks.integer('runtime_us', data['runtime_us']),
         checks.integer('period_us', data.get('period_us')),
-        tuple(checks.integer('CPU', cpu, 0, 10**6) for cpu in cpus),
+        tuple(checks.integer('CPU', cpu, 0, cpulist.MAX_CPU) for cpu in cpus),
     )
 
 

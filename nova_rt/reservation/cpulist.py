@@ -16,8 +16,8 @@ _LIST = re.compile(f'{_PART}(?:,{_PART})*')
 
 _PACKED = re.compile('([0-9]{1,3})~([A-Za-z0-9_-]*)')
 
-#: Both formats hold numbers below this bound.
-_CPUS = 100_000
+#: The largest number that both formats hold.
+MAX_CPU = 99_999
 
 #: The most CPUs in the packed format: unpacking more would take seconds.
 MAX_PACKED = 999
@@ -111,7 +111,7 @@ def unpack(text: str) -> tuple[int, ...]:
     digits = base64.urlsafe_b64decode(match[2] + padding)
     rank = int.from_bytes(digits, 'big')
     members = []
-    above = _CPUS
+    above = MAX_CPU + 1
     for i in range(int(match[1]), 0, -1):
         # The largest number such that C(number, i) is in the rank.
         above = (

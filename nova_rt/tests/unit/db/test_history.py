@@ -49,6 +49,16 @@ class HistoryTest(base.DatabaseTest):
                              (found.since, found.until))  # fmt: skip
         self.assertEqual(24 * 4, count())
 
+    def test_unreadable_cpus(self):
+        """One event that cannot be read does not hide the others."""
+        strange = dataclasses.replace(LIFE[1], cpus=(100_000,))
+        for each in LIFE[0], strange:
+            api.add_event(each, NOW)
+        self.assertEqual(
+            [dataclasses.replace(strange, cpus=None), LIFE[0]],
+            api.get_history(UUID),
+        )
+
     def test_limit(self):
         for each in LIFE:
             api.add_event(each, NOW)

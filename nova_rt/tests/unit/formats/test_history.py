@@ -64,6 +64,7 @@ class ReadTest(base.BaseTestCase):
             ('at_us', -1), ('at_us', 10**17), ('at_us', True),
             ('runtime_us', '1'), ('period_us', None), ('cpus', 3),
             ('cpus', [-1]), ('cpus', ['1']), ('cpus', [1] * 9000),
+            ('cpus', [100_000]),
             ('details', 7), ('action', {}),
         ):  # fmt: skip
             self.assertRaises(exception.InvalidReport, read, **{name: bad})
