@@ -182,7 +182,9 @@ class Records(Cloud):
         :raises Unreadable: if a cell does not answer
         """
         wanted = {'host': host, 'project_id': project}
-        filters = {key: value for key, value in wanted.items() if value}
+        filters = {
+            key: value for key, value in wanted.items() if value is not None
+        }
         found: list[Any] = []
         for cell in self._cells:
             with _errors(), nova_context.target_cell(self.context, cell) as c:

@@ -202,6 +202,9 @@ def list_reservations(call: Call) -> Answer:
     if query.get('all_projects'):
         call.require(policies.LIST_ALL)
         project = query.get('project_id')
+    elif not project:
+        # Rules may compare it with that of the user, which is none, too.
+        raise Forbidden('the token is for no project')
     else:
         call.require(policies.LIST, project)
     if 'host' in query:

@@ -162,6 +162,7 @@ class APITestCase(base.BaseTestCase):
             ('member', OURS, ('member', 'reader')),
             ('reader', OURS, ('reader',)),
             ('stranger', THEIRS, ('member', 'reader')),
+            ('unscoped', None, ()),
         ):
             tokens.add_token_data(
                 name, user_id=f'user-{name}', project_id=project,

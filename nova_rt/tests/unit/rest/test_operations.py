@@ -345,6 +345,14 @@ class ListTest(base.APITestCase):
                 path=f'/v1/reservations{query}', user='stranger',
             )  # fmt: skip
 
+    def test_token_without_a_project(self):
+        self.flags(group='oslo_policy', enforce_new_defaults=False)
+        for query in '', '?all_projects=false':
+            self.assert_error(
+                403, 'forbidden', path=f'/v1/reservations{query}',
+                user='unscoped',
+            )  # fmt: skip
+
     def test_host(self):
         self.assertEqual(
             [1, 2, 3], self.list('?all_projects=true&host=one')[0]
