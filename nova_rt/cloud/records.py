@@ -13,6 +13,7 @@ from typing import Any, Self
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from nova.compute import vm_states
 from nova.db.main import api as db
 from nova.db.main import models
 from oslo_utils import uuidutils
@@ -171,34 +172,45 @@ class Records(Cloud):
         marker: str = '',
         host: str | None = None,
         project: str | None = None,
-    ) -> list[ServerRecord]:
+    ) -> tuple[list[ServerRecord], str | None]:
         """List servers with a record of a reservation.
 
         :param limit: at most so many
         :param marker: UUID of the last server of the page before
         :param host: those of this host alone; None for all
         :param project: those of this project alone; None for all
-        :returns: by UUID
+        :returns: by UUID, and the marker of the next page; None if this is
+            the last one
         :raises Unreadable: if a cell does not answer
         """
         wanted = {'host': host, 'project_id': project}
         filters = {
             key: value for key, value in wanted.items() if value is not None
         }
-        found: list[Any] = []
+        by_cell: list[list[str]] = []
         for cell in self._cells:
             with _errors(), nova_context.target_cell(self.context, cell) as c:
-                uuids = _list_uuids(c, limit, marker, filters)
-                if uuids:
-                    found += list(
-                        objects.InstanceList.get_by_filters(
-                            c,
-                            {'uuid': uuids, 'deleted': False},
-                            expected_attrs=['flavor', 'system_metadata'],
-                        )
-                    )
+                by_cell.append(_list_uuids(c, limit, marker, filters))
+        page = sorted(uuid for uuids in by_cell for uuid in uuids)[:limit]
+        found: list[Any] = []
+        for cell, uuids in zip(self._cells, by_cell, strict=True):
+            ours = [uuid for uuid in uuids if uuid <= page[-1]]
+            if ours:
+                found += self._read_servers(cell, ours)
         found.sort(key=lambda each: each.uuid)
-        return [ServerRecord.read(each) for each in found[:limit]]
+        # Servers that were deleted meanwhile do not end the list.
+        following = page[-1] if len(page) == limit else None
+        return [ServerRecord.read(each) for each in found], following
+
+    def _read_servers(self, cell: Any, uuids: list[str]) -> list[Any]:
+        with _errors(), nova_context.target_cell(self.context, cell) as c:
+            return list(
+                objects.InstanceList.get_by_filters(
+                    c,
+                    {'uuid': uuids, 'deleted': False},
+                    expected_attrs=['flavor', 'system_metadata'],
+                )
+            )
 
     def find_server(self, uuid: str) -> ServerRecord:
         """Look up a real-time server, on a host or on none.
@@ -288,6 +300,9 @@ def _list_uuids(
 ) -> list[str]:
     """List the servers of a cell with a record, in the order of their UUIDs.
 
+    Without those that InstanceList.get_by_filters() leaves out: a page of them
+    alone would be empty.
+
     No method of Nova's objects finds them without reading all servers.
     """
     server, kept = models.Instance, models.InstanceSystemMetadata
@@ -296,6 +311,8 @@ def _list_uuids(
         .join(kept, kept.instance_uuid == server.uuid)
         .filter(kept.key == record.KEY, kept.deleted == 0)
         .filter(server.deleted == 0, server.uuid > marker)
+        .filter(server.vm_state.is_distinct_from(vm_states.SOFT_DELETED))
+        .filter(server.hidden.is_distinct_from(True))
         .filter(*(getattr(server, key) == filters[key] for key in filters))
         .order_by(server.uuid)
         .limit(limit)

@@ -102,15 +102,20 @@ class Call:
             self.conf.nova_rt.refusal_details == exception.RefusalDetails.FULL,
         )
 
-    def make_links(self, path: str, items: list[Any], key: str) -> Any:
+    @property
+    def limit(self) -> int:
+        """The most entries of a page."""
+        return int(self.query.get('limit', schemas.MAX_LIMIT))
+
+    def make_links(self, path: str, marker: str | None) -> Any:
         """Make the link to the next page.
 
-        :param key: of the marker in an item
-        :returns: no link if the page is not full
+        :param marker: the last entry of this page; None if it is the last page
+        :returns: one link, or none
         """
-        if len(items) < self.query.get('limit', schemas.MAX_LIMIT):
+        if marker is None:
             return []
-        query = dict(self.query) | {'marker': items[-1][key]}
+        query = dict(self.query) | {'marker': marker}
         for name, value in query.items():
             if isinstance(value, bool):
                 query[name] = str(value).lower()
@@ -188,8 +193,7 @@ def get_history(call: Call, server: str) -> Answer:
             f'there is no server {server} with a reservation'
         )
     hosts = call.allows(policies.SHOW_HOST, project)
-    limit = call.query.get('limit', schemas.MAX_LIMIT)
-    events = call.sources.get_history(server, limit)
+    events = call.sources.get_history(server, call.limit)
     return {
         'events': [views.render_event(each, hosts) for each in events]
     }, None
@@ -209,11 +213,8 @@ def list_reservations(call: Call) -> Answer:
         call.require(policies.LIST, project)
     if 'host' in query:
         call.require(policies.SHOW_HOST)
-    found = call.sources.list_servers(
-        query.get('limit', schemas.MAX_LIMIT),
-        query.get('marker', ''),
-        query.get('host'),
-        project,
+    found, marker = call.sources.list_servers(
+        call.limit, query.get('marker', ''), query.get('host'), project
     )
     changes = call.sources.get_changes(each.uuid for each in found)
     boosts = call.sources.find_boosts(found)
@@ -221,19 +222,17 @@ def list_reservations(call: Call) -> Answer:
         call.render(each, changes.get(each.uuid), boosts.get(each.uuid))
         for each in found
     ]
-    links = call.make_links('/v1/reservations', shown, 'server_id')
+    links = call.make_links('/v1/reservations', marker)
     return {'reservations': shown, 'reservations_links': links}, None
 
 
 def list_hosts(call: Call) -> Answer:
     """List the hosts that offer bandwidth, by name."""
     call.require(policies.LIST_HOSTS)
-    found = call.sources.list_hosts(
-        call.query.get('limit', schemas.MAX_LIMIT),
-        call.query.get('marker', ''),
-    )
+    found = call.sources.list_hosts(call.limit, call.query.get('marker', ''))
     shown = [views.render_host(host) for host in found]
-    links = call.make_links('/v1/hosts', shown, 'name')
+    full = len(found) == call.limit
+    links = call.make_links('/v1/hosts', found[-1].name if full else None)
     return {'hosts': shown, 'hosts_links': links}, None
 
 

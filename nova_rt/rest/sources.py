@@ -59,10 +59,10 @@ class Sources:
 
     def list_servers(
         self, limit: int, marker: str, host: str | None, project: str | None
-    ) -> list[ServerRecord]:
+    ) -> tuple[list[ServerRecord], str | None]:
         """List real-time servers; see :meth:`.Records.list_servers`.
 
-        :returns: by UUID
+        :returns: by UUID, and the marker of the next page, if any
         """
         return Records().list_servers(limit, marker, host, project)
 

@@ -158,6 +158,28 @@ class APITest(APITestBase):
                 self.list(f'all_projects=true&host={host}'),
             )  # fmt: skip
 
+    def test_pages(self):
+        """Servers that are not listed do not end the list."""
+        servers = [self.server, *self.fill('100/1000', 2)]
+        first, second, third = sorted(each['id'] for each in servers)
+        self.flags(reclaim_instance_interval=3600)
+        self.api.delete_server(first)
+        self._wait_for_state_change({'id': first}, 'SOFT_DELETED')
+        query = '/v1/reservations?limit=1'
+        found = self.send('GET', query)
+        (shown,) = found['reservations']
+        self.assertEqual(second, shown['server_id'])
+        # It is deleted between two queries.
+        with fixtures.MonkeyPatch(
+            'nova.objects.InstanceList.get_by_filters',
+            lambda *args, **kwargs: [],
+        ):
+            found = self.send('GET', query)
+        self.assertEqual([], found['reservations'])
+        (link,) = found['reservations_links']
+        (shown,) = self.send('GET', link['href'])['reservations']
+        self.assertEqual(third, shown['server_id'])
+
     def test_hosts(self):
         names = sorted(self.computes)
         hosts = self.send('GET', '/v1/hosts')['hosts']

@@ -55,12 +55,13 @@ class Sources:
     """Servers, hosts and events in memory.
 
     :ivar error: raised by all methods
+    :ivar gone: UUIDs of servers that are deleted while they are listed
     """
 
     def __init__(self):
         self.servers, self.changes, self.hosts = {}, {}, []
         self.events, self.boosts = [], {}
-        self.asked = []
+        self.asked, self.gone = [], set()
         self.error = self.over = None
 
     def add(self, server, change=None):
@@ -85,13 +86,17 @@ class Sources:
 
     def list_servers(self, limit, marker, host, project):
         self._fail()
-        return [
+        page = [
             server
             for uuid, server in sorted(self.servers.items())
             if uuid > marker
             and project in (None, server.project)
             and host in (None, server.host)
         ][:limit]
+        return (
+            [each for each in page if each.uuid not in self.gone],
+            page[-1].uuid if len(page) == limit else None,
+        )
 
     def list_hosts(self, limit, marker):
         return [host for host in self.hosts if host.name > marker][:limit]
