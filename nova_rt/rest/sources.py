@@ -105,15 +105,22 @@ class Sources:
         if grown <= 0 or not limit_utils.use_unified_limits():
             return
         try:
-            self._get_enforcer().enforce(server.project, {_LIMIT: grown})
-        except limit_exception.ProjectOverLimit as err:
-            if limit_utils.should_enforce(err):
-                raise OverLimit(str(err)) from err
+            self._enforce(server.project, grown)
+        except OverLimit:
+            raise
         except Exception as err:
             # Of Keystone or Placement, through several libraries.
             raise Unreadable(
                 f'the limit cannot be read ({type(err).__name__})'
             ) from err
+
+    def _enforce(self, project: str, grown: int) -> None:
+        try:
+            self._get_enforcer().enforce(project, {_LIMIT: grown})
+        except limit_exception.ProjectOverLimit as err:
+            # Keystone is asked once more if there is no limit.
+            if limit_utils.should_enforce(err):
+                raise OverLimit(str(err)) from err
 
     def _get_enforcer(self) -> limit.Enforcer:
         """Make an Enforcer, or take the last one, which knows the limits.
