@@ -18,7 +18,7 @@ from nova_rt.cloud.nova_db import Unreadable
 from nova_rt.cloud.records import HostRecord, Records, ServerRecord
 from nova_rt.conductor import wishes
 from nova_rt.db import api, changes
-from nova_rt.formats.changes import Change, OnNoRoom
+from nova_rt.formats.changes import Change, Condition, OnNoRoom
 from nova_rt.formats.history import Boost, HistoryEvent, find_boost
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.reservation import Reservation
@@ -26,6 +26,10 @@ from nova_rt.reservation.reservation import Reservation
 _LIMIT = f'class:{extra_specs.RESOURCE_CLASS}'
 #: Seconds for which limits of projects are not asked for again.
 _LIMITS_S = 30
+#: Servers that are read at once.
+_PAGE = 1000
+#: Conditions of changes that have not ended.
+_OPEN = (Condition.IN_PROGRESS, Condition.DEFERRED)
 #: By which the clocks of hosts and of this service may differ, for the start
 #: of a boosted server to be found.
 _SKEW = datetime.timedelta(minutes=5)
@@ -97,13 +101,14 @@ class Sources:
         """Require that the limit of a project allows a server to grow.
 
         :raises OverLimit: if it does not
-        :raises Unreadable: if Keystone or Placement does not answer
+        :raises Unreadable: if Keystone, Placement or a database of Nova does
+            not answer
         """
-        assert server.record is not None
-        grown = wish.ppm * server.record.request.vcpus
-        grown -= server.record.total_ppm
+        grown = _grow(server, wish)
         if grown <= 0 or not limit_utils.use_unified_limits():
             return
+        # Placement knows nothing of it yet.
+        grown += _sum_open_growth(server)
         try:
             self._enforce(server.project, grown)
         except OverLimit:
@@ -192,6 +197,46 @@ class Sources:
         """
         now = datetime.datetime.now(datetime.UTC)
         return self._wishes.add(server.change(wish, on_no_room, now), known)
+
+
+def _grow(server: ServerRecord, wish: Reservation) -> int:
+    """Count the bandwidth that a server needs beside its own, in ppm."""
+    assert server.record is not None
+    return wish.ppm * server.record.request.vcpus - server.record.total_ppm
+
+
+def _grow_later(server: ServerRecord, change: Change | None) -> int:
+    """Count the bandwidth that a server gets if its change is made, in ppm."""
+    if (
+        change is None
+        or change.answer.condition not in _OPEN
+        # A resize to another flavor ends a change.
+        or change.flavor != server.flavor
+        or server.record is None
+    ):
+        return 0
+    return max(0, _grow(server, change.desired))
+
+
+def _sum_open_growth(server: ServerRecord) -> int:
+    """Add up what the changes of a project ask for that have not ended.
+
+    :param server: whose own change does not count: it is to be replaced
+    :returns: ppm beside the usage in Placement
+    """
+    records, total_ppm = Records(), 0
+    marker: str | None = ''
+    while marker is not None:
+        page, marker = records.list_servers(
+            _PAGE, marker, project=server.project
+        )
+        known = changes.get_all([each.uuid for each in page])
+        total_ppm += sum(
+            _grow_later(each, known.get(each.uuid))
+            for each in page
+            if each.uuid != server.uuid
+        )
+    return total_ppm
 
 
 def _count(project: str | None, names: Collection[str]) -> dict[str, int]:

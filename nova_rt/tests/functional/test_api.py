@@ -110,13 +110,17 @@ class APITest(APITestBase):
         self.assertIsNone(db.get(self.server['id']))
         self.assertEqual('busy', self.show()['state'])
 
-    def test_limit(self):
+    def limit(self):
+        """Let the project have half a CPU."""
         self.flags(driver='nova.quota.UnifiedLimitsDriver', group='quota')
         self.useFixture(
             limit_fixture.LimitFixture(
                 {'class:CUSTOM_RT_BANDWIDTH': 500_000}, {}
             )
         )
+
+    def test_limit(self):
+        self.limit()
         found = self.put(501, 403)
         self.assertIn('500000', found['errors'][0]['detail'])
         self.put(500)
@@ -136,6 +140,16 @@ class APITest(APITestBase):
         )
         self.put(450, 503)
         self.put(300)
+
+    def test_limit_with_changes_that_wait(self):
+        other = self.create(self.rt_flavor('50/1000'))
+        self.limit()
+        self.put(450)
+        self.put(451, 403)
+        self.put(440)
+        self.path = f'/v1/servers/{other["id"]}/reservation'
+        self.put(61, 403)
+        self.put(60)
 
     def test_lists(self):
         self.create(self.plain_flavor())

@@ -8,9 +8,10 @@ from oslo_limit import exception as limit_exception
 from oslotest import base
 
 from nova_rt.cloud.nova_db import Unreadable
+from nova_rt.formats.changes import Answer, Condition
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.rest import sources
-from nova_rt.tests.unit.rest.base import make_server
+from nova_rt.tests.unit.rest.base import OURS, make_change, make_server
 
 LIMIT = 'class:CUSTOM_RT_BANDWIDTH'
 
@@ -25,6 +26,9 @@ class LimitTest(base.BaseTestCase):
         self.patch('limit_utils.use_unified_limits', lambda: True)
         self.patch('limit_utils.should_enforce', lambda err: True)
         self.patch('limit.Enforcer', lambda count: self)
+        self.servers, self.changes = [], {}
+        self.patch('Records', lambda: self)
+        self.patch('changes.get_all', lambda uuids: self.changes)
 
     def patch(self, name, value):
         self.useFixture(
@@ -40,6 +44,20 @@ class LimitTest(base.BaseTestCase):
                     LIMIT, 2_500_000, self.used, deltas[LIMIT])],
             )  # fmt: skip
 
+    def list_servers(self, limit, marker, project):
+        """As Records, with one server on each page."""
+        self.assertEqual(OURS, project)
+        left = [each for each in self.servers if each.uuid > marker]
+        return left[:1], left[0].uuid if left else None
+
+    def add(self, number, condition=Condition.DEFERRED, flavor=5):
+        """Add a server of the project that is to grow by 0.2 CPUs."""
+        server = make_server(number)
+        self.servers.append(server)
+        self.changes[server.uuid] = make_change(
+            server, 1, Answer(condition), flavor
+        )
+
     def check(self, runtime_us, number=1):
         self.sources.check_limit(
             make_server(number), Reservation(runtime_us, 2000)
@@ -49,6 +67,23 @@ class LimitTest(base.BaseTestCase):
         self.used = 1_600_000
         self.check(1900)
         self.assertRaises(sources.OverLimit, self.check, 1901)
+
+    def test_changes_that_have_not_ended(self):
+        """Each of them may be made later."""
+        self.add(1)
+        self.add(2)
+        self.add(3, Condition.IN_PROGRESS)
+        self.used = 1_600_000
+        # That of the server itself is replaced.
+        self.check(1500)
+        self.assertRaises(sources.OverLimit, self.check, 1501)
+
+    def test_changes_that_have_ended(self):
+        self.add(2, Condition.APPLIED)
+        self.add(3, Condition.INFEASIBLE)
+        self.add(4, flavor=6)
+        self.used = 1_600_000
+        self.check(1900)
 
     def test_keystone_that_is_away(self):
         """It is asked for limits, and again when there seem to be none."""
