@@ -250,9 +250,18 @@ class Records(Cloud):
     def read_host(self, node: Node) -> HostRecord | None:
         """Read a host.
 
-        :returns: None if it offers no bandwidth
+        :returns: None if it offers no bandwidth, or is no host any more
         :raises Unreadable: if its cell or Placement does not answer
         """
+        try:
+            return self._read_host(node)
+        except nova_db.Unreadable as err:
+            if isinstance(err.__cause__, nova_exception.ComputeHostNotFound):
+                # It was deleted since the hosts were listed.
+                return None
+            raise
+
+    def _read_host(self, node: Node) -> HostRecord | None:
         with _errors(), nova_context.target_cell(self.context, node.cell) as c:
             stats = objects.ComputeNode.get_by_uuid(c, node.uuid).stats or {}
             seen_at = _read_seen(c, node.host)

@@ -4,6 +4,7 @@
 import fixtures
 from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
+from nova import objects
 from oslo_limit import fixture as limit_fixture
 from oslo_messaging import exceptions as bus_exception
 from werkzeug import test
@@ -209,6 +210,21 @@ class APITest(APITestBase):
             },
         )
         self.send('GET', '/v1/hosts/nowhere', 404)
+
+    def test_host_that_is_deleted_meanwhile(self):
+        left = next(name for name in self.computes if name != self.host)
+        read = objects.ComputeNode.get_by_uuid
+
+        def get(cls, context, uuid):
+            node = read(context, uuid)
+            if node.host != left:
+                return node
+            raise nova_exception.ComputeHostNotFound(host=uuid)
+
+        with fixtures.MonkeyPatch('nova.objects.ComputeNode.get_by_uuid', get):
+            found = self.send('GET', '/v1/hosts')['hosts']
+            self.send('GET', f'/v1/hosts/{left}', 404)
+        self.assertEqual([self.host], [host['name'] for host in found])
 
     def test_not_found(self):
         plain = self.create(self.plain_flavor())
