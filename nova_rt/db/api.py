@@ -96,15 +96,16 @@ def get_history(server: str, limit: int | None = None) -> list[HistoryEvent]:
 
 
 def get_latest(
-    uuids: Collection[str], since: datetime.datetime
+    uuids: Collection[str], since: datetime.datetime, kinds: Collection[str]
 ) -> dict[str, list[HistoryEvent]]:
     """Read the events of servers since a time.
 
+    :param kinds: names of the kinds of events
     :returns: by UUID, of those that have any, in the order of their times
     """
     query = (
         sa.select(_ROW)
-        .where(_ROW.server.in_(uuids), _ROW.at >= since)
+        .where(_ROW.server.in_(uuids), _ROW.at >= since, _ROW.kind.in_(kinds))
         .order_by(_ROW.at, _ROW.id)
     )
     found: dict[str, list[HistoryEvent]] = {}

@@ -188,6 +188,8 @@ class Boost:
 
 #: Kinds of events after which a boost is over.
 _ENDING = ('applied', 'unboosted', 'changed', 'stopped', 'released')
+#: Kinds of events that say something about a boost.
+BOOST_KINDS = ('boosted', *_ENDING)
 
 
 def find_boost(
@@ -201,7 +203,8 @@ def find_boost(
     No event says that a host has died, or that its service was killed: a
     boost is over then at its time.
 
-    :param events: those of one server, in the order of their times
+    :param events: those of one server in the order of their times, at least
+        those of BOOST_KINDS
     :param host: the server's
     :param span: of a boost, from the start of its server
     :returns: None if it has none

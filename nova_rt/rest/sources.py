@@ -19,7 +19,12 @@ from nova_rt.cloud.records import HostRecord, Records, ServerRecord
 from nova_rt.conductor import wishes
 from nova_rt.db import api, changes
 from nova_rt.formats.changes import Change, Condition, OnNoRoom
-from nova_rt.formats.history import Boost, HistoryEvent, find_boost
+from nova_rt.formats.history import (
+    BOOST_KINDS,
+    Boost,
+    HistoryEvent,
+    find_boost,
+)
 from nova_rt.reservation import extra_specs
 from nova_rt.reservation.reservation import Reservation
 
@@ -175,7 +180,9 @@ class Sources:
             return {}
         now = datetime.datetime.now(datetime.UTC)
         longest = max(span for _, span in spans.values())
-        events = api.get_latest(list(spans), now - longest - _SKEW)
+        events = api.get_latest(
+            list(spans), now - longest - _SKEW, BOOST_KINDS
+        )
         found = {
             uuid: find_boost(events.get(uuid, ()), host, span, now)
             for uuid, (host, span) in spans.items()

@@ -68,8 +68,14 @@ class HistoryTest(base.DatabaseTest):
     def test_latest(self):
         for each in (*LIFE, event(9, 'claimed', server=make_uuid(1))):
             api.add_event(each, NOW)
-        self.assertEqual({UUID: LIFE[2:]}, api.get_latest([UUID], LIFE[2].at))
-        self.assertEqual({}, api.get_latest([make_uuid(2)], NOW))
+        kinds = ('applied', 'stopped', 'released')
+        self.assertEqual(
+            {UUID: LIFE[2:]}, api.get_latest([UUID], LIFE[2].at, kinds)
+        )
+        self.assertEqual(
+            {UUID: LIFE[3:]}, api.get_latest([UUID], LIFE[2].at, kinds[2:])
+        )
+        self.assertEqual({}, api.get_latest([make_uuid(2)], NOW, kinds))
 
     def test_unknown_server(self):
         api.add_event(LIFE[0], NOW)
