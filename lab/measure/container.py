@@ -132,10 +132,6 @@ class Container:
             if ':' in line
         )
 
-    def groups(self) -> list[pathlib.Path]:
-        """Return all its control groups, that of the reservation first."""
-        return [*dict.fromkeys([self.cgroup, *self._paths.values()])]
-
     def join(self, *controllers: str) -> None:
         """Put the process that calls this into its control groups.
 
