@@ -194,8 +194,8 @@ class Changes:
     def take(self, freed: set[str]) -> list[threading.Thread]:
         """Take the changes that are due, each host in a thread of its own.
 
-        Never waits for one: what finds no free thread is left in the database,
-        for the next look or for another worker.
+        Never waits for one: a change without a free thread is left in the
+        database, for the next look or for another worker.
 
         :param freed: hosts on which bandwidth came free
         :returns: the threads

@@ -142,9 +142,9 @@ def take_due(
     :param lease: the time until another caller may take the same
     :param freed: hosts on which bandwidth came free: their deferred changes
         are due
-    :param busy: hosts whose changes stay
-    :param most_hosts: so many hosts at most, those whose changes have been due
-        for the longest time
+    :param busy: hosts of which no change is taken
+    :param most_hosts: so many hosts at most, those with the changes that have
+        been due for the longest time
     :returns: the oldest first
     """
     due = _ROW.due_at <= now

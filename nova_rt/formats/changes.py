@@ -112,8 +112,8 @@ class Change:
         asked for, '' if there was none; None unless it was asked for
     :ivar moved_by: Nova's action that is the move; '' as long as it is unknown
     :ivar due_at: the time at which the host is to be asked, or the lease of
-        the conductor that works on it ends; None if it has ended. It says who
-        has read the change, and is no part of it.
+        the conductor that works on it ends; None if it has ended. It names the
+        reading of the change, and is no part of it.
     """
 
     server: str

@@ -68,7 +68,7 @@ def _again(step: Callable[[], _Result]) -> _Result:
 
 
 class ReconnectingDriver(driver.LibvirtDriver):
-    """A LibvirtDriver that connects to libvirt again, whatever happens."""
+    """A LibvirtDriver that connects to libvirt again."""
 
     def __init__(self, virtapi, read_only=False):
         super().__init__(virtapi, read_only)

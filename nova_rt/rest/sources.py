@@ -226,9 +226,10 @@ def _grow_later(server: ServerRecord, change: Change | None) -> int:
 
 
 def _sum_open_growth(server: ServerRecord) -> int:
-    """Add up what the changes of a project ask for that have not ended.
+    """Add up the growth of a project by changes that have not ended.
 
-    :param server: whose own change does not count: it is to be replaced
+    :param server: a server of it; its own change is to be replaced, and does
+        not count
     :returns: ppm beside the usage in Placement
     """
     records, total_ppm = Records(), 0

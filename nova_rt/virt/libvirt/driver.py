@@ -264,12 +264,12 @@ class RTLibvirtDriver(containers.ContainerDriver):
         return guest
 
     def _rt_stop_failed(self, instance: Any) -> None:
-        """Stop a container whose start has failed, if it can be stopped."""
+        """Stop a container after a start that failed, if that is possible."""
         try:
             self._destroy(instance)
         except Exception as err:
             LOG.error(
-                'Cannot stop the container, whose start has failed: %s',
+                'Cannot stop the container after a start that failed: %s',
                 faults.describe(err), instance=instance,
             )  # fmt: skip
 
