@@ -62,6 +62,7 @@ def write(
         catalog.NETWORK, ignore_missing=False
     )
     template = string.Template((paths.TEMPLATES / 'tempest.conf').read_text())
+    on_nodes = _is_on_nodes()
     config.put(
         WORKSPACE / 'tempest.conf',
         template.substitute(
@@ -75,14 +76,14 @@ def write(
             manage=_manage(),
             restart=','.join(_restarts()),
             # The times of an emulated CPU depend on what else runs here.
-            rtprobe='' if _is_on_nodes() else rtprobe.client(),
+            rtprobe='' if on_nodes else rtprobe.client(),
             hosts=_hosts(),
             computes=len(world.hosts()),
             # On cgroup v2, libvirt 9 cannot suspend a container.
-            pause=str(not _is_on_nodes()).lower(),
-            build_s=_NODE_BUILD_S if _is_on_nodes() else _BUILD_S,
+            pause=str(not on_nodes).lower(),
+            build_s=_NODE_BUILD_S if on_nodes else _BUILD_S,
             cold_migration=str(
-                second.wanted() or (_is_on_nodes() and len(node.nodes()) > 1)
+                second.wanted() or (on_nodes and len(node.nodes()) > 1)
             ).lower(),
         ),
         0o600,

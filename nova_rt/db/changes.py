@@ -216,7 +216,7 @@ def note(
         del values['host']
     with session.writer() as writer:
         if answer.gone:
-            # True however late, and whoever asked.
+            # A server that is gone stays gone: no lease is asked for.
             gone = sa.delete(_ROW).where(
                 _ROW.server == change.server,
                 _ROW.generation == change.generation,

@@ -23,7 +23,13 @@ from nova_rt import conf, events, exception, faults
 from nova_rt.conf import nova as nova_conf
 from nova_rt.host import host as rt_host
 from nova_rt.host import idmaps, limits, options
-from nova_rt.lxc import connections, containers, features, id_ranges
+from nova_rt.lxc import (
+    connections,
+    containers,
+    features,
+    id_ranges,
+    reconnecting,
+)
 from nova_rt.reservation import extra_specs, record, resources
 from nova_rt.tracking import reservations, servers, stop_policy
 from nova_rt.virt.libvirt import host_boot, metadata, running
@@ -285,8 +291,12 @@ class RTLibvirtDriver(containers.ContainerDriver):
                 super()._destroy(instance)
                 break
             except libvirt.libvirtError as err:
-                code = err.get_error_code()
-                if wait_s is None or code != libvirt.VIR_ERR_SYSTEM_ERROR:
+                if (
+                    wait_s is None
+                    or err.get_error_code() != libvirt.VIR_ERR_SYSTEM_ERROR
+                    # That was tried again already.
+                    or reconnecting.is_lost(err)
+                ):
                     raise
             # libvirt hears of the end a moment later.
             time.sleep(wait_s)

@@ -11,17 +11,19 @@ from nova.virt.libvirt import host
 from oslotest import base
 
 from nova_rt.lxc import reconnecting
+from nova_rt.virt.libvirt import driver as rt_driver
 
 #: A second thread gets as long; a lock that nobody gives back is for ever.
 PATIENCE_S = 60
 
 
 class LostConnection(libvirt.libvirtError):
-    def __init__(self):
+    def __init__(self, code=libvirt.VIR_ERR_INTERNAL_ERROR):
         super().__init__('end of file while reading data')
+        self.code = code
 
     def get_error_code(self):
-        return libvirt.VIR_ERR_INTERNAL_ERROR
+        return self.code
 
     def get_error_domain(self):
         return libvirt.VIR_FROM_RPC
@@ -150,6 +152,19 @@ class ReconnectingDriverTest(base.BaseTestCase):
             self.patch('driver.LibvirtDriver._destroy', fail)
             self.assertRaises(type(error), self.driver._destroy, None)
             self.assertEqual(times, len(asked))
+
+    def test_not_repeated_twice(self):
+        """Nor does the driver that repeats failed system calls repeat it."""
+        asked = []
+
+        def fail(driver, *args):
+            asked.append(args)
+            raise LostConnection(libvirt.VIR_ERR_SYSTEM_ERROR)
+
+        self.patch('driver.LibvirtDriver._destroy', fail)
+        own = rt_driver.RTLibvirtDriver.__new__(rt_driver.RTLibvirtDriver)
+        self.assertRaises(LostConnection, own._destroy, None)
+        self.assertEqual(3, len(asked))
 
     def test_no_libvirtd(self):
         """The host is disabled as long as it has no connection."""
