@@ -81,6 +81,7 @@ class Request(ExtraSpecs):
         vcpus: int,
         hints: Mapping[str, object] | None = None,
         rule: HintRule = HintRule.LOWER,
+        admitted: bool = False,
     ) -> 'Request | None':
         """Read the request of a server from its flavor and hints.
 
@@ -90,6 +91,9 @@ class Request(ExtraSpecs):
             -> None, a string or a list with one string. Those that are not
             ours are ignored.
         :param rule: the operator's rule for hints
+        :param admitted: whether the extra specs are those of a request that
+            was read before: a hint or a change may have led it out of the
+            bounds that its flavor has for runtimes
         :returns: None for a flavor that is not real-time
         :raises InvalidRequest: with a message for the user
         """
@@ -115,8 +119,10 @@ class Request(ExtraSpecs):
                 _check_hint(spec.hint, wish, field, value, rule)
                 value = wish
             values[field] = value
-        values |= _read_runtimes(specs, values) | spare.read_priority(values)
-        _check_startup(specs, values)
+        values |= spare.read_priority(values)
+        if not admitted:
+            values |= _read_runtimes(specs, values)
+            _check_startup(specs, values)
         return cls(vcpus=vcpus, **values)
 
     @property

@@ -79,7 +79,10 @@ def parse(spec_obj: Any) -> Request | None:
     :raises InvalidRequest: if the request filter did not see it
     """
     return Request.from_flavor(
-        _read_specs(spec_obj), spec_obj.flavor.vcpus, _read_hints(spec_obj)
+        _read_specs(spec_obj),
+        spec_obj.flavor.vcpus,
+        _read_hints(spec_obj),
+        admitted=True,
     )
 
 

@@ -12,7 +12,8 @@ from nova.scheduler import utils
 from oslo_config import fixture
 from oslotest import base
 
-from nova_rt.scheduler import request_filter
+from nova_rt.reservation import record, request, reservation
+from nova_rt.scheduler import request_filter, request_specs
 from nova_rt.scheduler.filters import rt_bandwidth_filter
 from nova_rt.tests.unit.reservation import test_reservation
 from nova_rt.tests.unit.scheduler import objects
@@ -67,6 +68,29 @@ class RequestFilterTest(base.BaseTestCase):
         request_filter.rt_bandwidth_filter(self.context, spec)
         resources, _traits = self._query(spec)
         self.assertEqual(500_000, resources['CUSTOM_RT_BANDWIDTH'])
+
+    def test_hint_below_the_bounds_of_the_flavor(self):
+        spec = objects.request_spec(
+            FLAVOR | {'rt:runtime_min': '1200'},
+            hints={'rt_reservation': ['1000/2000']},
+        )
+        request_filter.rt_bandwidth_filter(self.context, spec)
+        host = objects.host_state(rt_free={0: 500_000})
+        found = rt_bandwidth_filter.RTBandwidthFilter()
+        self.assertTrue(found.host_passes(host, spec))
+
+    @ddt.data(
+        {'rt:runtime_min': '1000', 'rt:runtime_max': '1500'},
+        {'rt:startup_runtime': '1500', 'rt:startup_s': '10'},
+    )
+    def test_changed_beyond_the_bounds_of_the_flavor(self, bounds):
+        """By an operator; it can be moved, evacuated and unshelved."""
+        spec = objects.request_spec(FLAVOR | bounds)
+        asked = record.Record(
+            request.Request.from_flavor(spec.flavor.extra_specs, 1)
+        ).with_reservation(reservation.Reservation(1000, 1250))
+        request_specs.settle(spec, asked.request)
+        self.assertEqual(asked.request, request_specs.parse(spec))
 
     @ddt.data(
         {'resources:VCPU': '2'},
