@@ -399,3 +399,26 @@ class ClaimsTest(base.TestBase):
             ],
             self.events,
         )
+
+
+class OverheadTest(base.TestBase):
+    """A host where each reservation costs time in each period."""
+
+    INTERFACE = 'v2-sched-ext'
+
+    def test_change_to_a_shorter_period(self):
+        """The same bandwidth takes more of a CPU then."""
+        self.reservations.adopt([], audited=True)
+        rec = record.Record(Request(Reservation(9_000, 10_000), 1), (0,))
+        self.reservations.hold('a', rec)
+        wanted = rec.with_reservation(Reservation(900, 1_000))
+        new = self.reservations.begin_change('a', rec, wanted)
+        self.assertEqual(wanted.cpus, new.cpus)
+        self.reservations.hold('a', rec)
+        for cpu in range(4):
+            other = record.Record(Request(Reservation(480, 10_000), 1), (cpu,))
+            self.reservations.hold(f'other{cpu}', other)
+        self.assertRaises(
+            exception.InsufficientBandwidth,
+            self.reservations.begin_change, 'a', rec, wanted,
+        )  # fmt: skip
