@@ -166,15 +166,21 @@ def find_unchangeable(instance: Any) -> str | None:
     :returns: None if there is none, else a sentence
     """
     # As nova.compute.vm_states; a moved server waits for its confirmation.
-    if instance.task_state is None and (
-        instance.vm_state in ('active', 'stopped')
+    if instance.task_state is not None or (
+        instance.vm_state not in ('active', 'stopped')
     ):
-        return None
-    return (
-        f'the server is {instance.vm_state}, with the task '
-        f'{instance.task_state}: it has to be active or stopped, without a '
-        'task'
-    )
+        return (
+            f'the server is {instance.vm_state}, with the task '
+            f'{instance.task_state}: it has to be active or stopped, without '
+            'a task'
+        )
+    if has_left(instance):
+        # Its end replaces the record.
+        return (
+            'the last move of the server was not finished: start it by a hard '
+            'reboot'
+        )
+    return None
 
 
 def is_changing(instance: Any) -> bool:

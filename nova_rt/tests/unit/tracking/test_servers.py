@@ -243,3 +243,16 @@ class ChangeTest(base.BaseTestCase):
             self.server.task_state = task_state
             found = servers.find_unchangeable(self.server)
             self.assertIs(changeable, found is None)
+
+    def test_not_after_an_unfinished_move(self):
+        """An operator has reset the state; its start ends the move."""
+        self.server.vm_state = vm_states.ACTIVE
+        self.server.task_state = None
+        for target in NEW, None:
+            servers.note_move(self.server, target)
+            self.assertIsNone(servers.find_unchangeable(self.server))
+            self.server.host = 'there'
+            self.assertIn(
+                'not finished', servers.find_unchangeable(self.server)
+            )
+            self.server.host = 'here'
