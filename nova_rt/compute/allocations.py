@@ -4,6 +4,7 @@
 import contextlib
 from typing import Any
 
+from nova import exception as nova_exception
 from nova.scheduler.client import report
 
 from nova_rt import exception
@@ -34,6 +35,7 @@ class Allocations:
         :param provider: UUID of the host's provider
         :raises InsufficientBandwidth: if the host has less left
         :raises NotAdmitted: if Placement holds nothing there for the server
+        :raises AllocationUpdateFailed: if Placement refuses it all the same
         """
         payload = self._client.get_allocs_for_consumer(context, uuid)
         allocations = payload['allocations']
@@ -51,6 +53,14 @@ class Allocations:
             each.pop('generation', None)
         if not self._put(context, uuid, payload):
             free = self._read_free(context, provider) + before
+            if free >= wanted:
+                # A fault of Placement, or of another class of the allocation:
+                # the client does not say which.
+                raise nova_exception.AllocationUpdateFailed(
+                    consumer_uuid=uuid,
+                    error=f'Placement has {free} {_RC} for it and refuses '
+                    f'{wanted}: its log says why',
+                )
             raise exception.InsufficientBandwidth(
                 wanted, 1, (free,),
                 'Placement has no more left for this host',

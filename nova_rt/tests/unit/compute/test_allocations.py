@@ -71,13 +71,23 @@ class AllocationsTest(base.BaseTestCase):
             nova_exception.AllocationUpdateFailed, self.change, error
         )
 
-    def test_no_room(self):
+    def fill(self, used):
         self.client.get.return_value.json.side_effect = (
             {'inventories': {
                 'CUSTOM_RT_BANDWIDTH': {'total': 900_000, 'reserved': 100_000}
             }},
-            {'usages': {'CUSTOM_RT_BANDWIDTH': 750_000}},
+            {'usages': {'CUSTOM_RT_BANDWIDTH': used}},
         )  # fmt: skip
+
+    def test_refused_in_spite_of_room(self):
+        """Placement has a fault of its own: it is asked again."""
+        self.fill(700_000)
+        self.assertRaises(
+            nova_exception.AllocationUpdateFailed, self.change, False
+        )
+
+    def test_no_room(self):
+        self.fill(750_000)
         error = self.assertRaises(
             exception.InsufficientBandwidth, self.change, False
         )
