@@ -20,7 +20,7 @@ from nova_rt.exporter.reading import (
 )
 from nova_rt.formats import counts
 from nova_rt.host.interface import Usage
-from nova_rt.reservation.admission import Capacity, sum_by_cpu
+from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.reservation.reservation import PPM, Reservation
 
@@ -139,10 +139,11 @@ def _collect_capacity(
 
 
 def _collect_claims(reading: Reading) -> Iterator[core.Metric]:
-    cpus = dict.fromkeys(
-        reading.kernel.capability.ceiling.cpus if reading.kernel else (), 0
-    )
-    cpus |= sum_by_cpu(reading.claims)
+    # With the overhead that admission counts, so that a full host looks full.
+    ceiling = Capacity({})
+    if reading.kernel is not None:
+        ceiling = reading.kernel.capability.ceiling
+    cpus = dict.fromkeys(ceiling.cpus, 0) | ceiling.sum_by_cpu(reading.claims)
     yield from _collect_capacity(
         'reserved', 'what its servers hold, running or not', Capacity(cpus)
     )

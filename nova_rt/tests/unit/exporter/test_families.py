@@ -137,6 +137,22 @@ class FamiliesTest(base.BaseTestCase):
         }.items():
             self.assertAlmostEqual(value, found[name], 6, name)
 
+    def test_what_is_reserved_has_its_overhead(self):
+        """A host that is full by its own count is full in the metrics."""
+        self.host = self.useFixture(exporter.RTHost('v2-sched-ext'))
+        self.host.add_server(400, 1_000, (1,))
+        self.host.add_server(400, 1_000, (1, 2))
+        found = self.read()
+        for cpu, reserved in ('1', 0.812), ('2', 0.406), ('3', 0):
+            self.assertAlmostEqual(
+                reserved, found['nova_rt_host_cpu_reserved_ratio', cpu]
+            )
+            self.assertAlmostEqual(
+                found['nova_rt_host_cpu_capacity_ratio', cpu] - reserved,
+                found['nova_rt_host_cpu_free_ratio', cpu],
+            )
+        self.assertAlmostEqual(1.218, found['nova_rt_host_reserved_cpus',])
+
     def test_what_is_reserved_off_line_is_told(self):
         self.host.machine.take_off_line(2)
         found = self.read()
