@@ -14,6 +14,14 @@ from osc_lib.command import command
 
 _MICROVERSION = '1.0'
 
+#: Arguments of a request that outlasts a restart of the service, with retries
+#: for half a minute.
+PATIENCE: dict[str, Any] = {
+    'connect_retries': 6,
+    'status_code_retries': 6,
+    'retriable_status_codes': [502, 503, 504],
+}
+
 
 class Client:
     """nova-rt-api, as the catalog names it.
@@ -64,13 +72,15 @@ class Client:
             links = found.get(f'{key}_links', [])
             url = next((link['href'] for link in links), '')
 
-    def get_reservation(self, server: str) -> dict[str, Any]:
+    def get_reservation(self, server: str, **more: Any) -> dict[str, Any]:
         """Read the reservation of a server.
 
         :param server: UUID
+        :param more: as for :meth:`request`
         :returns: its state
         """
-        found: dict[str, Any] = self.get(make_path(server))['reservation']
+        answer = self.request('GET', make_path(server), **more)
+        found: dict[str, Any] = answer['reservation']
         return found
 
 

@@ -160,7 +160,10 @@ class SetReservation(api.Caller, command.ShowOne):
                     f'not applied after {limit_s} s: {text}'
                 )
             time.sleep(_POLL_S)
-            state = self.client.get_reservation(state['server_id'])
+            # The change goes on while the service restarts.
+            state = self.client.get_reservation(
+                state['server_id'], **api.PATIENCE
+            )
 
 
 def _describe(condition: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@
 from unittest import mock
 
 from osc_lib import exceptions
+import requests
 
 from nova_rt_client import reservation
 from nova_rt_client.tests import base
@@ -111,6 +112,15 @@ class SetTest(base.CommandTestCase):
             'Applied\n',
             self.app.stderr.getvalue(),
         )
+
+    @mock.patch('time.sleep')
+    def test_wait_while_the_service_restarts(self, sleep):
+        away = {'exc': requests.exceptions.ConnectionError}
+        full = {'status_code': 503, 'json': {}}
+        self.service.get(PATH, [away, away, full, {'json': make_state()}])
+        self.assertEqual('Applied', self.set('--wait')['condition'])
+        self.service.get(PATH, [full])
+        self.assert_ends('HTTP 503', '--wait')
 
     def test_wait_for_a_migration(self):
         self.follow(
