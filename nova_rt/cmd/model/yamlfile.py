@@ -58,7 +58,11 @@ def load(path: str) -> Any:
         raise exception.InvalidQuantity(
             f'{path} is not YAML: {place}{err.problem}'
         ) from err
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as err:
+    except (
+        yaml.YAMLError, ValueError, TypeError, RecursionError,
+        # Of values that are not what their tag says, such as !!bool maybe.
+        LookupError, AttributeError,
+    ) as err:  # fmt: skip
         raise exception.InvalidQuantity(
             f'{path} is not YAML: {str(err).splitlines()[0][:200]}'
         ) from err
