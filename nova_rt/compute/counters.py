@@ -31,10 +31,14 @@ class Counters:
 
     :param path: the file; its directory is made if it is not there
     :param options: that decide the offer of this host
+    :param verifies: whether this service verifies servers
     """
 
-    def __init__(self, path: pathlib.Path, options: Options) -> None:
+    def __init__(
+        self, path: pathlib.Path, options: Options, verifies: bool = True
+    ) -> None:
         self._path = path
+        self._verifies = verifies
         self._lock = threading.Lock()
         self._counts = counts.Counts(host=options.to_dict())
         self._changed = threading.Event()
@@ -111,6 +115,9 @@ class Counters:
         except (OSError, ValueError) as err:
             LOG.warning('Counting from 0: cannot read %s: %s', self._path, err)
             return
+        if not self._verifies:
+            # Nothing would renew it, and its age raises an alert.
+            before = dataclasses.replace(before, verified_at=0)
         with self._lock:
             self._counts = before.plus(self._counts)
 

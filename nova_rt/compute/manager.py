@@ -90,6 +90,7 @@ class RTComputeManager(manager.ComputeManager):
         self._rt_counters = counters.Counters(
             exporter.find_counters(CONF),
             Options.from_group(CONF.nova_rt, nova_conf.read_cpus(CONF)),
+            verifies=CONF.nova_rt.verify_interval > 0,
         )
 
     def init_host(self, service_ref):

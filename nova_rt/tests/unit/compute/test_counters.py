@@ -28,8 +28,8 @@ class CountersTest(base.BaseTestCase):
             fixtures.MonkeyPatch('nova_rt.compute.counters._AT_MOST_S', 0.02)
         )
 
-    def start(self):
-        counter = counters.Counters(self.path, Options())
+    def start(self, **kwargs):
+        counter = counters.Counters(self.path, Options(), **kwargs)
         counter.start()
         self.addCleanup(self._end, counter)
         return counter
@@ -78,6 +78,14 @@ class CountersTest(base.BaseTestCase):
         again(STOPPED)
         self.wait('stopped', 2)
         self.assertEqual(7, Counts.decode(self.path.read_text()).verified_at)
+
+    def test_checks_that_were_turned_off(self):
+        """The last one before would only grow old."""
+        self.path.parent.mkdir()
+        self.path.write_text(Counts({'stopped': 1}, verified_at=7).encode())
+        self.start(verifies=False)(STOPPED)
+        self.wait('stopped', 2)
+        self.assertEqual(0, Counts.decode(self.path.read_text()).verified_at)
 
     def test_events_that_were_dropped(self):
         """Also those of earlier starts, and what comes as this one ends."""
