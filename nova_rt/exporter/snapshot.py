@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel's files as one reading sees them: each is read once."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 import errno
 import pathlib
 from typing import Any
@@ -27,10 +27,12 @@ class Snapshot(Files):
         )
         self._files = files
         self._texts: dict[str, str] = {}
+        self._answers: dict[str, list[Mapping[str, str]]] = {}
 
     def forget(self) -> None:
         """Read everything anew from now on."""
         self._texts.clear()
+        self._answers.clear()
 
     def read(self, path: pathlib.Path) -> str:
         """Read a file; a failure is not remembered.
@@ -50,6 +52,16 @@ class Snapshot(Files):
         :raises OSError: with the kernel's errno
         """
         return self._files.groups(path)
+
+    def ask_scheduler(self, request: str) -> list[Mapping[str, str]]:
+        """Ask nova-rt-sched; a failure is not remembered.
+
+        :returns: its answer, as it was at the first time
+        :raises OSError: with the daemon's errno
+        """
+        if request not in self._answers:
+            self._answers[request] = self._files.ask_scheduler(request)
+        return self._answers[request]
 
     def _call(self, function: Callable[..., Any], *args: object) -> None:
         raise PermissionError(errno.EPERM, 'this only reads')

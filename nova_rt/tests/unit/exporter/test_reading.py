@@ -164,9 +164,10 @@ class ReadingTest(base.BaseTestCase):
     def test_each_file_is_read_once_and_again_the_next_time(self, interface):
         host = self.host(interface)
         host.add_server(10_000, 100_000, (1,))
-        seen = []
-        read = host.machine.files.read
-        host.machine.files.read = lambda path: seen.append(path) or read(path)
+        files, seen = host.machine.files, []
+        read, ask = files.read, files.ask_scheduler
+        files.read = lambda path: seen.append(str(path)) or read(path)
+        files.ask_scheduler = lambda what: seen.append(what) or ask(what)
         host.reader.read()
         once = sorted(seen)
         self.assertEqual(sorted(set(seen)), once)
