@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repairs of allocations.
 
-Each repair reads the allocation again, and changes nothing if it is another
-one by now. Placement's consumer generation excludes a change in between.
+Each repair reads the allocation and the server again, and changes nothing if
+they are others by now. Placement's consumer generation excludes a change in
+between.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from nova import exception as nova_exception
 from nova_rt import exception
 from nova_rt.cloud import instances
 from nova_rt.cloud.nova_db import Unreadable
-from nova_rt.cloud.reading import PENDING, Cloud
+from nova_rt.cloud.reading import PENDING, Cloud, Node
 from nova_rt.cloud.snapshot import (
     RemoveAllocation,
     Repair,
@@ -22,6 +23,7 @@ from nova_rt.cloud.snapshot import (
 from nova_rt.manage.audit.compare import CPU_CLASSES, REMOVABLE
 from nova_rt.manage.audit.reading import Auditor
 from nova_rt.reservation import extra_specs
+from nova_rt.tracking import servers
 
 _RC = extra_specs.RESOURCE_CLASS
 _CHANGED = 'it has changed meanwhile: audit again'
@@ -83,7 +85,7 @@ def _set(auditor: Auditor, repair: SetAllocation) -> None:
     source = auditor.cloud
     payload = _read(source, repair.uuid, repair.provider, repair.held_ppm)
     instance = source.find(repair.uuid)
-    if instance in (None, PENDING) or instances.is_busy(instance):
+    if not _is_settled(instance, auditor.find_node(repair.provider), repair):
         raise NotMended(_CHANGED)
     try:
         wanted = instances.ask(instance, source.is_volume_backed(instance))
@@ -114,6 +116,24 @@ def _set(auditor: Auditor, repair: SetAllocation) -> None:
         | {_RC: repair.ppm}
     )
     _put(source, repair.uuid, payload)
+
+
+def _is_settled(
+    instance: Any, node: Node | None, repair: SetAllocation
+) -> bool:
+    """Whether a server is still where it was, with what it had there."""
+    if (
+        instance in (None, PENDING)
+        or node is None
+        or instance.host != node.host
+        or not servers.is_rt(instance)
+    ):
+        return False
+    now = instances.make_server(instance, None, moving=False)
+    return not now.busy and (
+        isinstance(now.record, str)
+        or now.record.request.total_ppm == repair.ppm
+    )
 
 
 def _remove(auditor: Auditor, repair: RemoveAllocation) -> None:
