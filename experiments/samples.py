@@ -54,19 +54,23 @@ class Run:
         return self.sent_ns - self.intended_ns
 
 
-def requests(lines: list[str]) -> Run:
+def requests(lines: list[str], one_clock: bool = True) -> Run:
     """Read the output of a client.
 
+    :param one_clock: whether client and server read the same clock; if not,
+        requests are taken to arrive when they are sent
     :raises Malformed: unless every line is there and makes sense
     """
     rows, lost, end = [], 0, None
+    arrivals = r'\d+' if one_clock else r'-?\d+'
+    pattern = rf'\d+( \d+){{3}}( {arrivals}){{2}}( \d+){{4}}'
     for line in lines:
         words = line.split()
         if end is not None:
             raise Malformed(f'after the end: {line!r}')
         if re.fullmatch(r'\d+( \d+){3} lost', line):
             lost += 1
-        elif re.fullmatch(r'\d+( \d+){9}', line):
+        elif re.fullmatch(pattern, line):
             rows.append([int(word) for word in words[1:]])
         elif re.fullmatch(r'end \d+ \d+', line):
             end = int(words[1]), int(words[2])
@@ -79,6 +83,8 @@ def requests(lines: list[str]) -> Run:
         raise Malformed(f'the end is {end}, and {len(rows)} came, {lost} lost')
     table = numpy.array(rows, dtype=numpy.int64).reshape(-1, 9)
     due, sent, until, begun, arrived, received, early, service, size = table.T
+    if not one_clock:
+        begun = arrived = sent
     _check_order(due, sent, until)
     _check_order(sent, begun, arrived, received)
     if (early > service).any():

@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of an experiment in the lab's cloud, and programs inside them."""
+"""Servers of an experiment in the lab's cloud."""
 
-from collections.abc import Iterator, Mapping
-import contextlib
-import os
+from collections.abc import Mapping
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openstack.connection import Connection
 
-from lab import catalog, paths
-from lab.console import LabError
+from lab import catalog, node, paths
 
-if TYPE_CHECKING:
-    from lab.measure import container
-
-# A program that cannot run has ended by then.
-_STARTED_S = 2
+# A node without KVM takes its time, above all with an image that it has not.
+_ACTIVE_S = 1200
+_GONE_S = 300
 
 
 def again(module: str) -> int:
@@ -54,6 +49,7 @@ class Servers:
         reservation: str = '',
         network: bool = False,
         specs: Mapping[str, str] | None = None,
+        ram_mb: int = 256,
     ) -> Any:
         """Boot a server with one vCPU and wait for it.
 
@@ -63,7 +59,7 @@ class Servers:
         compute = self._cloud.compute
         flavor = compute.create_flavor(
             name=f'{self._prefix}-{name}-{time.monotonic_ns()}', vcpus=1,
-            ram=1024, disk=2,
+            ram=ram_mb, disk=0 if node.nodes() else 2,
         )  # fmt: skip
         if reservation:
             compute.create_flavor_extra_specs(
@@ -82,7 +78,7 @@ class Servers:
             flavor_id=flavor.id, networks=networks,
         )  # fmt: skip
         self._all.append((server, flavor))
-        return compute.wait_for_server(server, wait=300)
+        return compute.wait_for_server(server, wait=_ACTIVE_S)
 
     def delete(self, only: Any = None) -> None:
         """Delete a server, or all of them, and their flavors."""
@@ -91,7 +87,7 @@ class Servers:
             if only and server.id != only.id:
                 continue
             self._cloud.compute.delete_server(server, ignore_missing=True)
-            self._cloud.compute.wait_for_delete(server, wait=120)
+            self._cloud.compute.wait_for_delete(server, wait=_GONE_S)
             self._cloud.compute.delete_flavor(flavor)
             self._all.remove(pair)
 
@@ -100,45 +96,3 @@ def address(server: Any) -> str:
     """The only address of a server."""
     (addresses,) = server.addresses.values()
     return str(addresses[0]['addr'])
-
-
-def container_of(server: Any) -> 'container.Container | None':
-    """The container of a server; None if it does not run."""
-    # Here, because it needs libvirt, and the guest's experiments do not.
-    from lab.measure import container
-
-    return container.Container.of(server.id)
-
-
-@contextlib.contextmanager
-def inside(
-    found: 'container.Container',
-    words: list[str],
-    scheduler: tuple[str, str],
-    cpu: int,
-    root: str = '',
-) -> Iterator[None]:
-    """Run a program in a container for a while, in its control groups.
-
-    :param scheduler: options of chrt
-    :param root: directory in the container that becomes the program's /
-    :raises LabError: if it ends at once
-    """
-    first = found.first_process()
-    everything = [
-        'chrt', *scheduler, 'taskset', '--cpu-list', str(cpu),
-        'nsenter', '--target', str(first), '--all',
-        f'--root=/proc/{first}/root{root}', '--wd=/', *words,
-    ]  # fmt: skip
-
-    before = set(found.processes())
-    with subprocess.Popen(everything, preexec_fn=found.join) as started:
-        try:
-            time.sleep(_STARTED_S)
-            if started.poll() is not None:
-                raise LabError(f'{words[0]} does not run')
-            yield
-        finally:
-            for pid in set(found.processes()) - before:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, 9)

@@ -8,20 +8,18 @@ import os
 import pathlib
 import subprocess
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from experiments import guest, samples, servers
+from experiments import guest, places, samples, servers
 from lab import catalog
 from lab.console import LabError
 from lab.measure import network, rtprobe
-
-if TYPE_CHECKING:
-    from lab.measure import container
 
 _PORT = 7000
 #: Directory of the programs in a container; it becomes their /.
 _PLACE = '/experiment'
 _NOISE_S = 3600
+_PATIENCE_S = 300
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +63,13 @@ def run(
             if conditions.hogs:
                 noise = ours.boot('noise', network=True)
                 _begin_noise(noise, conditions.hogs)
-            found[task.name] = _ask(server, tree, task, conditions.ahead)
+            found[task.name] = _ask(
+                places.Place.of(cloud, server.id),
+                servers.address(server),
+                tree,
+                task,
+                conditions.ahead,
+            )
             ours.delete()
     return found
 
@@ -73,7 +77,7 @@ def run(
 def _begin_noise(noise: Any, hogs: int) -> None:
     """Keep all CPUs busy, the server's and that of the virtual switch."""
     probe = rtprobe.Probe(servers.address(noise))
-    probe.wait()
+    probe.wait(_PATIENCE_S)
     probe.hog('other', seconds=_NOISE_S, count=hogs)
 
 
@@ -87,35 +91,18 @@ def _tree(load: guest.Load, root: pathlib.Path) -> pathlib.Path:
     return root
 
 
-def _copy(tree: pathlib.Path, found: 'container.Container') -> None:
-    """Copy programs into a container, as its root: ours has no user there."""
-    entering = [
-        'nsenter', '--target', str(found.first_process()), '--all', '--root',
-        '--wd=/', 'sh', '-ec', f'mkdir {_PLACE}; cd {_PLACE}; tar x',
-    ]  # fmt: skip
-    with subprocess.Popen(
-        ['tar', '-c', '-C', str(tree), '.'], stdout=subprocess.PIPE
-    ) as packing:
-        done = subprocess.run(
-            entering, stdin=packing.stdout, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-    if done.returncode:
-        raise LabError(f'the programs were not copied: {done.stderr.strip()}')
-
-
 def _ask(
-    server: Any, tree: pathlib.Path, task: guest.Task, ahead: bool
+    place: places.Place,
+    ip: str,
+    tree: pathlib.Path,
+    task: guest.Task,
+    ahead: bool,
 ) -> samples.Run:
     """Start a load in a container, and its client beside it."""
-    found = servers.container_of(server)
-    if not found:
-        raise LabError('the server has no container')
-    ip = servers.address(server)
-    rtprobe.Probe(ip).wait()
-    (cpu,) = found.cpus()
+    rtprobe.Probe(ip).wait(_PATIENCE_S)
+    (cpu,) = place.cpus
     other = max(os.sched_getaffinity(0) - {cpu}, default=cpu)
-    _copy(tree, found)
+    place.copy(tree, _PLACE)
     _, words = task.line().split(' -- ')
     asking = [
         'taskset', '--cpu-list', str(other), 'chrt', '--fifo', '1',
@@ -124,7 +111,7 @@ def _ask(
     ]  # fmt: skip
     answering = ['/load', 'server', '--port', str(_PORT)]
     with (
-        servers.inside(found, answering, ('--rr', '1'), cpu, _PLACE),
+        place.inside(answering, ('--rr', '1'), cpu, _PLACE),
         network.ahead(other) if ahead else contextlib.nullcontext(),
     ):
         done = subprocess.run(
@@ -133,4 +120,5 @@ def _ask(
         )  # fmt: skip
     if done.returncode:
         raise LabError(f'the client failed: {done.stderr.strip()[-200:]}')
-    return samples.requests(done.stdout.splitlines())
+    lines = done.stdout.splitlines()
+    return samples.requests(lines, one_clock=place.own is None)

@@ -9,24 +9,26 @@ from lab import catalog
 from lab.console import LabError
 from lab.measure import network
 
-BURST = 257
+#: Registrations of the paper in each burst.
+RATE = 257
 BURST_MS = 100
 _LOG = 'tmp/times.log'
-#: Requests before the first that counts.
-_WARM_UP = 5 * BURST
+#: Bursts before the first that counts.
+_WARM_UP = 5
 
 
-def register(server: cloud.Server, count: int) -> list[int | None]:
+def register(server: cloud.Server, count: int, rate: int) -> list[int | None]:
     """Send registrations; return how long each took, in microseconds.
 
     :param count: number of registrations
+    :param rate: of them, in each burst
     :returns: their times; None for one that failed
     :raises LabError: if most of them failed
     """
     cpu = max(os.sched_getaffinity(0) - {server.cpu}, default=server.cpu)
     with network.ahead(cpu):
-        _sipp(server.ip, cpu, _WARM_UP)
-        done = _sipp(server.ip, cpu, count)
+        _sipp(server.ip, cpu, _WARM_UP * rate, rate)
+        done = _sipp(server.ip, cpu, count, rate)
     times: list[int | None] = []
     for line in (image.ROOT / _LOG).read_text().splitlines():
         s0, us0, s1, us1 = map(float, line.split())
@@ -36,15 +38,15 @@ def register(server: cloud.Server, count: int) -> list[int | None]:
     return [*times, *[None] * (count - len(times))]
 
 
-def _sipp(ip: str, cpu: int, count: int) -> str:
+def _sipp(ip: str, cpu: int, count: int, rate: int) -> str:
     (image.ROOT / _LOG).unlink(missing_ok=True)
-    seconds = count / BURST * BURST_MS / 1000
+    seconds = count / rate * BURST_MS / 1000
     words = [
         'taskset', '--cpu-list', str(cpu), 'chrt', '--fifo', '1',
         'chroot', str(image.ROOT),
         'sipp', '-sf', '/root/register.xml', '-inf', '/root/users.csv',
         f'{ip}:5060', '-i', str(catalog.GATEWAY),
-        '-r', str(BURST), '-rp', str(BURST_MS), '-m', str(count),
+        '-r', str(rate), '-rp', str(BURST_MS), '-m', str(count),
         '-timeout', str(int(2 * seconds + 20)), '-nostdin',
         '-trace_logs', '-log_file', f'/{_LOG}',
     ]  # fmt: skip

@@ -4,26 +4,22 @@
 from collections.abc import Iterator
 import contextlib
 import dataclasses
-import os
 import pathlib
 import socket
 import time
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from openstack.connection import Connection
 
-from experiments import servers
+from experiments import places, servers
 from experiments.ims import image
 from lab import catalog
 from lab.console import LabError
 
-if TYPE_CHECKING:
-    from lab.measure import container
-
 _HERE = pathlib.Path(__file__).parent
 _NAME = 'ims'
-_READY_S = 120
-_NOISE_S = 600
+_READY_S = 600
+_NOISE_S = 3600
 
 #: Four tasks that want a CPU for 5 ms every 100 ms.
 _PERIODIC = (_HERE / 'guest/noise.pl').read_text()
@@ -74,7 +70,7 @@ class Cloud:
     def __init__(self, connection: Connection) -> None:
         self._cloud = connection
         self._stack = contextlib.ExitStack()
-        self._noise: container.Container | None = None
+        self._noise: places.Place | None = None
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -94,26 +90,23 @@ class Cloud:
     def server(self, kind: Kind) -> Server:
         """Boot a server and its noise, on the same CPU."""
         noise = self.servers.boot('noise', kind.noise)
-        self._noise = servers.container_of(noise)
-        assert self._noise is not None
-        cpus = self._noise.cpus()
+        self._noise = places.Place.of(self._cloud, noise.id)
+        cpus = self._noise.cpus
         filler = self.servers.boot('filler', _FILLER) if kind.noise else None
-        server = self.servers.boot(_NAME, kind.reservation, network=True)
+        server = self.servers.boot(
+            _NAME, kind.reservation, network=True, ram_mb=1024
+        )
         if filler:
             self.servers.delete(filler)
         ip = servers.address(server)
-        found = servers.container_of(server)
-        assert found is not None
+        found = places.Place.of(self._cloud, server.id)
         if not kind.noise:
-            cpus = found.cpus()[:1]
-        elif found.cpus() != cpus:
-            raise LabError(f'it is on {found.cpus()}, its noise on {cpus}')
+            cpus = found.cpus[:1]
+        elif found.cpus != cpus:
+            raise LabError(f'it is on {found.cpus}, its noise on {cpus}')
         _wait(ip)
         # One vCPU, which stock LXC does not bind to a CPU.
-        for pid in found.processes():
-            with contextlib.suppress(ProcessLookupError):
-                for task in os.listdir(f'/proc/{pid}/task'):
-                    os.sched_setaffinity(int(task), cpus)
+        found.bind(cpus)
         return Server(ip, cpus[0])
 
     @contextlib.contextmanager
@@ -124,7 +117,7 @@ class Cloud:
             yield
             return
         words = ['perl', '-e', _PERIODIC, str(_NOISE_S), str(_NOISE_MS)]
-        with servers.inside(found, words, kind.scheduler, cpu):
+        with found.inside(words, kind.scheduler, cpu):
             yield
 
 

@@ -4,7 +4,7 @@
 import math
 import unittest
 
-from experiments import description
+from experiments import description, samples
 from experiments.description import Point, Refused
 
 GOOD = """
@@ -128,3 +128,19 @@ class DescriptionTest(unittest.TestCase):
         for wrong in ('../../setup', 'no-such', '', 'A'):
             with self.subTest(wrong), self.assertRaises(Refused):
                 description.load(wrong)
+
+
+class RequestsTest(unittest.TestCase):
+    def test_another_clock(self):
+        """That of a server on a node: only the client's times count."""
+        lines = [
+            '0 100 110 115 -422283482 -422283470 260 5 50 64',
+            '1 200 210 215 lost',
+            'end 1 2',
+        ]
+        with self.assertRaisesRegex(samples.Malformed, '-422283482'):
+            samples.requests(lines)
+        run = samples.requests(lines, one_clock=False)
+        self.assertEqual([[110]] * 2, [[*run.begun_ns], [*run.arrived_ns]])
+        self.assertEqual([160], [*run.response_ns])
+        self.assertEqual(([50], 1), ([*run.service_ns], run.lost))
