@@ -6,7 +6,6 @@ here.
 """
 
 import dataclasses
-import os
 import pathlib
 import time
 
@@ -132,14 +131,9 @@ class Container:
             if ':' in line
         )
 
-    def join(self, *controllers: str) -> None:
-        """Put the process that calls this into its control groups.
-
-        :param controllers: only the groups of these; else all
-        """
-        paths = self._paths
-        for group in {paths[each] for each in controllers or paths}:
-            (group / 'cgroup.procs').write_text(str(os.getpid()))
+    def groups(self) -> list[pathlib.Path]:
+        """Return its control groups, the one of the reservation first."""
+        return list(dict.fromkeys([self.cgroup, *self._paths.values()]))
 
     def gone(self) -> bool:
         """Return whether its control groups are gone."""
