@@ -9,7 +9,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from lab import catalog, node, paths
+from lab import catalog, paths
 
 # A node without KVM takes its time, above all with an image that it has not.
 _ACTIVE_S = 1200
@@ -59,7 +59,7 @@ class Servers:
         compute = self._cloud.compute
         flavor = compute.create_flavor(
             name=f'{self._prefix}-{name}-{time.monotonic_ns()}', vcpus=1,
-            ram=ram_mb, disk=0 if node.nodes() else 2,
+            ram=ram_mb, disk=2,
         )  # fmt: skip
         if reservation:
             compute.create_flavor_extra_specs(
