@@ -125,7 +125,9 @@ class Loop:
         reservation = actual.request.reservation
         self.runtime_us = reservation.runtime_us
         limit = reservation.runtime_us / reservation.period_us
-        sample = self.meter.read(counters, now_s, limit)
+        sample = self.meter.read(
+            counters, now_s, limit, reservation.period_us / 1_000_000
+        )
         if sample is None:
             self.law.reset()
             return None

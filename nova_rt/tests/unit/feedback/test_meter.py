@@ -52,6 +52,22 @@ class MeterTest(base.BaseTestCase):
             self.rounded(10.1, cpu0=(0, 10_000), cpu1=(1, 50_000)),
         )
 
+    def test_a_long_period(self):
+        """A server that wants more has used all, at each sample."""
+        exhausted = []
+        for number in range(1, 41):
+            # 0.3 s at the start of each second.
+            whole, part = divmod(number, 10)
+            found = self.meter.read(
+                {0: Usage(None, whole + (part >= 3),
+                          300_000 * whole + 100_000 * min(part, 3))},
+                10 + number / 10, 0.3, 1.0,
+            )  # fmt: skip
+            if found is not None:
+                self.assertAlmostEqual(0.3, found.used)
+                exhausted.append(found.exhausted)
+        self.assertEqual([True] * 30, exhausted)
+
     def test_gaps(self):
         """No sample over a longer time, of another CPU, or backwards."""
         self.read(10.0, cpu0=(0, 0))
