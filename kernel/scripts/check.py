@@ -297,6 +297,7 @@ RUNS = [
         for kernel, suffix in (('base-off', '-off'), ('hcbs', ''))
     ),
     Run('traces', 'trace', 'hcbs', 'trace', when='full'),
+    Run('traces', 'trace-timers', 'hcbs', 'trace:timers'),
     Run('traces', 'trace-control', 'base', 'trace-control', when='full'),
     Run('traces', 'trace-cpus', 'hcbs', 'trace:cpus', cpus='4', when='full'),
     Run(

@@ -251,6 +251,35 @@ static void play(const struct scene *s)
 	usleep(20000);
 }
 
+/*
+ * A server's timer is for its own CPU. Only timers that begin a period are asked for,
+ * and beside the group nobody has any: the fair server's are armed once in a second.
+ */
+static void timers(void)
+{
+	const struct scene *s = &one_cpu[0];
+	int all = 0, pinned = 0;
+	char line[512];
+	FILE *f;
+
+	trace("events/timer/hrtimer_start/enable", "1");
+	play(s);
+	trace("events/timer/hrtimer_start/enable", "0");
+	f = fopen(TRACING "trace", "r");
+	if (!f)
+		die("trace");
+	while (fgets(line, sizeof(line), f)) {
+		if (!strstr(line, " hrtimer_start: ") || !strstr(line, "=dl_task_timer "))
+			continue;
+		printf("timer %s", line);
+		all++;
+		pinned += !!strstr(line, "PINNED");
+	}
+	fclose(f);
+	check(pinned >= s->ms * 1000 / s->actors[0].p && all - pinned <= 2,
+	      "%d of %d timers of servers are pinned", pinned, all);
+}
+
 void test_trace(const char *arg)
 {
 	unsigned int i;
@@ -261,7 +290,9 @@ void test_trace(const char *arg)
 	trace("trace_clock", "mono");
 	trace("buffer_size_kb", "2048");
 	trace("events/sched/sched_switch/enable", "1");
-	if (!strcmp(arg, "cpus")) {
+	if (!strcmp(arg, "timers")) {
+		timers();
+	} else if (!strcmp(arg, "cpus")) {
 		for (i = 0; i < ARRAY(four_cpus); i++)
 			play(&four_cpus[i]);
 	} else {
