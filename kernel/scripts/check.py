@@ -267,6 +267,9 @@ RUNS = [
     Run('regression', 'full', 'hcbs', 'full'),
     Run('regression', 'beside-base', 'base', 'beside-control'),
     Run('regression', 'beside', 'hcbs', 'beside'),
+    Run(
+        'regression', 'beside-deadline', 'hcbs', 'beside:deadline', cpus='2'
+    ),
     *(
         Run(
             'regression',

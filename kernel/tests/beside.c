@@ -79,8 +79,83 @@ static void beside(bool judged)
 	run_beside(4, "_and_deadline", 1500000, judged);
 }
 
-void test_beside(__attribute__((unused)) const char *arg)
+/*
+ * Deadline tasks that have to wait for a group on CPU 0 where they are. Another CPU is
+ * free, or will be: they go there. Times are in us from the start.
+ */
+static const struct waiter {
+	const char *what;
+	int other;		/* when a group begins on CPU 1; none if it is negative */
+	int group;		/* when the group on CPU 0 begins */
+	int at, work;		/* when the deadline task begins, and what it needs */
+	int most;		/* until it has had that */
+} waiters[] = {
+	{ "woken behind a group", -1, 10000, 11000, 1000, 1500 },
+	{ "preempted by a group", -1, 10000, 9000, 3000, 3500 },
+	{ "until another group has used its budget up", 10000, 14000, 15000, 1000, 3500 },
+};
+
+#define WAIT_Q 7000
+#define WAIT_P 10000
+
+static void keep_busy(const char *group, uint64_t from, uint64_t to)
 {
+	if (fork())
+		return;
+	if (enter(group) || set_policy(0, SCHED_FIFO, 10))
+		_exit(1);
+	sleep_until(from);
+	busy_until(to);
+	_exit(0);
+}
+
+static void wait_beside(const struct waiter *w)
+{
+	uint64_t start = now_ns(CLOCK_MONOTONIC) + 20 * MS, *took = shared();
+
+	keep_busy("r", start + w->group * US, start + 60 * MS);
+	if (w->other >= 0)
+		keep_busy("s", start + w->other * US, start + 60 * MS);
+	if (!fork()) {
+		*took = 1;
+		pin(0);
+		unpin();
+		if (set_deadline(5 * MS, 100 * MS))
+			_exit(1);
+		sleep_until(start + w->at * US);
+		spin(w->work * US);
+		*took = now_ns(CLOCK_MONOTONIC) - start - w->at * US;
+		_exit(0);
+	}
+	while (wait(NULL) > 0)
+		;
+	check(*took >= w->work * US && *took <= w->most * US,
+	      "%s: a deadline task has had %d us after %llu us, %d at most", w->what, w->work,
+	      (unsigned long long)*took / US, w->most);
+	munmap(took, 4096);
+}
+
+static void beside_deadline(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		make_group(i ? "s" : "r");
+		expect(put(cg(i ? "s" : "r", "cpuset.cpus"), "%u", i), 0, "cpuset");
+		expect(reserve(i ? "s" : "r", WAIT_Q, WAIT_P), 0, "reserve");
+	}
+	for (i = 0; i < ARRAY(waiters); i++)
+		wait_beside(&waiters[i]);
+	remove_group("r");
+	remove_group("s");
+}
+
+void test_beside(const char *arg)
+{
+	if (!strcmp(arg, "deadline")) {
+		beside_deadline();
+		return;
+	}
 	beside(true);
 	/* A value that is written again and again gains nothing. */
 	run_resize();
