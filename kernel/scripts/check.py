@@ -270,6 +270,7 @@ RUNS = [
     Run(
         'regression', 'beside-deadline', 'hcbs', 'beside:deadline', cpus='2'
     ),
+    Run('regression', 'going', 'hcbs', 'going'),
     *(
         Run(
             'regression',

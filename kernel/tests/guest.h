@@ -215,6 +215,7 @@ void test_suspend(const char *arg);
 void test_boot(const char *arg);
 void test_later(const char *arg);
 void test_full(const char *arg);
+void test_going(const char *arg);
 void test_beside(const char *arg);
 void test_beside_control(const char *arg);
 void test_trace(const char *arg);

@@ -39,6 +39,7 @@ static const struct test {
 	{ "boot", NONE, test_boot },
 	{ "later", NONE, test_later },
 	{ "full", V2, test_full },
+	{ "going", V2, test_going },
 	{ "beside", V2, test_beside },
 	{ "beside-control", V1, test_beside_control },
 	{ "trace", V2, test_trace },
