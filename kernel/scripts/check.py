@@ -202,6 +202,7 @@ RUNS = [
         arguments=('rcutree.use_softirq=0',),
     ),
     Run('percpu', 'percpu', 'hcbs', 'percpu', cpus='4'),
+    Run('percpu', 'percpu-memory', 'hcbs', 'percpu:memory', cpus='4'),
     Run('percpu', 'partition', 'hcbs', 'partition', cpus='4'),
     Run('percpu', 'reclaim', 'hcbs', 'reclaim', cpus='4'),
     Run(

@@ -2,11 +2,54 @@
 /* Sums per CPU, cpusets and hotplug: version 2, 4 CPUs. */
 #include "guest.h"
 
-void test_percpu(__attribute__((unused)) const char *arg)
+/* What the kernel's small objects take, in KiB. */
+static long slab(void)
+{
+	char *line = strstr(get("/proc/meminfo"), "Slab:");
+
+	return line ? atol(line + strlen("Slab:")) : -1;
+}
+
+#define GROUPS 100
+
+/* A group's queues take 2 KiB of each CPU, from when it reserves something. */
+static void memory(void)
+{
+	long want = GROUPS * 2 * sysconf(_SC_NPROCESSORS_CONF), before, made, reserved;
+	char name[16];
+	int i;
+
+	before = slab();
+	for (i = 0; i < GROUPS; i++) {
+		snprintf(name, sizeof(name), "m%d", i);
+		if (make_group(name))
+			die(name);
+	}
+	made = slab();
+	for (i = 0; i < GROUPS; i++) {
+		snprintf(name, sizeof(name), "m%d", i);
+		if (reserve(name, 1000, 1000000))
+			die(name);
+	}
+	reserved = slab();
+	check(reserved - made >= want && reserved - made < want * 5 / 4,
+	      "%d groups take %ld KiB, and %ld more with a reservation, %ld of them for queues",
+	      GROUPS, made - before, reserved - made, want);
+	for (i = 0; i < GROUPS; i++) {
+		snprintf(name, sizeof(name), "m%d", i);
+		remove_group(name);
+	}
+}
+
+void test_percpu(const char *arg)
 {
 	char name[16], file[8], before[256];
 	int i;
 
+	if (!strcmp(arg, "memory")) {
+		memory();
+		return;
+	}
 	for (i = 0; i < 5; i++) {
 		snprintf(name, sizeof(name), "p%d", i);
 		snprintf(file, sizeof(file), "%d", i % 4);
