@@ -35,7 +35,7 @@ echo '# CONFIG_RT_GROUP_SCHED is not set' >"$tree.off.config"
 configure "$tree.o" /dev/null
 configure "$tree.off" "$tree.off.config"
 
-# 0000 to 0005, 0061: the commits are mainline's, which the tree here does not have.
+# 0000 to 0005, 0023: the commits are mainline's, which the tree here does not have.
 # 0011: for_each_rt_group() is a loop with a condition; no parentheses fit.
 # 0012: scoped_guard() after a declaration and a blank line is taken for another
 #       declaration.
@@ -54,7 +54,7 @@ cat >"$tree.known" <<EOF
 0012 Avoid logging continuation uses where feasible
 0013 Comparing get_jiffies_64() is almost always wrong; prefer time_after64, time_before64 and friends
 0020 added, moved or deleted file(s), does MAINTAINERS need updating?
-0061 Unknown commit id 'd245698d727a', maybe rebased or not pulled?
+0023 Unknown commit id 'd245698d727a', maybe rebased or not pulled?
 EOF
 for p in "$here"/patches/*.patch; do
     ./scripts/checkpatch.pl --no-tree --terse --show-types "$p" || :
