@@ -145,7 +145,9 @@ def simulate(
             continue
         counters = Counters(server.used_ns // 1000, server.throttled)
         limit = runtime_us / bounds.period_us
-        sample = meter.read({0: counters}, until / 1e9, limit)
+        sample = meter.read(
+            {0: counters}, until / 1e9, limit, bounds.period_us / 1e6
+        )
         if sample is not None:
             wanted = law.step(sample, limit)
             if wanted != limit:

@@ -10,6 +10,13 @@ from nova_rt.feedback.law import SAMPLE_S, Sample
 #: Part of the given time that is all of it: instants of reading are not those
 #: of the periods.
 _ALL = 0.95
+#: Part of a time that must be whole periods. It may be too short by this part
+#: of a period, and at most by these seconds.
+_WHOLE = 0.9
+_JITTER = 0.05
+_JITTER_S = 0.005
+#: Readings of 10 s: in any period, one of these times is of whole ones.
+_KEPT = 100
 #: Seconds: a sample over a longer time is none.
 _LONGEST_S = 5 * SAMPLE_S
 
@@ -33,50 +40,61 @@ class Meter:
         #: Times and counters, the oldest first.
         self._readings: collections.deque[
             tuple[float, Mapping[int, Counters]]
-        ] = collections.deque()
-        self._begun_s = 0.0
+        ] = collections.deque(maxlen=_KEPT)
 
     def read(
         self,
         counters: Mapping[int, Counters],
         now_s: float,
         limit: float,
-        period_s: float = 0.0,
+        period_s: float,
     ) -> Sample | None:
-        """Compute the use since the last reading, or in a longer period.
+        """Compute the use since the last reading, or one before it.
 
         A server has used all that it was given if it consumed as much, and
         the kernel has counted a budget that was used up, if it counts. In a
-        part of a period it may consume all of it, or nothing.
+        part of a period it may consume all of its runtime, or nothing, so
+        the time is one of nearly whole periods.
 
         :param counters: CPU -> counters
         :param now_s: the time, seconds
         :param limit: its bandwidth in this time, in CPUs
         :param period_s: of its reservation, seconds
         :returns: the sample; None if the last reading was too long ago, or is
-            none of these counters, or the first was less than a period ago
+            none of these counters, or there are too few
         """
-        readings = self._readings
-        if not readings or not self._goes_on(counters, now_s):
-            readings.clear()
-            self._begun_s = now_s
-        readings.append((now_s, counters))
-        while len(readings) > 2 and _ALL * (now_s - readings[0][0]) > period_s:
-            readings.popleft()
-        at_s, last = readings[0]
-        elapsed_s = now_s - at_s
-        if not elapsed_s or now_s - self._begun_s < _ALL * period_s:
+        if self._readings and not self._goes_on(counters, now_s):
+            self._readings.clear()
+        found = self._find(now_s, period_s)
+        self._readings.append((now_s, counters))
+        if found is None:
             return None
+        last, elapsed_s, given_s = found
         used_us, exhausted = 0, False
         for cpu, now in counters.items():
             before = last[cpu]
             consumed_us = now.used_us - before.used_us
             used_us = max(used_us, consumed_us)
-            if consumed_us >= _ALL * limit * elapsed_s * 1_000_000:
+            if consumed_us >= _ALL * limit * given_s * 1_000_000:
                 exhausted |= (
                     now.throttled is None or now.throttled != before.throttled
                 )
         return Sample(used_us / elapsed_s / 1_000_000, exhausted)
+
+    def _find(
+        self, now_s: float, period_s: float
+    ) -> tuple[Mapping[int, Counters], float, float] | None:
+        """Find the latest reading that is nearly whole periods old.
+
+        :returns: its counters, its age, and the periods, seconds
+        """
+        short_s = min(_JITTER * period_s, _JITTER_S)
+        for at_s, last in reversed(self._readings):
+            elapsed_s = now_s - at_s
+            whole_s = period_s * int((elapsed_s + short_s) / period_s)
+            if whole_s and whole_s >= _WHOLE * elapsed_s:
+                return last, elapsed_s, whole_s
+        return None
 
     def _goes_on(self, counters: Mapping[int, Counters], now_s: float) -> bool:
         """Tell whether counters continue those of the last reading."""

@@ -18,7 +18,7 @@ class MeterTest(base.BaseTestCase):
             int(cpu[3:]): Usage(None, throttled, used_us)
             for cpu, (throttled, used_us) in cpus.items()
         }
-        return self.meter.read(counters, now_s, limit)
+        return self.meter.read(counters, now_s, limit, 0.01)
 
     def test_use(self):
         self.assertIsNone(self.read(10.0, cpu0=(5, 1_000_000)))
@@ -52,21 +52,27 @@ class MeterTest(base.BaseTestCase):
             self.rounded(10.1, cpu0=(0, 10_000), cpu1=(1, 50_000)),
         )
 
-    def test_a_long_period(self):
+    def test_any_period(self):
         """A server that wants more has used all, at each sample."""
-        exhausted = []
-        for number in range(1, 41):
-            # 0.3 s at the start of each second.
-            whole, part = divmod(number, 10)
-            found = self.meter.read(
-                {0: Usage(None, whole + (part >= 3),
-                          300_000 * whole + 100_000 * min(part, 3))},
-                10 + number / 10, 0.3, 1.0,
-            )  # fmt: skip
-            if found is not None:
-                self.assertAlmostEqual(0.3, found.used)
-                exhausted.append(found.exhausted)
-        self.assertEqual([True] * 30, exhausted)
+        for period_ms in (1, 30, 75, 80, 90, 100, 120, 250, 1000, 4000):
+            period_us, samples = 1_000 * period_ms, []
+            runtime_us = period_us // 10
+            for number in range(100):
+                # It runs at the start of each period.
+                whole, part_us = divmod(100_000 * number, period_us)
+                counters = Usage(
+                    None, whole + (part_us >= runtime_us),
+                    whole * runtime_us + min(part_us, runtime_us),
+                )  # fmt: skip
+                samples.append(
+                    self.meter.read(
+                        {0: counters}, 10 + number / 10, 0.1, period_us / 1e6
+                    )
+                )
+            found = [each for each in samples if each is not None]
+            self.assertLessEqual(50, len(found), period_ms)
+            self.assertEqual({True}, {each.exhausted for each in found})
+            self.meter = meter.Meter()
 
     def test_gaps(self):
         """No sample over a longer time, of another CPU, or backwards."""
