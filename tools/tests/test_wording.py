@@ -16,6 +16,8 @@ PACKAGE = ROOT / 'nova_rt'
 _CLAUSES = re.compile(r'\b(what|who|whom|whose)(ever)?\b', re.I)
 #: Of 1,000 words.
 MOST = 2
+#: Names of Ansible tasks that ask instead of naming an action.
+_QUESTIONS = re.compile(r'- name: (See |.*\b(what|whether)\b)')
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -60,3 +62,9 @@ class WordingTest(unittest.TestCase):
             allowed = max(2, words[room] * MOST / 1000)
             with self.subTest(room):
                 self.assertLessEqual(clauses[room], allowed)
+
+    def test_names_of_tasks(self):
+        for room in ('deploy', 'playbooks'):
+            for path in (ROOT / room).rglob('*.y*ml'):
+                with self.subTest(path):
+                    self.assertNotRegex(path.read_text(), _QUESTIONS)
