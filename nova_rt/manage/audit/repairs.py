@@ -121,7 +121,7 @@ def _set(auditor: Auditor, repair: SetAllocation) -> None:
 def _is_settled(
     instance: Any, node: Node | None, repair: SetAllocation
 ) -> bool:
-    """Whether a server is still where it was, with what it had there."""
+    """Tell whether a server is still there, with the same reservation."""
     if (
         instance in (None, PENDING)
         or node is None

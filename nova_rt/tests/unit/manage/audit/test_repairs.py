@@ -20,7 +20,7 @@ PROVIDER = '6a1f2c1e-0c55-4d5e-9e0b-3a8f0f7d0001'
 
 
 def make_instance(host, reservation):
-    """Make a server whose record is not that of its flavor."""
+    """Make a server with another reservation than its flavor's."""
     specs = {extra_specs.RESERVATION: '600/1000'}
     request = Request.from_flavor(
         specs | {extra_specs.RESERVATION: reservation}, 1
@@ -42,7 +42,7 @@ class SetAllocationTest(base.BaseTestCase):
         objects.register_all()
 
     def mend(self, host, reservation):
-        """Mend what was found on host one, of a server that is this now.
+        """Mend a finding of host one; the server may have changed since.
 
         :returns: the bandwidth that Placement is asked to hold; None if it is
             left alone
