@@ -17,6 +17,10 @@ virCgroupKillInternal()). For a task that is just going, the kernel writes 0
 there (kernel/cgroup/cgroup.c, cgroup_procs_show()), and kill(0) signals
 libvirtd itself. So the end of a container is asked for again on the next
 connection.
+
+Under systemd, libvirt 9 has the container's scope stopped and then reads its
+control group. systemd may have removed that by then: libvirt reports a failed
+system call, and hears of the container's end a moment later.
 """
 
 from collections.abc import Callable
@@ -32,35 +36,38 @@ from oslo_log import log as logging
 LOG = logging.getLogger(__name__)
 
 #: Seconds before each further attempt. An ending libvirtd may still answer.
-_AGAIN_S = (1, 3)
+_AGAIN_S = (0.2, 1, 5)
 
-#: Codes and domains of a lost connection, as in Nova's own
-#: Host._test_connection().
-_CODES = (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_ERR_INTERNAL_ERROR)
+#: Domains of a lost connection, as in Nova's own Host._test_connection().
 _DOMAINS = (libvirt.VIR_FROM_REMOTE, libvirt.VIR_FROM_RPC)
 
 _Result = TypeVar('_Result')
 
 
-def is_lost(err: BaseException | None) -> bool:
-    """Tell whether an error, or its cause, is the loss of the connection."""
+def _may_pass(err: BaseException | None) -> bool:
+    """Tell whether an error may be gone at the next attempt.
+
+    It, or its cause, is then the loss of the connection or a failed system
+    call.
+    """
     while err is not None:
         if isinstance(err, libvirt.libvirtError):
-            return (
-                err.get_error_code() in _CODES
+            code = err.get_error_code()
+            return code == libvirt.VIR_ERR_SYSTEM_ERROR or (
+                code == libvirt.VIR_ERR_INTERNAL_ERROR
                 and err.get_error_domain() in _DOMAINS
             )
         err = err.__cause__ or err.__context__
     return False
 
 
-def _again(step: Callable[[], _Result]) -> _Result:
-    """Take a step again if the connection is lost in it."""
+def _repeat(step: Callable[[], _Result]) -> _Result:
+    """Take a step again after an error that may pass."""
     for wait_s in _AGAIN_S:
         try:
             return step()
         except (libvirt.libvirtError, nova_exception.InternalError) as err:
-            if not is_lost(err):
+            if not _may_pass(err):
                 raise
             LOG.warning('libvirt: %s; trying again', err)
         time.sleep(wait_s)
@@ -92,9 +99,9 @@ class ReconnectingDriver(driver.LibvirtDriver):
     def _clean_shutdown(self, instance, timeout, retry_interval):
         """Shut a container down, whether libvirtd survives that or not."""
         step = super()._clean_shutdown
-        return _again(lambda: step(instance, timeout, retry_interval))
+        return _repeat(lambda: step(instance, timeout, retry_interval))
 
     def _destroy(self, instance):
         """Destroy a container, whether libvirtd survives that or not."""
         step = super()._destroy
-        return _again(lambda: step(instance))
+        return _repeat(lambda: step(instance))

@@ -7,10 +7,8 @@ every container gets.
 """
 
 import functools
-import time
 from typing import Any, NoReturn
 
-import libvirt
 from nova import exception as nova_exception
 from nova.virt import event as virtevent
 from nova.virt.libvirt import config as vconfig
@@ -28,7 +26,6 @@ from nova_rt.lxc import (
     containers,
     features,
     id_ranges,
-    reconnecting,
 )
 from nova_rt.reservation import extra_specs, record, resources
 from nova_rt.tracking import reservations, servers, stop_policy
@@ -44,9 +41,6 @@ COMPUTE_DRIVER = 'nova_rt.RTLibvirtDriver'
 
 #: The largest amount that Placement takes (placement/db/constants.py).
 _MAX_UNIT = 0x7FFFFFFF
-
-# Seconds between attempts to have libvirt see that a container has ended.
-_DESTROYED_S = (0.2, 1, 5)
 
 
 class _Ended(BaseException):
@@ -280,26 +274,8 @@ class RTLibvirtDriver(containers.ContainerDriver):
             )  # fmt: skip
 
     def _destroy(self, instance):
-        """Remove the task limits of the container, too.
-
-        Under systemd, libvirt 9 has the container's scope stopped and then
-        reads its control group. systemd may have removed that by then: libvirt
-        reports a failed system call, and the container has ended.
-        """
-        for wait_s in (*_DESTROYED_S, None):
-            try:
-                super()._destroy(instance)
-                break
-            except libvirt.libvirtError as err:
-                if (
-                    wait_s is None
-                    or err.get_error_code() != libvirt.VIR_ERR_SYSTEM_ERROR
-                    # That was tried again already.
-                    or reconnecting.is_lost(err)
-                ):
-                    raise
-            # libvirt hears of the end a moment later.
-            time.sleep(wait_s)
+        """Remove the task limits of the container, too."""
+        super()._destroy(instance)
         self.running.orphans.sweep()
 
     def _rt_stop_started(self, instance: Any) -> None:
