@@ -254,7 +254,9 @@ class Reservations:
         if self._claims.get(uuid).beside is not None:
             # Nova prepares a move without the lock of the server.
             raise exception.ClaimsUnknown('a move of the server has begun')
-        if not servers.is_lesser(wanted, rec) or self._costs_more(wanted, rec):
+        count = self.capacity().count
+        # With an overhead, a shorter period costs more at the same bandwidth.
+        if count(wanted.request.reservation) > count(rec.request.reservation):
             cpus = self._place(wanted.request, held=(uuid, rec))
             wanted = wanted.claimed_on(cpus)
         wanted.encode()
@@ -262,17 +264,6 @@ class Reservations:
         slots = (wanted, rec) if lesser else (rec, wanted)
         self._claims.change(uuid, Slots(slots[0], changing=slots[1]))
         return wanted
-
-    def _costs_more(self, one: record.Record, other: record.Record) -> bool:
-        """Tell whether a record takes more of a CPU here than another.
-
-        With an overhead, a shorter period does, at the same bandwidth.
-        """
-        one_ppm, other_ppm = (
-            self.capacity().count(each.request.reservation)
-            for each in (one, other)
-        )
-        return one_ppm > other_ppm
 
     def hold_record(self, instance: Any) -> None:
         """Set the claims of a server to its records, without an event.
