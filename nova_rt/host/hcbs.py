@@ -17,7 +17,7 @@ from typing import Self
 from oslo_log import log as logging
 
 from nova_rt import exception, once
-from nova_rt.host import capability, cpusets, tasks
+from nova_rt.host import capability, cgroup, cpusets, tasks
 from nova_rt.host import cpus as host_cpus
 from nova_rt.host.capability import Capability
 from nova_rt.host.cgroup import Container
@@ -359,14 +359,12 @@ class HCBS(V2Backend):
         self, found: Capability
     ) -> list[tuple[str, Share, Mapping[int, Usage]]]:
         """Read the usage of each group with a reservation."""
-        return [
-            (
-                str(group.relative_to(found.partition)),
-                held,
-                self._reader.read_usage(group),
-            )
-            for group, held in self._reader.find_reservations(found.partition)
-        ]
+        usages: list[tuple[str, Share, Mapping[int, Usage]]] = []
+        for group, held in self._reader.find_reservations(found.partition):
+            name = str(group.relative_to(found.partition))
+            with cgroup.leaving_out():
+                usages.append((name, held, self._reader.read_usage(group)))
+        return usages
 
 
 def _raise_to(share: Share) -> list[tuple[str, str]]:

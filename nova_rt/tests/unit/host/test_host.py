@@ -610,6 +610,22 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
             self.host.read_usage(PID),
         )
 
+    def test_usage_of_a_group_that_goes_meanwhile(self):
+        self.host.apply(PID, self._start())
+        other = self.kernel.add_container(8, 'other', (2,))
+        self.host.apply(8, _record('100/1000', (2,)))
+        self.assertEqual(2, len(self.host.read_usages()))
+        read = self.kernel.files.read
+
+        def go(path):
+            if path == other / 'cpu.rt.stat':
+                self.kernel.remove_container(8)
+            return read(path)
+
+        with mock.patch.object(self.kernel.files, 'read', go):
+            ((name, _, _),) = self.host.read_usages()
+        self.assertEqual(self.group.name, name)
+
     def test_controller_is_enabled_again(self):
         """systemd may take it away where nothing needs it."""
         rec = self._start(nested=('libvirt',))
