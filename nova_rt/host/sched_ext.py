@@ -52,6 +52,14 @@ class SchedExt(V2Backend):
     interface = INTERFACE
     FILES = ()
 
+    def __init__(self, files: Files) -> None:
+        super().__init__(files)
+        #: The last answer, and the reservations in it. The files of an
+        #: exporter give the same answer for all containers.
+        self._parsed: tuple[
+            list[Mapping[str, str]], dict[pathlib.Path, Held]
+        ] = ([], {})
+
     @classmethod
     def detect(cls, files: Files) -> Self | None:
         """Ask the daemon."""
@@ -250,13 +258,17 @@ class SchedExt(V2Backend):
 
         :returns: group -> its reservation
         """
-        return {
-            self._resolve(row['path']): Held(
-                Share.parse(row['runtime_us'], row['period_us']),
-                cpulist.parse(row['cpus']),
-            )
-            for row in self._ask('list')
-        }
+        rows, parsed = self._ask('list'), self._parsed
+        if rows is not parsed[0]:
+            held = {
+                self._resolve(row['path']): Held(
+                    Share.parse(row['runtime_us'], row['period_us']),
+                    cpulist.parse(row['cpus']),
+                )
+                for row in rows
+            }
+            parsed = self._parsed = rows, held
+        return parsed[1]
 
     def _reserve(self, group: pathlib.Path, wish: Held) -> None:
         """Reserve for a group.

@@ -3,12 +3,14 @@
 
 import errno
 import os
+from unittest import mock
 
 import ddt
 from oslotest import base
 
 from nova_rt.exporter.reading import Source
 from nova_rt.formats import counts
+from nova_rt.host import sched_ext
 from nova_rt.host.options import Options
 from nova_rt.tests.fixtures import exporter, kernel
 
@@ -173,6 +175,19 @@ class ReadingTest(base.BaseTestCase):
         self.assertEqual(sorted(set(seen)), once)
         host.reader.read()
         self.assertEqual(sorted(once * 2), sorted(seen))
+
+    def test_a_list_is_parsed_once(self):
+        """Not for each container, of which it has a line."""
+        host = self.host('v2-sched-ext')
+        for _ in range(3):
+            host.add_server(10_000, 100_000, (1,))
+        for _ in range(2):
+            with mock.patch.object(
+                sched_ext, 'Held', wraps=sched_ext.Held
+            ) as held:
+                host.reader.read()
+            # And one to compare each with.
+            self.assertEqual(3 + 3, held.call_count)
 
     def test_reads_only(self):
         host = self.host()
