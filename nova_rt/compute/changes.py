@@ -233,7 +233,16 @@ class Changes:
                 instance, rec, wanted, generation
             )
             if not servers.is_lesser(target, rec):
-                self.allocate(context, instance, target)
+                try:
+                    self.allocate(context, instance, target)
+                except (
+                    exception.InsufficientBandwidth, exception.NotAdmitted,
+                ):  # fmt: skip
+                    # Neither Placement nor the kernel was changed: a boost
+                    # goes on.
+                    servers.end_change(instance, rec)
+                    self._manager.rt.rt_end_change(instance, written=False)
+                    raise
                 self._hold_larger(instance.uuid, rec, target)
                 servers.end_change(instance, target)
                 self._manager.rt.rt_end_change(instance)

@@ -101,10 +101,14 @@ class HostClaims:
         """See :meth:`.Reservations.hold_record`."""
         self._require().hold_record(instance)
 
-    def end_change(self, instance: Any) -> None:
-        """Hold the record of a change, which the kernel holds as well."""
+    def end_change(self, instance: Any, written: bool) -> None:
+        """Hold the record of a server after its change.
+
+        :param written: whether the kernel holds it as well
+        """
         self.hold_record(instance)
-        self._require().note_actual(instance.uuid, None)
+        if written:
+            self._require().note_actual(instance.uuid, None)
 
     def grow(self, uuid: str, wanted: record.Record) -> record.Record | None:
         """See :meth:`.Reservations.grow`."""

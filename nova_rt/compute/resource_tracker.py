@@ -274,13 +274,16 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         return target
 
     @locked
-    def rt_end_change(self, instance: Any) -> None:
-        """Save a server whose change has ended, and release the rest."""
+    def rt_end_change(self, instance: Any, written: bool = True) -> None:
+        """Save a server whose change has ended, and release the rest.
+
+        :param written: whether the kernel was given its record
+        """
         expected = instance.task_state
         if expected == task_states.RESIZE_PREP:
             instance.task_state = None
         instance.save(expected_task_state=[expected])
-        self._rt.end_change(instance)
+        self._rt.end_change(instance, written)
         self._rt_publish_again(instance.node)
 
     @locked

@@ -411,6 +411,17 @@ class BoostTest(BoostTestBase):
         self.go_on(1)
         self.assert_over()
 
+    def test_change_refused_by_placement(self):
+        """The boost goes on, although the host had room."""
+        self.boost()
+        self.take_in_placement(but=500_000)
+        self.change(self.server, '600/1000', Condition.DEFERRED)
+        self.go_on(2)
+        self.assert_runtimes(800)
+        self.go_on(60)
+        self.go_on(1)
+        self.assert_runtimes(400)
+
     def test_moved(self):
         self.boost()
         old = self.host

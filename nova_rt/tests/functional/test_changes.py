@@ -110,6 +110,14 @@ class ChangesTest(changes.ChangesTestBase):
         self.assertIn('Placement', answer.rule)
         self.assert_ended(self.server, '400/1000', self.host)
 
+    def test_placement_holds_nothing(self):
+        """The server does not wait for that: it can be used."""
+        self.placement.delete(f'/allocations/{self.server["id"]}')
+        self.change(self.server, '600/1000', Condition.IN_PROGRESS)
+        instance = self.instance(self.server)
+        self.assertIsNone(instance.task_state)
+        self.assertNotIn(servers.CHANGE, instance.system_metadata)
+
     def test_the_kernel_refuses(self):
         for reservation in ('600/1000', '200/1000'):
             self.refuse_writes(errno.EINVAL, self.host)
