@@ -264,11 +264,12 @@ class Records(Cloud):
     def _read_host(self, node: Node) -> HostRecord | None:
         with _errors(), nova_context.target_cell(self.context, node.cell) as c:
             stats = objects.ComputeNode.get_by_uuid(c, node.uuid).stats or {}
+            free = instances.parse_free(stats)
+            if free is None:
+                # Most hosts of a large cloud: Placement is not asked.
+                return None
             seen_at = _read_seen(c, node.host)
         capacity_ppm = self.read_inventory_ppm(node.uuid)
-        free = instances.parse_free(stats)
-        if free is None and capacity_ppm is None:
-            return None
         usages = self._get(f'/resource_providers/{node.uuid}/usages')
         return HostRecord(
             node.host,

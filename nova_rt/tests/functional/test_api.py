@@ -5,6 +5,7 @@ import fixtures
 from keystoneauth1 import exceptions as ks_exc
 from nova import exception as nova_exception
 from nova import objects
+from nova.scheduler.client import report
 from oslo_limit import fixture as limit_fixture
 from oslo_messaging import exceptions as bus_exception
 from werkzeug import test
@@ -210,6 +211,29 @@ class APITest(APITestBase):
             },
         )
         self.send('GET', '/v1/hosts/nowhere', 404)
+
+    def test_host_without_bandwidth(self):
+        """Placement is not asked for it."""
+        left = next(name for name in self.computes if name != self.host)
+        node = objects.ComputeNode.get_by_host_and_nodename(
+            self.ctxt, left, left
+        )
+        node.stats = {}
+        node.save()
+        asked, get = [], report.SchedulerReportClient.get
+
+        def note(client, url, **words):
+            asked.append(url)
+            return get(client, url, **words)
+
+        with fixtures.MonkeyPatch(
+            'nova.scheduler.client.report.SchedulerReportClient.get', note
+        ):
+            found = self.send('GET', '/v1/hosts')['hosts']
+            self.send('GET', f'/v1/hosts/{left}', 404)
+        self.assertEqual([self.host], [host['name'] for host in found])
+        self.assertTrue(asked)
+        self.assertFalse([url for url in asked if node.uuid in url])
 
     def test_host_that_is_deleted_meanwhile(self):
         left = next(name for name in self.computes if name != self.host)
