@@ -6,6 +6,7 @@ before it goes any further. Unknown fields are ignored.
 """
 
 from collections.abc import Iterable, Mapping
+import contextlib
 import dataclasses
 import datetime
 import re
@@ -15,6 +16,7 @@ from nova_rt import exception
 from nova_rt.formats import checks
 from nova_rt.formats.times import from_us
 from nova_rt.reservation import cpulist
+from nova_rt.reservation.reservation import Reservation
 
 #: The type of a notification begins with this; the kind of event follows.
 PREFIX = 'nova_rt.reservation.'
@@ -177,12 +179,10 @@ class Interval:
 class Boost:
     """The reservation of a server while it starts.
 
-    :ivar runtime_us: on each of its CPUs, in each period
     :ivar until: its end
     """
 
-    runtime_us: int
-    period_us: int
+    reservation: Reservation
     until: datetime.datetime
 
 
@@ -217,11 +217,13 @@ def find_boost(
             since = event.at
         if event.kind in _ENDING:
             boost = None
-        elif event.kind == 'boosted' and (
-            event.runtime_us is not None and event.period_us is not None
-        ):
-            until = (since or event.at) + span
-            boost = Boost(event.runtime_us, event.period_us, until)
+        elif event.kind == 'boosted':
+            # A host may report anything.
+            with contextlib.suppress(exception.InvalidReservation):
+                boost = Boost(
+                    Reservation.parse(event.reservation),
+                    (since or event.at) + span,
+                )
     return boost if boost is not None and boost.until > now else None
 
 

@@ -101,11 +101,8 @@ def render_state(
 def _render_boost(boost: Boost | None) -> Any:
     if boost is None:
         return None
-    return {
-        'runtime_us': boost.runtime_us,
-        'period_us': boost.period_us,
-        'until': render_time(boost.until),
-    }
+    until = {'until': render_time(boost.until)}
+    return _render_runtime(boost.reservation) | until
 
 
 def _render_condition(change: Change | None, full: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from nova_rt import events, exception
 from nova_rt.compute import notifications
 from nova_rt.formats import history
 from nova_rt.reservation.record import Record
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures.history import (
     MINUTE,
     NOW,
@@ -186,7 +187,7 @@ class BoostTest(base.BaseTestCase):
 
     def test_boosted(self):
         began = event(1, 'applied', SMALL), event(2, 'boosted', LARGE)
-        expected = history.Boost(*LARGE[:2], NOW + 11 * MINUTE)
+        expected = history.Boost(Reservation(*LARGE[:2]), NOW + 11 * MINUTE)
         self.assertEqual(expected, self.find(*began))
         for kind in ('claimed', 'refused', 'drifted', 'repaired', 'added'):
             self.assertEqual(expected, self.find(*began, event(3, kind)))
@@ -210,4 +211,5 @@ class BoostTest(base.BaseTestCase):
         self.assertIsNone(self.find())
         self.assertIsNone(self.find(event(1, 'applied')))
         self.assertIsNone(self.find(event(1, 'boosted', host='two')))
-        self.assertIsNone(self.find(event(1, 'boosted', (None, None, None))))
+        for nonsense in (None, None, None), (9, 5, (1,)), (0, 500, (1,)):
+            self.assertIsNone(self.find(event(1, 'boosted', nonsense)))

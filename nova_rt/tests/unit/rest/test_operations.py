@@ -11,6 +11,7 @@ from nova_rt.cloud.records import Holding, HostRecord
 from nova_rt.formats.changes import Answer, Condition, OnNoRoom
 from nova_rt.formats.history import Boost, Origin
 from nova_rt.reservation.admission import Capacity
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.rest.sources import OverLimit
 from nova_rt.tests.fixtures.history import NOW, event, make_uuid
 from nova_rt.tests.unit.rest import base
@@ -73,7 +74,7 @@ class ShowTest(base.APITestCase):
     def test_boost(self):
         self.sources.add(make_server(1))
         self.assertIsNone(self.read(PATH, 'reader')['reservation']['boost'])
-        self.sources.boosts[UUID] = Boost(1800, 2000, NOW)
+        self.sources.boosts[UUID] = Boost(Reservation(1800, 2000), NOW)
         expected = runtime(1800) | {'until': '2027-03-01T12:00:07Z'}
         shown = self.read(PATH, 'reader')['reservation']
         self.assertEqual(expected, shown['boost'])
