@@ -76,6 +76,24 @@ class WeakerKernelTest(base.RTServersTestBase):
         self.assert_held(server)
         self.assertNotIn(host_boot.KEY, self.instance(server).system_metadata)
 
+    def test_is_started_elsewhere(self):
+        """Its refusal is over: no later error is taken for it."""
+        self.flags(resume_guests_state_on_host_boot=True)
+        self.running = [self.server]
+        self.boot_weaker()
+        self._wait_for_state_change(self.server, 'ERROR')
+        self.assertIn(
+            host_boot.KEY, self.instance(self.server).system_metadata
+        )
+        self.start_compute('compute2')
+        self.computes['compute1'].stop()
+        services = self.api.get_services(host='compute1')
+        self.api.put_service_force_down(services[0]['id'], True)
+        server = self._evacuate_server(self.server, expected_state='ACTIVE')
+        instance = self.instance(server)
+        self.assertEqual('compute2', instance.host)
+        self.assertNotIn(host_boot.KEY, instance.system_metadata)
+
     def test_is_refused_by_the_kernel_at_boot(self):
         """The user reads why, as of any other start."""
         self.flags(resume_guests_state_on_host_boot=True)

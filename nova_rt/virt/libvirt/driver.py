@@ -255,6 +255,7 @@ class RTLibvirtDriver(containers.ContainerDriver):
                     self.running.protection.protect(instance.uuid, stop)
                 else:
                     self.running.apply(guest, rec, stop)
+                    host_boot.forget(instance)
         except exception.HostError as err:
             raise faults.ReservationNotHeld(reason=faults.tell(err)) from err
         except Exception:

@@ -36,6 +36,14 @@ def note_refusal(
     )
 
 
+def forget(instance: Any) -> None:
+    """Forget the refusal of a server that has started since, on any host.
+
+    Nova saves the instance.
+    """
+    instance.system_metadata.pop(KEY, None)
+
+
 def retry(instances: Iterable[Any], may_start: Callable[[str], bool]) -> None:
     """Let Nova resume the servers that this kernel is sufficient for.
 
