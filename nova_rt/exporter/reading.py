@@ -5,7 +5,9 @@ Unreadable values are missing in the reading, and the reading says which
 source it is of.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+import contextlib
 import dataclasses
 import enum
 import logging
@@ -210,8 +212,27 @@ class HostReader:
         offered = self._host.capacity()
         if servers is None or any(not each.record for each in servers):
             return HostBandwidth(capability, offered, None, pool_usage)
-        free = self._host.free(list_claims(servers))
+        free = self._host.free(list_claims(servers), self._sum_boosts(servers))
         return HostBandwidth(capability, offered, free, pool_usage)
+
+    def _sum_boosts(self, servers: Iterable[LibvirtServer]) -> Counter[int]:
+        """Add up the bandwidth of boosts, which a new server would be given.
+
+        The surplus of a server that follows its load stays with it.
+
+        :returns: CPU -> ppm
+        """
+        found: Counter[int] = Counter()
+        for server in servers:
+            rec = server.record
+            if server.pid is None or rec is None or rec.request.follows_load:
+                continue
+            # It may have ended; the reading of its state says so.
+            with contextlib.suppress(OSError):
+                actual = self._host.read_held(server.pid, rec)
+                for cpu in rec.cpus:
+                    found[cpu] += max(0, actual.ppm - rec.ppm)
+        return found
 
     def _read_states(
         self,

@@ -12,6 +12,7 @@ from nova_rt.exporter.reading import Source
 from nova_rt.formats import counts
 from nova_rt.host import sched_ext
 from nova_rt.host.options import Options
+from nova_rt.reservation import record
 from nova_rt.tests.fixtures import exporter, kernel
 
 INTERFACES = sorted(set(kernel.KERNELS) - {'none'})
@@ -50,6 +51,21 @@ class ReadingTest(base.BaseTestCase):
             dict(found.kernel.free.cpus),
         )  # fmt: skip
         self.assertNotIn(stopped.name, found.states)
+
+    @ddt.data(*INTERFACES)
+    def test_boosts_are_free(self, interface):
+        """A new server would be given their bandwidth."""
+        host = self.host(interface)
+        specs = {'startup_runtime': 80_000, 'startup_s': 60}
+        domain = host.add_server(10_000, 100_000, (1,), **specs)
+        before = host.reader.read().kernel.free
+        rec = record.Record.decode(domain.text)
+        host.host.apply(domain.pid, rec.with_runtime(80_000))
+        found = host.reader.read()
+        self.assertEqual(800_000, found.states[domain.name].actual.ppm)
+        self.assertEqual(before, found.kernel.free)
+        host.machine.remove_container(domain.pid)
+        self.assertIsNotNone(host.reader.read().kernel.free)
 
     @ddt.data(*INTERFACES)
     def test_drift(self, interface):
