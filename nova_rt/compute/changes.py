@@ -327,8 +327,16 @@ class Changes:
             )
         uuid = instance.uuid
         rec = servers.read_claimed(instance)
-        target = servers.read_change(instance)
-        assert rec is not None and target is not None
+        assert rec is not None
+        try:
+            target = servers.read_change(instance) or rec
+        except exception.InvalidRecord as err:
+            LOG.error(
+                'Ending change of reservation with the present %s, since its '
+                'journal cannot be read: %s', rec.request.reservation, err,
+                instance=instance,
+            )  # fmt: skip
+            target = rec
         lesser, other = rec, target
         if servers.is_lesser(target, rec):
             lesser, other = target, rec

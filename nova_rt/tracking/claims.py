@@ -365,6 +365,9 @@ def read_slots(instance: Any) -> Slots:
     """
     current = read_slot(servers.read_claimed, instance)
     changing = read_slot(servers.read_change, instance)
+    if isinstance(changing, exception.InvalidRecord):
+        # Its change is yet to be ended, and leads to the present record.
+        changing = current
     if not (
         isinstance(current, record.Record)
         and isinstance(changing, record.Record)

@@ -118,6 +118,23 @@ class ChangesTest(changes.ChangesTestBase):
         self.assertIsNone(instance.task_state)
         self.assertNotIn(servers.CHANGE, instance.system_metadata)
 
+    def test_journal_that_cannot_be_read(self):
+        """The server keeps its record, and can be used again."""
+        manager = self.computes[self.host].manager
+        for end in (
+            lambda: manager._settle_changes(self.ctxt),
+            lambda: self.restart_compute_service(self.host),
+            lambda: self.change(self.server, '400/1000'),
+        ):
+            instance = self.instance(self.server)
+            instance.system_metadata[servers.CHANGE] = 'v=9'
+            instance.task_state = task_states.RESIZE_PREP
+            instance.save()
+            manager.rt.update_available_resource(self.ctxt, self.host)
+            end()
+            self.assert_changed('400/1000')
+            manager = self.computes[self.host].manager
+
     def test_the_kernel_refuses(self):
         for reservation in ('600/1000', '200/1000'):
             self.refuse_writes(errno.EINVAL, self.host)

@@ -205,7 +205,9 @@ class ChangeTest(base.BaseTestCase):
             servers.begin_change(self.server, target, 1)
             self.assertEqual(slots, claims.read_slots(self.server))
         self.server.system_metadata[servers.CHANGE] = 'nonsense'
-        self.assertEqual(claims.Slots(OLD), claims.read_slots(self.server))
+        self.assertEqual(
+            claims.Slots(OLD, changing=OLD), claims.read_slots(self.server)
+        )
 
     def test_lesser(self):
         elsewhere = self.target.claimed_on((2,))
