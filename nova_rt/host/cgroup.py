@@ -315,10 +315,19 @@ class Patience:
             try:
                 return write()
             except OSError as err:
-                if err.errno not in _MAY_PASS or self._left_s <= 0:
+                if err.errno not in _MAY_PASS or not self.pause():
                     raise
-            time.sleep(PAUSE_S)
-            self._left_s -= PAUSE_S
+
+    def pause(self) -> bool:
+        """Wait for a moment, if there is time left.
+
+        :returns: whether there was
+        """
+        if self._left_s <= 0:
+            return False
+        time.sleep(PAUSE_S)
+        self._left_s -= PAUSE_S
+        return True
 
 
 def describe_other_cpus(

@@ -10,7 +10,7 @@ import functools
 import logging
 import pathlib
 import threading
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, Self
 
 from nova_rt import exception
@@ -36,6 +36,14 @@ _EXPECTED_S = 5.0
 #: removed group releases its own within two seconds; bandwidth in use until
 #: the end of a long period is waited for by the write, outside of locks.
 _CLAIM_PATIENCE_S = 2.0
+
+
+def make_claim_patience() -> cgroup.Patience:
+    """Make the time for which one claim waits, however often it is placed.
+
+    :returns: the budget, for :meth:`Host.place`
+    """
+    return cgroup.Patience(_CLAIM_PATIENCE_S)
 
 
 class Host:
@@ -243,6 +251,7 @@ class Host:
         request: Request,
         held: record.Record | None = None,
         returned: Mapping[int, int] | None = None,
+        patience: cgroup.Patience | None = None,
     ) -> tuple[int, ...]:
         """Choose CPUs for a server, given the claims of all others.
 
@@ -254,12 +263,13 @@ class Host:
         :param held: the server's present claim, one of these, for a change of
             its reservation
         :param returned: as for :meth:`free`
+        :param patience: shared by the calls for one claim; None for one call
         :returns: the CPUs
         :raises HostNotPrepared: if the kernel's bandwidth cannot be read
         :raises InsufficientBandwidth: if it does not fit, with the numbers
         :raises TooLarge: if a change would not fit on an empty host
         """
-        deadline = None
+        patience = patience or make_claim_patience()
         while True:
             self.refresh()
             found = self.capability.after(returned or {})
@@ -271,11 +281,8 @@ class Host:
                     if held is not None:
                         self._check_size(request)
                     raise
-                if deadline is None:
-                    deadline = monotonic() + _CLAIM_PATIENCE_S
-                if monotonic() >= deadline:
+                if not patience.pause():
                     raise
-            sleep(cgroup.PAUSE_S)
 
     def _check_size(self, request: Request) -> None:
         try:

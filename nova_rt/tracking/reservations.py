@@ -196,6 +196,7 @@ class Reservations:
         :raises HostNotPrepared: if the kernel's bandwidth cannot be read
         :raises InsufficientBandwidth: if it does not fit
         """
+        patience = rt_host.make_claim_patience()
 
         def place(boosted: Collection[str] = ()) -> tuple[int, ...]:
             present = None
@@ -208,6 +209,7 @@ class Reservations:
                 request,
                 present,
                 self._claims.sum_beyond(boosted),
+                patience,
             )
 
         boosted = self._list_boosted()

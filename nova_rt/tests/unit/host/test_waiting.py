@@ -29,13 +29,12 @@ class Clock(fixtures.Fixture):
         self.now_s = 0.0
         self.waited_s = 0.0
         self.then = lambda: None
-        for module in ('cgroup.time', 'host'):
-            for name, fake in (
-                ('monotonic', lambda: self.now_s), ('sleep', self._sleep)
-            ):  # fmt: skip
-                self.useFixture(
-                    fixtures.MonkeyPatch(f'nova_rt.host.{module}.{name}', fake)
-                )
+        for name, fake in (
+            ('cgroup.time.monotonic', lambda: self.now_s),
+            ('cgroup.time.sleep', self._sleep),
+            ('host.monotonic', lambda: self.now_s),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'nova_rt.host.{name}', fake))
 
     def _sleep(self, seconds):
         self.now_s += seconds

@@ -2,11 +2,12 @@
 """Tests of nova_rt.tracking.reservations, on a fake host."""
 
 import dataclasses
+from unittest import mock
 
 import fixtures
 
 from nova_rt import events, exception
-from nova_rt.host import hcbs_files
+from nova_rt.host import cgroup, hcbs_files
 from nova_rt.reservation import record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
@@ -399,6 +400,29 @@ class ClaimsTest(base.TestBase):
             ],
             self.events,
         )
+
+
+class BoostedTest(base.TestBase):
+    """A claim on a host with boosted servers."""
+
+    def test_refused_claim_waits_once(self):
+        """Whether boosts give way or not, the kernel has the same time."""
+        self.reservations.adopt([], audited=True)
+        self.reservations.boosting = mock.Mock()
+        self.reservations.boosting.list_boosted.return_value = {'boosted'}
+        self.kernel.add_container(7, 'web', (1,))
+        self.host.apply(7, dataclasses.replace(RECORD, cpus=(1,)))
+        self.kernel.return_late(1e9)
+        self.kernel.remove_container(7)
+        request = Request(Reservation(500_000, 1_000_000), 4)
+        with mock.patch.object(cgroup.time, 'sleep') as sleep:
+            self.assertRaises(
+                exception.InsufficientBandwidth,
+                self.reservations.claim, 'a', record.Record(request),
+            )  # fmt: skip
+        waited_s = sum(call.args[0] for call in sleep.call_args_list)
+        self.assertLess(1.9, waited_s)
+        self.assertLess(waited_s, 2.1)
 
 
 class OverheadTest(base.TestBase):
