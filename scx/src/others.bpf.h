@@ -39,6 +39,19 @@ static void advance_task(struct task_struct *p, struct task_ctx *t, u64 ran)
 	scx_bpf_task_set_dsq_vtime(p, p->scx.dsq_vtime + ran * TURN / turn * 100 / weight);
 }
 
+/* Whether the task that runs comes before all that wait in its queue. */
+static bool comes_first(struct task_struct *p, struct task_ctx *t, u64 queue)
+{
+	struct task_struct *first;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return true;
+	if (t->queue != queue)
+		return false;
+	first = __COMPAT_scx_bpf_dsq_peek(queue);
+	return first && time_before(p->scx.dsq_vtime, first->scx.dsq_vtime);
+}
+
 /* How far this CPU is with such tasks, to compare CPUs: by the ns of each round. */
 static void advance_clock(struct cpu_ctx *c, u64 delta)
 {
@@ -55,18 +68,37 @@ static void advance_queue(struct cpu_ctx *c, struct task_ctx *t, u64 vtime)
 	c->vtime = vtime;
 }
 
+/* A task that comes from another CPU is as far ahead or behind here as it was there. */
+static void carry_lag(struct task_struct *p, struct task_ctx *t, struct cpu_ctx *c, u64 queue)
+{
+	u64 from = t->queue - DSQ_OTHERS(0);
+	struct cpu_ctx *old;
+
+	if (t->queue == queue || from >= MAX_CPUS)
+		return;
+	old = ctx_of(from);
+	if (!old)
+		return;
+	scx_bpf_task_set_dsq_vtime(p, p->scx.dsq_vtime - old->vtime + c->vtime);
+	t->queue = queue;
+}
+
 static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_ctx *c, s32 cpu,
 			  u64 enq_flags)
 {
-	bool urgent = (p->flags & PF_KTHREAD) && (enq_flags & SCX_ENQ_WAKEUP) && c->cur == 0;
-	u64 queue = DSQ_OTHERS(cpu);
+	u64 queue = DSQ_OTHERS(cpu), vtime;
+	bool urgent;
 	s32 idle;
 
 	/* After a pause of this CPU its clock is an old one. */
 	if (c->idle && time_before(c->clock, others_clock) && !scx_bpf_dsq_nr_queued(queue))
 		c->clock = others_clock;
 	turn_in(t, queue, rest_ppm, slice_ns);
-	scx_bpf_dsq_insert_vtime(p, queue, t->turn, vtime_in(p, t, queue, c->vtime), enq_flags);
+	carry_lag(p, t, c, queue);
+	vtime = vtime_in(p, t, queue, c->vtime);
+	urgent = c->cur == 0 && (enq_flags & SCX_ENQ_WAKEUP) &&
+		 ((p->flags & PF_KTHREAD) || time_before(vtime + LAG, c->at));
+	scx_bpf_dsq_insert_vtime(p, queue, t->turn, vtime, enq_flags);
 	scx_bpf_kick_cpu(cpu, urgent ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 	if (c->cur >= 0 && p->nr_cpus_allowed > 1) {
 		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -76,22 +108,19 @@ static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_
 }
 
 /*
- * A task without reservation: that of a CPU whose tasks have had less, for instance
- * since more of it is reserved, else the first of this CPU. One other CPU is looked
- * at in each round.
+ * A task of a CPU whose tasks without reservation have had less, for instance since
+ * more of it is reserved. One other CPU is looked at in each round.
  */
-static bool take_other(struct cpu_ctx *c, s32 cpu)
+static bool balance(struct cpu_ctx *c, s32 cpu)
 {
 	s32 victim = c->victim + 1 < nr_cpus ? c->victim + 1 : 0;
 	struct cpu_ctx *v = ctx_of(victim);
 	s32 queued = scx_bpf_dsq_nr_queued(DSQ_OTHERS(victim));
 
 	c->victim = victim;
-	if (v && victim != cpu && queued > 0 && queued <= long_queue &&
-	    time_before(v->clock + 2 * slice_ns, c->clock) &&
-	    scx_bpf_dsq_move_to_local(DSQ_OTHERS(victim), 0))
-		return true;
-	return scx_bpf_dsq_move_to_local(DSQ_OTHERS(cpu), 0);
+	return v && victim != cpu && queued > 0 && queued <= long_queue &&
+	       time_before(v->clock + 2 * slice_ns, c->clock) &&
+	       scx_bpf_dsq_move_to_local(DSQ_OTHERS(victim), 0);
 }
 
 /* Before this CPU becomes idle. */

@@ -101,7 +101,7 @@ void BPF_STRUCT_OPS(rsv_enqueue, struct task_struct *p, u64 enq_flags)
 	struct cpu_conf *conf = conf_of(cpu);
 	struct cpu_ctx *c = ctx_of(cpu);
 	struct task_ctx *t = task_of(p);
-	u64 now, rate, queue;
+	u64 now, rate, queue, vtime;
 	struct server *s;
 	struct group *g;
 	bool waits;
@@ -127,14 +127,17 @@ void BPF_STRUCT_OPS(rsv_enqueue, struct task_struct *p, u64 enq_flags)
 	else
 		activate(s, rate, now);
 	t->active = queue;
-	turn_in(t, queue, (rate >> 32) * 1000000 / (rate & 0xffffffff), turn_ns);
-	scx_bpf_dsq_insert_vtime(p, queue, t->turn, vtime_in(p, t, queue, s->vtime), enq_flags);
+	turn_in(t, queue, RATE_PPM(rate), turn_ns);
+	vtime = vtime_in(p, t, queue, s->vtime);
+	scx_bpf_dsq_insert_vtime(p, queue, t->turn, vtime, enq_flags);
 
 	cur = c->cur & (MAX_SERVERS - 1);
 	if (s->throttled || c->cur < 0) {
 		/* A queue that becomes full while the timer waits needs nothing. */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	} else if (!cur || (cur != slot && time_before(s->deadline, server_of(c, cur)->deadline))) {
+	} else if (!cur || (cur != slot && time_before(s->deadline, server_of(c, cur)->deadline)) ||
+		   (cur == slot && (enq_flags & SCX_ENQ_WAKEUP) &&
+		    time_before(vtime + LAG, c->at))) {
 		__sync_fetch_and_add(&counters.kicks, 1);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
@@ -204,12 +207,42 @@ static bool drain(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu)
 	return false;
 }
 
+/* The virtual time of the queue that a task runs from, if it is one of this CPU. */
+static void advance_base(struct cpu_ctx *c, s32 cpu, struct task_struct *p, struct task_ctx *t)
+{
+	u64 vtime = p->scx.dsq_vtime;
+
+	if (c->cur) {
+		struct server *s = server_of(c, c->cur);
+
+		if (t->queue != DSQ_SERVER(c->cur, cpu))
+			vtime = s->vtime;
+		else if (time_before(s->vtime, vtime))
+			s->vtime = vtime;
+	} else {
+		if (t->queue != DSQ_OTHERS(cpu))
+			vtime = c->vtime;
+		else
+			advance_queue(c, t, vtime);
+	}
+	c->at = vtime;
+}
+
+/* Another turn for the task that runs. It does not pass running(). */
+static __always_inline void go_on(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu,
+				  struct task_struct *p, struct task_ctx *t, u64 now)
+{
+	advance_base(c, cpu, p, t);
+	scx_bpf_task_set_slice(p, arm(c, conf, cpu, now) ? t->turn : tick_ns);
+}
+
 void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_conf *conf = conf_of(cpu);
 	struct cpu_ctx *c = ctx_of(cpu);
 	u64 now = bpf_ktime_get_ns();
-	bool runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
+	struct task_ctx *t = prev ? task_of(prev) : NULL;
+	bool runs = t && (prev->scx.flags & SCX_TASK_QUEUED);
 	u32 mine = 0, best;
 
 	if (!c || !conf)
@@ -218,33 +251,34 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 		/* Not slot_of(): prev's group must not be asked for here. */
 		if (c->cur > 0)
 			mine = c->cur & (MAX_SERVERS - 1);
+		advance_task(prev, t, now - c->since);
 		charge(c, now);
+		c->since = now;
 	}
 	best = earliest(c, conf, cpu, mine, now);
 	if (best) {
-		if (best == mine && !scx_bpf_dsq_nr_queued(DSQ_SERVER(best, cpu))) {
-			c->cur = best;
-			c->since = now;
-			scx_bpf_task_set_slice(prev, arm(c, conf, cpu, now) ? turn_ns : tick_ns);
+		u64 queue = DSQ_SERVER(best, cpu);
+
+		if (runs && best == mine && comes_first(prev, t, queue)) {
+			turn_in(t, queue, RATE_PPM(rate_of(conf, best)), turn_ns);
+			go_on(c, conf, cpu, prev, t, now);
 			return;
 		}
-		if (scx_bpf_dsq_move_to_local(DSQ_SERVER(best, cpu), 0))
+		if (scx_bpf_dsq_move_to_local(queue, 0))
 			return;
 	}
 	if (pull(c, conf, cpu, mine, now))
 		return;
 	if (drain(c, conf, cpu))
 		return;
-	if (take_other(c, cpu))
+	if (balance(c, cpu))
 		return;
-	if (runs && !mine) {
-		/* Alone it is charged for nothing, but time goes on. */
-		advance_clock(c, now - c->since);
-		c->since = now;
-		scx_bpf_task_set_slice(prev, slice_ns);
+	if (runs && !mine && comes_first(prev, t, DSQ_OTHERS(cpu))) {
+		turn_in(t, DSQ_OTHERS(cpu), rest_ppm, slice_ns);
+		go_on(c, conf, cpu, prev, t, now);
 		return;
 	}
-	if (steal(cpu))
+	if (scx_bpf_dsq_move_to_local(DSQ_OTHERS(cpu), 0) || steal(cpu))
 		return;
 	c->cur = -1;
 	c->idle = 1;
@@ -286,20 +320,17 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 			s->budget -= switch_ns;
 			server_of(c, cut)->budget += switch_ns;
 		}
-		if (t->queue == DSQ_SERVER(slot, cpu) && time_before(s->vtime, p->scx.dsq_vtime))
-			s->vtime = p->scx.dsq_vtime;
 	} else {
 		t->active = 0;
 		if (p->scx.slice > slice_ns)
 			scx_bpf_task_set_slice(p, slice_ns);
-		if (t->queue == DSQ_OTHERS(cpu))
-			advance_queue(c, t, p->scx.dsq_vtime);
 	}
 	c->held = 0;
 	c->cut = 0;
 	c->stopped_at = 0;
 	c->cur = slot;
 	c->since = now;
+	advance_base(c, cpu, p, t);
 	if (!arm(c, conf, cpu, now))
 		scx_bpf_task_set_slice(p, tick_ns);
 	/*

@@ -11,6 +11,7 @@
 #define RATE(runtime_us, period_us) ((__u64)(runtime_us) << 32 | (period_us))
 #define RATE_RUNTIME(rate) (((rate) >> 32) * 1000)
 #define RATE_PERIOD(rate) (((rate) & 0xffffffff) * 1000)
+#define RATE_PPM(rate) (((rate) >> 32) * 1000000 / ((rate) & 0xffffffff))
 
 /* What user space asks for; a rate of 0 is a free slot. */
 struct cpu_conf {
@@ -47,6 +48,7 @@ struct cpu_ctx {
 	__u64 since;		/* the task that runs is charged up to here */
 	__u64 stopped_at;	/* a task of ours, and none runs yet; 0: none was */
 	__u64 held_at;
+	__u64 at;		/* the virtual time at which the task that runs began */
 	__u64 vtime, clock;	/* of the tasks without reservation: in turns, in ns */
 	__s32 victim;		/* the CPU that was looked at last */
 	__s32 cur;		/* the slot that runs; 0: others; -1: none of ours */

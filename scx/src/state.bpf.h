@@ -16,6 +16,8 @@ const volatile u32 nr_cpus = 1;
  */
 #define TURN (1ULL << 20)
 #define MAX_AHEAD (4 * TURN)
+/* Who wakes up this far behind the task that runs takes its place. */
+#define LAG (TURN / 8)
 #define MIN_WEIGHT 25		/* 100 is that of nice 0 */
 #define MAX_WEIGHT 200
 const volatile u64 round_ns = 2000000000;

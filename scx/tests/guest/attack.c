@@ -23,9 +23,11 @@ static void nap(uint64_t end)
 	}
 }
 
-static void fork_storm(uint64_t end)
+uint64_t fork_storm(uint64_t end)
 {
-	while (now_ns() < end) {
+	uint64_t n;
+
+	for (n = 0; now_ns() < end; n++) {
 		pid_t pid = fork();
 
 		if (!pid) {
@@ -34,6 +36,7 @@ static void fork_storm(uint64_t end)
 		}
 		waitpid(pid, NULL, 0);
 	}
+	return n;
 }
 
 static void change_affinity(uint64_t end)
@@ -61,15 +64,15 @@ static void change_nice(uint64_t end)
 		setpriority(PRIO_PROCESS, 0, n++ % 20);
 }
 
-/* Two tasks that wake each other. */
-static void ping_pong(uint64_t end)
+uint64_t ping_pong(uint64_t end)
 {
 	int a[2], b[2];
+	uint64_t n;
 	char c = 0;
 	pid_t pid;
 
 	if (pipe(a) || pipe(b))
-		return;
+		return 0;
 	pid = fork();
 	if (!pid) {
 		close(a[1]);
@@ -78,10 +81,11 @@ static void ping_pong(uint64_t end)
 		_exit(0);
 	}
 	close(a[0]);
-	while (now_ns() < end && write(a[1], &c, 1) == 1 && read(b[0], &c, 1) == 1)
+	for (n = 0; now_ns() < end && write(a[1], &c, 1) == 1 && read(b[0], &c, 1) == 1; n++)
 		;
 	close(a[1]);
 	waitpid(pid, NULL, 0);
+	return n;
 }
 
 /* Many tasks at once, that all sleep and wake. */
@@ -102,13 +106,23 @@ static void herd(uint64_t end)
 		waitpid(pids[i], NULL, 0);
 }
 
+static void storm(uint64_t end)
+{
+	fork_storm(end);
+}
+
+static void play(uint64_t end)
+{
+	ping_pong(end);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(uint64_t end);
 } attacks[] = {
-	{ "compute", compute },		{ "nap", nap },		{ "fork", fork_storm },
+	{ "compute", compute },		{ "nap", nap },		{ "fork", storm },
 	{ "affinity", change_affinity }, { "yield", yield },	{ "nice", change_nice },
-	{ "ping-pong", ping_pong },	{ "herd", herd },
+	{ "ping-pong", play },	{ "herd", herd },
 };
 
 /* The victim's work beside an attack out of @group ("": ordinary tasks). */

@@ -109,6 +109,7 @@ struct hog {
 	/* in: */
 	char group[16];		/* "": the root */
 	int fifo;		/* priority; 0: ordinary */
+	int nice;
 	int cpu;		/* 1 + where it is pinned; 0: anywhere */
 	uint64_t on, off;	/* work and sleep; 0: always */
 	uint64_t offset;	/* of its start */
@@ -137,6 +138,12 @@ uint64_t service(const struct hog *h, uint64_t a, uint64_t b, uint64_t *hint);
 uint64_t tolerance(const struct hog *h);
 struct verdict judge(const struct hog *h, uint64_t from, uint64_t to);
 
+/* ---- attack.c ---- */
+
+/* How often two tasks woke each other; how many children came and went. */
+uint64_t ping_pong(uint64_t end);
+uint64_t fork_storm(uint64_t end);
+
 /* ---- the tests; @arg is what follows the name, or "" ---- */
 
 void test_supply(const char *arg);
@@ -152,5 +159,6 @@ void test_kill(const char *arg);
 void test_eject(const char *arg);
 void test_attack(const char *arg);
 void test_crowd(const char *arg);
+void test_ordinary(const char *arg);
 
 #endif

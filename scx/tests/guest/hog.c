@@ -61,6 +61,8 @@ static void hog_main(struct hog *h, uint64_t t0, uint64_t end)
 		err = pin(h->cpu - 1);
 	if (!err && h->fifo)
 		err = set_fifo(h->fifo);
+	if (!err && h->nice)
+		err = setpriority(PRIO_PROCESS, 0, h->nice) ? errno : 0;
 	if (err)
 		_exit(err);
 	h->t0 = t0 + h->offset;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What tasks without reservation have of the scheduler, and what they have of the
+ * kernel's own (EEVDF), by the virtual clock. Each measure is better the more it is,
+ * except for the latencies.
+ */
+#include "guest.h"
+
+#define LENGTH (2 * SEC)
+#define MAX_WAKES 2000
+#define RUN_US 50
+
+static struct {
+	double pairs, forks, p50, p99, max;
+} *shared;
+
+static double share_of(int i, int n)
+{
+	uint64_t sum = 0;
+	int j;
+
+	for (j = 0; j < n; j++)
+		sum += hogs[j].work;
+	return sum ? (double)hogs[i].work / sum : 0;
+}
+
+/* Endless tasks on all CPUs: their work, and the least one's share. */
+static void endless(int n, double *work, double *least)
+{
+	int i;
+
+	for (i = 0; i < n; i++)
+		new_hog(i, "");
+	start_hogs(n, now_ns() + 50 * MS, LENGTH);
+	reap_hogs(n);
+	*work = 0;
+	*least = 1;
+	for (i = 0; i < n; i++) {
+		*work += hogs[i].work;
+		if (share_of(i, n) < *least)
+			*least = share_of(i, n);
+	}
+}
+
+/* A task of nice 10 beside one of nice 0, on one CPU. */
+static double of_nice(void)
+{
+	int i;
+
+	for (i = 0; i < 2; i++)
+		new_hog(i, "")->cpu = 1;
+	hogs[1].nice = 10;
+	start_hogs(2, now_ns() + 50 * MS, LENGTH);
+	reap_hogs(2);
+	return share_of(1, 2);
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* A task that sleeps for 1 ms and works for 50 us: how long after its time it runs. */
+static void wakes(uint64_t end)
+{
+	static uint64_t late[MAX_WAKES];
+	uint64_t next = now_ns();
+	int n = 0;
+
+	while (n < MAX_WAKES && now_ns() < end) {
+		next = now_ns() + MS;
+		sleep_until(next);
+		late[n++] = now_ns() - next;
+		busy_until(now_ns() + RUN_US * US);
+	}
+	qsort(late, n, sizeof(*late), compare);
+	shared->p50 = late[n / 2] / 1e3;
+	shared->p99 = late[n * 99 / 100] / 1e3;
+	shared->max = late[n - 1] / 1e3;
+}
+
+static void pairs(uint64_t end)
+{
+	shared->pairs = ping_pong(end);
+}
+
+static void forks(uint64_t end)
+{
+	shared->forks = fork_storm(end);
+}
+
+/* One of them in a process of its own, beside @n endless tasks. */
+static void beside(int n, void (*run)(uint64_t end))
+{
+	uint64_t t0 = now_ns() + 50 * MS;
+	pid_t pid;
+	int i;
+
+	for (i = 0; i < n; i++)
+		new_hog(i, "");
+	start_hogs(n, t0, LENGTH);
+	pid = fork_flushed();
+	if (!pid) {
+		sleep_until(t0 + 50 * MS);
+		run(t0 + LENGTH);
+		_exit(0);
+	}
+	reap_hogs(n);
+	waitpid(pid, NULL, 0);
+}
+
+#define MEASURES 12
+
+static const struct {
+	const char *name;
+	double least;	/* of EEVDF's; 0: shown only */
+} measures[MEASURES] = {
+	{ "work of 4 endless tasks", 0.95 },
+	{ "least share of 4 endless tasks", 0.75 },
+	{ "least share of 3 endless tasks", 0.5 },
+	{ "share of nice 10 beside nice 0", 0 },
+	{ "pairs of wake-ups, alone", 0.5 },
+	{ "pairs of wake-ups, beside 4", 0 },
+	{ "forks, alone", 0.5 },
+	{ "forks, beside 4", 0 },
+	{ "latency p50 of a sleeper, beside 4, us", 0 },
+	{ "latency p99 of a sleeper, beside 4, us", 0 },
+	{ "latency max of a sleeper, beside 4, us", 0 },
+	{ "latency p99 of a sleeper, alone, us", 0 },
+};
+
+static void measure(double *out)
+{
+	double work;
+
+	endless(4, &out[0], &out[1]);
+	endless(3, &work, &out[2]);
+	out[3] = of_nice();
+	beside(0, pairs);
+	out[4] = shared->pairs;
+	beside(4, pairs);
+	out[5] = shared->pairs;
+	beside(0, forks);
+	out[6] = shared->forks;
+	beside(4, forks);
+	out[7] = shared->forks;
+	beside(4, wakes);
+	out[8] = shared->p50;
+	out[9] = shared->p99;
+	out[10] = shared->max;
+	beside(0, wakes);
+	out[11] = shared->p99;
+}
+
+void test_ordinary(const char *arg)
+{
+	double fair[MEASURES], ours[MEASURES];
+	int i;
+
+	(void)arg;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	/* Only then the kernel has found its clock, and a reading of it costs as much. */
+	sleep_until(3 * SEC);
+	measure(fair);
+	check(start_daemon(), "the scheduler is loaded");
+	measure(ours);
+	check(scheduler_is("enabled"), "the scheduler is still there");
+	check(stop_daemon() == 0, "the daemon stops");
+	for (i = 0; i < MEASURES; i++) {
+		bool ok = ours[i] >= measures[i].least * fair[i];
+
+		printf("%s ORDINARY %-40s EEVDF %12.2f nova_rt %12.2f\n",
+		       measures[i].least ? ok ? "ok  " : "FAIL" : "----", measures[i].name,
+		       fair[i], ours[i]);
+		failures += measures[i].least && !ok;
+	}
+}
