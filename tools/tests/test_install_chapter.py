@@ -315,7 +315,10 @@ class RoleTest(unittest.TestCase):
 
     def test_kernel_is_asked_once_it_can_answer(self):
         """In check mode nova-rt-sched does not run yet."""
-        task = self.task('compute.yml', 'Ask the kernel what this host offers')
+        task = self.task(
+            'compute.yml',
+            'Check that the kernel of this host offers bandwidth',
+        )
         for check, sched, socket, asks in (
             (False, True, False, True),
             (True, False, False, True),
