@@ -40,10 +40,15 @@ static void advance_task(struct task_struct *p, struct task_ctx *t, u64 ran)
 }
 
 /* Whether the task that runs comes before all that wait in its queue. */
-static bool comes_first(struct task_struct *p, struct task_ctx *t, u64 queue)
+static bool comes_first(struct cpu_ctx *c, struct task_struct *p, u64 queue, u64 now)
 {
 	struct task_struct *first;
+	struct task_ctx *t = task_of(p);
 
+	if (!t)
+		return false;
+	advance_task(p, t, now - c->began);
+	c->began = now;
 	if (!scx_bpf_dsq_nr_queued(queue))
 		return true;
 	if (t->queue != queue)

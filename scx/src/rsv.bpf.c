@@ -230,8 +230,17 @@ static void advance_base(struct cpu_ctx *c, s32 cpu, struct task_struct *p, stru
 
 /* Another turn for the task that runs. It does not pass running(). */
 static __always_inline void go_on(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu,
-				  struct task_struct *p, struct task_ctx *t, u64 now)
+				  struct task_struct *p, u64 now)
 {
+	struct task_ctx *t = task_of(p);
+
+	if (!t)
+		return;
+	c->since = now;
+	if (c->cur)
+		turn_in(t, DSQ_SERVER(c->cur, cpu), RATE_PPM(rate_of(conf, c->cur)), turn_ns);
+	else
+		turn_in(t, DSQ_OTHERS(cpu), rest_ppm, slice_ns);
 	advance_base(c, cpu, p, t);
 	scx_bpf_task_set_slice(p, arm(c, conf, cpu, now) ? t->turn : tick_ns);
 }
@@ -241,8 +250,7 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 	struct cpu_conf *conf = conf_of(cpu);
 	struct cpu_ctx *c = ctx_of(cpu);
 	u64 now = bpf_ktime_get_ns();
-	struct task_ctx *t = prev ? task_of(prev) : NULL;
-	bool runs = t && (prev->scx.flags & SCX_TASK_QUEUED);
+	bool runs = prev && (prev->scx.flags & SCX_TASK_QUEUED);
 	u32 mine = 0, best;
 
 	if (!c || !conf)
@@ -251,17 +259,14 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 		/* Not slot_of(): prev's group must not be asked for here. */
 		if (c->cur > 0)
 			mine = c->cur & (MAX_SERVERS - 1);
-		advance_task(prev, t, now - c->since);
 		charge(c, now);
-		c->since = now;
 	}
 	best = earliest(c, conf, cpu, mine, now);
 	if (best) {
 		u64 queue = DSQ_SERVER(best, cpu);
 
-		if (runs && best == mine && comes_first(prev, t, queue)) {
-			turn_in(t, queue, RATE_PPM(rate_of(conf, best)), turn_ns);
-			go_on(c, conf, cpu, prev, t, now);
+		if (runs && best == mine && comes_first(c, prev, queue, now)) {
+			go_on(c, conf, cpu, prev, now);
 			return;
 		}
 		if (scx_bpf_dsq_move_to_local(queue, 0))
@@ -273,9 +278,8 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (balance(c, cpu))
 		return;
-	if (runs && !mine && comes_first(prev, t, DSQ_OTHERS(cpu))) {
-		turn_in(t, DSQ_OTHERS(cpu), rest_ppm, slice_ns);
-		go_on(c, conf, cpu, prev, t, now);
+	if (runs && !mine && comes_first(c, prev, DSQ_OTHERS(cpu), now)) {
+		go_on(c, conf, cpu, prev, now);
 		return;
 	}
 	if (scx_bpf_dsq_move_to_local(DSQ_OTHERS(cpu), 0) || steal(cpu))
@@ -330,6 +334,7 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	c->stopped_at = 0;
 	c->cur = slot;
 	c->since = now;
+	c->began = now;
 	advance_base(c, cpu, p, t);
 	if (!arm(c, conf, cpu, now))
 		scx_bpf_task_set_slice(p, tick_ns);
@@ -359,7 +364,8 @@ void BPF_STRUCT_OPS(rsv_stopping, struct task_struct *p, bool runnable)
 
 	if (!c || !t)
 		return;
-	advance_task(p, t, now - c->since);
+	advance_task(p, t, now - c->began);
+	c->began = now;
 	c->stopped_at = now;
 	if (!runnable)
 		t->active = 0;

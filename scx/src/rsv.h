@@ -46,6 +46,7 @@ struct cpu_ctx {
 	struct server servers[MAX_SERVERS];
 	__u64 timer_at;		/* 0: not set */
 	__u64 since;		/* the task that runs is charged up to here */
+	__u64 began;		/* the virtual time of that task is advanced up to here */
 	__u64 stopped_at;	/* a task of ours, and none runs yet; 0: none was */
 	__u64 held_at;
 	__u64 at;		/* the virtual time at which the task that runs began */
