@@ -17,6 +17,7 @@ from lab import (
     paths,
     preflight,
     process,
+    second,
 )
 from lab.console import LabError
 
@@ -122,7 +123,8 @@ def _parser() -> argparse.ArgumentParser:
         )
         added.add_argument('--workers', type=int)
     added = _add(commands, 'demo', _demo, 'show what it does for a user')
-    added.add_argument('arguments', nargs=argparse.REMAINDER)
+    _add_node(added)
+    _add(commands, '_demo', _demo_inside, '')
     _add(commands, 'image', _image, "build the containers' image")
     _add(commands, 'env', _env, "print the admin's environment")
     _add(commands, 'leftovers', _leftovers, 'list what is on this machine')
@@ -339,8 +341,22 @@ def _plugin_inside(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    command = [sys.executable, '-m', 'lab.demo', *options.arguments]
-    os.execv(sys.executable, command)
+    """Tell the story; a new lab has a node if this kernel holds nothing."""
+    from lab import cloud
+
+    computes, nodes = None, options.node
+    if second.computes() is None:
+        if not nodes and not preflight.has_interface():
+            nodes = node.parse('hcbs')
+        computes = 0 if nodes else None
+    return cloud.up_and_run('lab', ['_demo'], computes, nodes)
+
+
+def _demo_inside(options: argparse.Namespace) -> int:
+    from lab.demo import node_story, story
+
+    (node_story if node.nodes() else story).tell()
+    return 0
 
 
 def _image(options: argparse.Namespace) -> int:
