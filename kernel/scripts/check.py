@@ -268,9 +268,7 @@ RUNS = [
     Run('regression', 'full', 'hcbs', 'full'),
     Run('regression', 'beside-base', 'base', 'beside-control'),
     Run('regression', 'beside', 'hcbs', 'beside'),
-    Run(
-        'regression', 'beside-deadline', 'hcbs', 'beside:deadline', cpus='2'
-    ),
+    Run('regression', 'beside-deadline', 'hcbs', 'beside:deadline', cpus='2'),
     Run('regression', 'going', 'hcbs', 'going'),
     *(
         Run(

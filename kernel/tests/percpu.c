@@ -41,6 +41,41 @@ static void memory(void)
 	}
 }
 
+static void shows(const char *group, const char *file, const char *want)
+{
+	char *path = cg(group, file);
+
+	same(path, want, get(path));
+}
+
+/* The file of the public series: one line, and the least that a CPU has. */
+static void local(void)
+{
+	static const char file[] = "cpu.rt.max.effective.local";
+
+	make_group("l");
+	expect(put(cg("l", "cgroup.subtree_control"), "+cpu +cpuset"), 0, "controllers");
+	make_group("l/in");
+	expect(put(cg("l", "cpuset.cpus"), "0-1"), 0, "two CPUs");
+	expect(put(cg("l/in", "cpuset.cpus"), "1"), 0, "one of them");
+	shows("l", file, "max 1000000");
+	expect(reserve("l", 5000, 10000), 0, "0.5 on both");
+	shows("l", file, "5000 10000");
+	expect(reserve("l/in", 2000, 5000), 0, "0.4 for a group below, on one");
+	shows("l", file, "1000 10000");
+	shows("l/in", file, "2000 5000");
+	expect(reserve("l/in", 2500, 5000), 0, "all that there is on that CPU");
+	shows("l", file, "0 10000");
+	expect(put(cg("l/in", "cpu.rt.max"), "max"), 0, "nothing of its own");
+	shows("l", file, "5000 10000");
+	shows("l/in", file, "max 5000");
+	expect(remove_group("l/in"), 0, "rmdir l/in");
+	expect(remove_group("l"), 0, "rmdir l");
+	usleep(50000);
+	expect(access("/cg/cpu.rt.max.effective.local", F_OK) ? errno : 0, ENOENT,
+	       "the root has none");
+}
+
 void test_percpu(const char *arg)
 {
 	char name[16], file[8], before[256];
@@ -50,6 +85,7 @@ void test_percpu(const char *arg)
 		memory();
 		return;
 	}
+	local();
 	for (i = 0; i < 5; i++) {
 		snprintf(name, sizeof(name), "p%d", i);
 		snprintf(file, sizeof(file), "%d", i % 4);
@@ -128,13 +164,6 @@ void test_percpu(const char *arg)
 	expect(user_puts("/cg/q/cpuset.cpus", "1"), 0, "its user gives one back");
 	expect(user_puts("/cg/q/cpuset.cpus", "0-1"), EPERM, "and wants it again");
 	remove_group("q");
-}
-
-static void shows(const char *group, const char *file, const char *want)
-{
-	char *path = cg(group, file);
-
-	same(path, want, get(path));
 }
 
 /* A refused write leaves a partition what it was, and others their CPUs. */
