@@ -16,7 +16,8 @@ from nova_rt.reservation.extra_specs import Enforcement
 #: Explanations of a refused write, by its errno.
 ADVICE = {
     errno.EINVAL: 'the kernel refuses the numbers: more bandwidth than is '
-    'free in the group above, or a runtime above the period',
+    'free in the group above, a runtime above the period, or a period below '
+    'kernel.sched_deadline_period_min_us',
     errno.EBUSY: 'the kernel has promised the bandwidth already, or '
     'real-time tasks run in the group',
     errno.EPERM: 'the group has no bandwidth, or the privileged helper '

@@ -69,6 +69,7 @@ _VARIABLES: dict[str, Any] = {
     'nova_rt_conductor': 'yes',
     'nova_rt_exporter': 'true',
     'nova_rt_exact_rules': 'True',
+    'nova_rt_sysctl': 'true',
 }
 #: Above the variables of the role itself, which an inventory is not.
 _KERNEL = {'_nova_rt_sys': standin_sched.USABLE}

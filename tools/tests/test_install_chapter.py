@@ -23,7 +23,8 @@ ROLE = role.ANSIBLE / 'roles' / 'nova_rt'
 # What a Debian node has, beside what nova_rt and Nova bring.
 DEBIAN = set(
     'awk cat cd chmod chown curl echo grep head install mv mysql rm sed'
-    ' systemctl systemd-analyze tar test umask virsh visudo'.split()
+    ' systemctl systemd-analyze tar test umask virsh visudo'
+    ' /usr/lib/systemd/systemd-sysctl'.split()
 )
 UNITS = {
     file.stem

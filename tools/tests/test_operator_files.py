@@ -7,16 +7,19 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 from nova.conf import CONF, base
 import nova.privsep
 import os_brick.privileged
+from oslo_config import cfg
 from oslo_privsep import capabilities
 from oslo_rootwrap import wrapper
 import vif_plug_ovs.privsep
 
 from lab import accounts, paths, unit
+from nova_rt import conf as nova_rt_conf
 from nova_rt.cmd import exporter
 import nova_rt.privsep
 
@@ -71,14 +74,23 @@ def arguments(context, socket=SOCKET):
     return [*words, '--privsep_sock_path', socket]
 
 
+def make_directory(test):
+    """Make a directory of units, of this test alone."""
+    run = paths.WORK / 'run'
+    run.mkdir(parents=True, exist_ok=True)
+    return pathlib.Path(
+        test.enterContext(tempfile.TemporaryDirectory(dir=run))
+    )
+
+
 class SudoersTest(unittest.TestCase):
     """The rules let the helpers of nova-rt-compute through, and no other."""
 
     def setUp(self):
-        self.directory = paths.WORK / 'run' / 'sudoers-test'
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
-        self.addCleanup(shutil.rmtree, self.directory)
+        super().setUp()
+        self.directory = make_directory(self)
+        # User nova reads it.
+        self.directory.chmod(0o755)
 
     def test_syntax(self):
         visudo = shutil.which('visudo', path='/usr/sbin:/usr/bin')
@@ -232,11 +244,9 @@ class UnitTest(unittest.TestCase):
     def test_systemd_understands_it(self):
         if not shutil.which('systemd-analyze'):
             self.skipTest('no systemd-analyze')
-        directory = paths.WORK / 'run' / 'unit-test'
-        shutil.rmtree(directory, ignore_errors=True)
-        self.addCleanup(shutil.rmtree, directory)
+        directory = make_directory(self)
         drop_ins = directory / 'nova-compute.service.d'
-        drop_ins.mkdir(parents=True)
+        drop_ins.mkdir()
         # The programs are elsewhere, and systemd looks for them.
         for source, target in (
             (STOCK_UNIT, directory / 'nova-compute.service'),
@@ -314,10 +324,7 @@ class ExporterUnitTest(unittest.TestCase):
     def _systemd(self, *words):
         if not shutil.which('systemd-analyze'):
             self.skipTest('no systemd-analyze')
-        directory = paths.WORK / 'run' / 'exporter-unit-test'
-        shutil.rmtree(directory, ignore_errors=True)
-        self.addCleanup(shutil.rmtree, directory)
-        directory.mkdir(parents=True)
+        directory = make_directory(self)
         # The program is elsewhere, and systemd looks for it.
         program = directory / 'nova-rt-exporter'
         program.write_text('#!/bin/sh\n')
@@ -341,6 +348,37 @@ class ExporterUnitTest(unittest.TestCase):
         # Of 100: 10 is the best, 100 no protection at all.
         answer = self._systemd('security', '--offline=yes', '--threshold=20')
         self.assertEqual(0, answer.returncode, answer.stdout[-200:])
+
+
+class SysctlTest(unittest.TestCase):
+    """Settings of the kernel, by a file of sysctl.d."""
+
+    FILE = ETC / 'sysctl.d' / '60-nova-rt.conf'
+
+    def setUp(self):
+        super().setUp()
+        lines = self.FILE.read_text().splitlines()
+        self.values = {
+            name.strip(): int(value)
+            for name, _, value in (
+                line.partition('=')
+                for line in lines
+                if line and not line.startswith('#')
+            )
+        }
+
+    def test_kernel_knows_each(self):
+        for name in self.values:
+            path = pathlib.Path('/proc/sys', *name.split('.'))
+            self.assertTrue(path.is_file(), name)
+
+    def test_periods_that_nova_admits_pass(self):
+        conf = cfg.ConfigOpts()
+        nova_rt_conf.register_opts(conf)
+        self.assertEqual(
+            conf.nova_rt.min_period_us,
+            self.values['kernel.sched_deadline_period_min_us'],
+        )
 
 
 class RootwrapTest(unittest.TestCase):
