@@ -410,8 +410,8 @@ class Test:
             'test "$(stat -c %a:%U:%G /etc/nova/nova-rt-api.conf)"'
             ' = 640:root:nova\n'
             'test "$(/lib/systemd/systemd-sysctl --cat-config |'
-            ' grep ^kernel.sched_rt_runtime_us)"'
-            ' = "kernel.sched_rt_runtime_us = 900000"\n'
+            ' grep sched_rt_runtime_us)"'
+            ' = "-kernel.sched_rt_runtime_us = 900000"\n'
             'nova-rt-manage --help >/dev/null\n'
             'openstack rt reservation set --help >/dev/null\n'
             'tempest list-plugins | grep -w nova_rt',

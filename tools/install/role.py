@@ -80,6 +80,7 @@ _REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({'nova_rt_wheel': '/nowhere/nova_rt.whl'}, 'must be the wheel'),
         ({'nova_rt_options': {'hints': 'maybe'}}, 'hints'),
         ({'nova_rt_options': {'min_period_us': 2_000_000}}, 'above its'),
+        ({'nova_rt_options': {'min_period_us': 500}}, 'nova_rt_sysctl'),
         ({'nova_rt_enabled_filters': ['ComputeFilter']}, 'all of them'),
         ({'nova_rt_weight_classes': ['its.Weigher']}, 'all of them'),
         ({'nova_rt_weight_classes': 'its.Weigher'}, 'must be lists'),

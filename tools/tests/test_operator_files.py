@@ -353,13 +353,13 @@ class ExporterUnitTest(unittest.TestCase):
 class SysctlTest(unittest.TestCase):
     """Settings of the kernel, by a file of sysctl.d."""
 
-    FILE = ETC / 'sysctl.d' / '60-nova-rt.conf'
+    FILE = ETC / 'sysctl.d' / '60-nova-rt-compute.conf'
 
     def setUp(self):
         super().setUp()
         lines = self.FILE.read_text().splitlines()
         self.values = {
-            name.strip(): int(value)
+            name.strip(' -'): int(value)
             for name, _, value in (
                 line.partition('=')
                 for line in lines
