@@ -112,6 +112,7 @@ RUNS = [
     Run('faults', 'eject'),
     Run('attacks', 'attack'),
     Run('crowd', 'crowd,50'),
+    Run('crowd', 'many,1500'),
     Run('ordinary', 'ordinary'),
     Run('ordinary', 'ordinary,2', cpus=2),
     Run('stress', 'stress,5000', cpus=2),

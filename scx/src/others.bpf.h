@@ -3,58 +3,70 @@
 #ifndef OTHERS_BPF_H
 #define OTHERS_BPF_H
 
-/*
- * The virtual time of a task in a queue that is at @base: at the end of a round if it is
- * new there, else not so far behind that it keeps others out, nor too far ahead.
- */
-static u64 vtime_in(struct task_struct *p, struct task_ctx *t, u64 queue, u64 base)
+/* Turns of so many are as short as they get: a round is long, and weights count no more. */
+static bool is_full(struct task_ctx *t)
 {
-	u64 vtime = p->scx.dsq_vtime;
-
-	if (t->queue != queue)
-		vtime = base + TURN;
-	else if (time_before(vtime, base - TURN))
-		vtime = base - TURN;
-	else if (time_before(base + MAX_AHEAD, vtime))
-		vtime = base + MAX_AHEAD;
-	t->queue = queue;
-	return vtime;
+	return t->turn && t->turn <= least_turn_ns;
 }
 
-/* A turn of a task in @queue, which gets @ppm of this CPU, and @most. */
-static u64 turn_in(struct task_ctx *t, u64 queue, u64 ppm, u64 most)
+/*
+ * The tasks of @queue beside one that is about to go there. One of them may run, or have
+ * been taken out to be the next.
+ */
+static u64 rivals(struct cpu_ctx *c, s32 cpu, u64 queue)
 {
-	u64 turn = round_ns / 1000000 * ppm / (scx_bpf_dsq_nr_queued(queue) + 1);
+	return scx_bpf_dsq_nr_queued(queue) +
+	       (c->taken == queue || (c->cur >= 0 && queue_at(c->cur, cpu) == queue));
+}
 
+/* A turn of a task beside so many others, which have @ppm of this CPU, and @most. */
+static u64 turn_beside(struct task_ctx *t, u64 others, u64 ppm, u64 most)
+{
+	u64 turn;
+
+	t->sharers = others + 1;
+	turn = round_ns / 1000000 * ppm / t->sharers;
 	t->turn = turn < least_turn_ns ? least_turn_ns : turn < most ? turn : most;
 	return t->turn;
 }
 
-/* After @ran ns. */
-static void advance_task(struct task_struct *p, struct task_ctx *t, u64 ran)
+/* The kernel ends turns at a tick, which is too long for short ones. */
+static u64 turn_end(struct task_ctx *t, u64 now)
 {
-	u64 weight = p->scx.weight, turn = t->turn ?: slice_ns;
-
-	weight = weight < MIN_WEIGHT ? MIN_WEIGHT : weight > MAX_WEIGHT ? MAX_WEIGHT : weight;
-	scx_bpf_task_set_dsq_vtime(p, p->scx.dsq_vtime + ran * TURN / turn * 100 / weight);
+	return t->sharers > 1 && t->turn && t->turn < slice_ns ? now + t->turn : 0;
 }
 
-/* Whether the task that runs comes before all that wait in its queue. */
-static bool comes_first(struct cpu_ctx *c, struct task_struct *p, u64 queue, u64 now)
+/*
+ * The virtual time of a task in a queue that is at @base on average: half a turn before
+ * the average if it is new there, which it pays when it runs, else not so far behind that
+ * it keeps others out, nor too far ahead.
+ */
+static u64 vtime_in(struct task_struct *p, struct task_ctx *t, u64 queue, u64 base)
 {
-	struct task_struct *first;
-	struct task_ctx *t = task_of(p);
+	u64 vtime = p->scx.dsq_vtime, most = is_full(t) ? TURN : MAX_AHEAD;
 
-	if (!t)
-		return false;
-	advance_task(p, t, now - c->began);
-	c->began = now;
-	if (!scx_bpf_dsq_nr_queued(queue))
-		return true;
-	if (t->queue != queue)
-		return false;
-	first = __COMPAT_scx_bpf_dsq_peek(queue);
-	return first && time_before(p->scx.dsq_vtime, first->scx.dsq_vtime);
+	if (t->queue != queue) {
+		vtime = base - TURN / 2;
+		t->debt = TURN / 2;
+	} else if (time_before(vtime, base - TURN)) {
+		vtime = base - TURN;
+	} else if (time_before(base + most, vtime)) {
+		vtime = base + most;
+	}
+	t->queue = queue;
+	return vtime;
+}
+
+/*
+ * The average, if it has run away from a task that has just had its whole turn since @at:
+ * tasks that sleep leave @queue and come back at another time, so that it drifts.
+ */
+static u64 base_after(struct task_struct *p, struct task_ctx *t, u64 queue, u64 base, u64 at)
+{
+	u64 vtime = p->scx.dsq_vtime, most = vtime - TURN / 4;
+
+	return !p->scx.slice && t->queue == queue && t->sharers > 1 &&
+	       time_before(at + TURN / 2, vtime) && time_before(most, base) ? most : base;
 }
 
 /* How far this CPU is with such tasks, to compare CPUs: by the ns of each round. */
@@ -65,12 +77,48 @@ static void advance_clock(struct cpu_ctx *c, u64 delta)
 		others_clock = c->clock;
 }
 
-static void advance_queue(struct cpu_ctx *c, struct task_ctx *t, u64 vtime)
+/*
+ * After the time until @now. Whatever runs moves the average of its queue on by its part,
+ * so that new tasks, however many, cannot hold it back.
+ */
+static void advance_task(struct cpu_ctx *c, struct task_struct *p, struct task_ctx *t, s32 cpu,
+			 u64 now)
 {
-	if (!time_before(c->vtime, vtime))
+	u64 weight = p->scx.weight, turn = t->turn ?: slice_ns, ran = now - c->began, step;
+	u32 slot = c->cur > 0 ? c->cur & (MAX_SERVERS - 1) : 0;
+
+	weight = weight < MIN_WEIGHT ? MIN_WEIGHT : weight > MAX_WEIGHT ? MAX_WEIGHT : weight;
+	if (is_full(t))
+		weight = 100;
+	step = ran * TURN / turn * 100 / weight;
+	c->began = now;
+	scx_bpf_task_set_dsq_vtime(p, p->scx.dsq_vtime + step);
+	if (!t->sharers || t->queue != queue_at(slot, cpu))
 		return;
-	advance_clock(c, (vtime - c->vtime) * t->turn / TURN);
-	c->vtime = vtime;
+	step /= t->sharers;
+	if (slot) {
+		server_of(c, slot)->vtime += step;
+	} else {
+		c->vtime += step;
+		advance_clock(c, ran / t->sharers);
+	}
+}
+
+/* Whether the task that runs comes before all that wait in its queue. */
+static bool comes_first(struct cpu_ctx *c, struct task_struct *p, s32 cpu, u64 queue, u64 now)
+{
+	struct task_struct *first;
+	struct task_ctx *t = task_of(p);
+
+	if (!t)
+		return false;
+	advance_task(c, p, t, cpu, now);
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return true;
+	if (t->queue != queue)
+		return false;
+	first = __COMPAT_scx_bpf_dsq_peek(queue);
+	return first && time_before(p->scx.dsq_vtime, first->scx.dsq_vtime);
 }
 
 /* A task that comes from another CPU is as far ahead or behind here as it was there. */
@@ -98,8 +146,10 @@ static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_
 	/* After a pause of this CPU its clock is an old one. */
 	if (c->idle && time_before(c->clock, others_clock) && !scx_bpf_dsq_nr_queued(queue))
 		c->clock = others_clock;
-	turn_in(t, queue, rest_ppm, slice_ns);
+	turn_beside(t, rivals(c, cpu, queue), rest_ppm, slice_ns);
 	carry_lag(p, t, c, queue);
+	if (!(enq_flags & SCX_ENQ_WAKEUP))
+		c->vtime = base_after(p, t, queue, c->vtime, c->at);
 	vtime = vtime_in(p, t, queue, c->vtime);
 	urgent = c->cur == 0 && (enq_flags & SCX_ENQ_WAKEUP) &&
 		 ((p->flags & PF_KTHREAD) || time_before(vtime + LAG, c->at));

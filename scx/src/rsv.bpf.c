@@ -127,7 +127,9 @@ void BPF_STRUCT_OPS(rsv_enqueue, struct task_struct *p, u64 enq_flags)
 	else
 		activate(s, rate, now);
 	t->active = queue;
-	turn_in(t, queue, RATE_PPM(rate), turn_ns);
+	turn_beside(t, rivals(c, cpu, queue), RATE_PPM(rate), turn_ns);
+	if (!(enq_flags & SCX_ENQ_WAKEUP))
+		s->vtime = base_after(p, t, queue, s->vtime, c->at);
 	vtime = vtime_in(p, t, queue, s->vtime);
 	scx_bpf_dsq_insert_vtime(p, queue, t->turn, vtime, enq_flags);
 
@@ -212,6 +214,11 @@ static void advance_base(struct cpu_ctx *c, s32 cpu, struct task_struct *p, stru
 {
 	u64 vtime = p->scx.dsq_vtime;
 
+	if (t->debt) {
+		vtime += t->debt;
+		t->debt = 0;
+		scx_bpf_task_set_dsq_vtime(p, vtime);
+	}
 	if (c->cur) {
 		struct server *s = server_of(c, c->cur);
 
@@ -222,8 +229,8 @@ static void advance_base(struct cpu_ctx *c, s32 cpu, struct task_struct *p, stru
 	} else {
 		if (t->queue != DSQ_OTHERS(cpu))
 			vtime = c->vtime;
-		else
-			advance_queue(c, t, vtime);
+		else if (time_before(c->vtime, vtime))
+			c->vtime = vtime;
 	}
 	c->at = vtime;
 }
@@ -233,15 +240,24 @@ static __always_inline void go_on(struct cpu_ctx *c, struct cpu_conf *conf, s32 
 				  struct task_struct *p, u64 now)
 {
 	struct task_ctx *t = task_of(p);
+	u64 queue, others;
 
 	if (!t)
 		return;
 	c->since = now;
+	queue = queue_at(c->cur, cpu);
+	others = scx_bpf_dsq_nr_queued(queue);
 	if (c->cur)
-		turn_in(t, DSQ_SERVER(c->cur, cpu), RATE_PPM(rate_of(conf, c->cur)), turn_ns);
+		turn_beside(t, others, RATE_PPM(rate_of(conf, c->cur)), turn_ns);
 	else
-		turn_in(t, DSQ_OTHERS(cpu), rest_ppm, slice_ns);
+		turn_beside(t, others, rest_ppm, slice_ns);
+	if (t->queue != queue) {
+		/* It has come here without having been in the queue. */
+		t->queue = queue;
+		scx_bpf_task_set_dsq_vtime(p, c->cur ? server_of(c, c->cur)->vtime : c->vtime);
+	}
 	advance_base(c, cpu, p, t);
+	c->turn_end = turn_end(t, now);
 	scx_bpf_task_set_slice(p, arm(c, conf, cpu, now) ? t->turn : tick_ns);
 }
 
@@ -265,12 +281,14 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 	if (best) {
 		u64 queue = DSQ_SERVER(best, cpu);
 
-		if (runs && best == mine && comes_first(c, prev, queue, now)) {
+		if (runs && best == mine && comes_first(c, prev, cpu, queue, now)) {
 			go_on(c, conf, cpu, prev, now);
 			return;
 		}
-		if (scx_bpf_dsq_move_to_local(queue, 0))
+		if (scx_bpf_dsq_move_to_local(queue, 0)) {
+			c->taken = queue;
 			return;
+		}
 	}
 	if (pull(c, conf, cpu, mine, now))
 		return;
@@ -278,11 +296,15 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (balance(c, cpu))
 		return;
-	if (runs && !mine && comes_first(c, prev, DSQ_OTHERS(cpu), now)) {
+	if (runs && !mine && comes_first(c, prev, cpu, DSQ_OTHERS(cpu), now)) {
 		go_on(c, conf, cpu, prev, now);
 		return;
 	}
-	if (scx_bpf_dsq_move_to_local(DSQ_OTHERS(cpu), 0) || steal(cpu))
+	if (scx_bpf_dsq_move_to_local(DSQ_OTHERS(cpu), 0)) {
+		c->taken = DSQ_OTHERS(cpu);
+		return;
+	}
+	if (steal(cpu))
 		return;
 	c->cur = -1;
 	c->idle = 1;
@@ -331,11 +353,13 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	}
 	c->held = 0;
 	c->cut = 0;
+	c->taken = 0;
 	c->stopped_at = 0;
 	c->cur = slot;
 	c->since = now;
 	c->began = now;
 	advance_base(c, cpu, p, t);
+	c->turn_end = turn_end(t, now);
 	if (!arm(c, conf, cpu, now))
 		scx_bpf_task_set_slice(p, tick_ns);
 	/*
@@ -344,6 +368,8 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	 * An empty round through the scheduler now takes the skip.
 	 */
 	if (c->idle) {
+		if (time_before(c->clock, others_clock))
+			c->clock = others_clock;
 		c->idle = 0;
 		scx_bpf_kick_cpu(cpu, 0);
 	}
@@ -364,8 +390,8 @@ void BPF_STRUCT_OPS(rsv_stopping, struct task_struct *p, bool runnable)
 
 	if (!c || !t)
 		return;
-	advance_task(p, t, now - c->began);
-	c->began = now;
+	advance_task(c, p, t, cpu, now);
+	c->turn_end = 0;
 	c->stopped_at = now;
 	if (!runnable)
 		t->active = 0;

@@ -50,6 +50,8 @@ struct cpu_ctx {
 	__u64 stopped_at;	/* a task of ours, and none runs yet; 0: none was */
 	__u64 held_at;
 	__u64 at;		/* the virtual time at which the task that runs began */
+	__u64 turn_end;		/* of the task that runs, if a timer has to end it; or 0 */
+	__u64 taken;		/* the queue that the next task was taken from */
 	__u64 vtime, clock;	/* of the tasks without reservation: in turns, in ns */
 	__s32 victim;		/* the CPU that was looked at last */
 	__s32 cur;		/* the slot that runs; 0: others; -1: none of ours */

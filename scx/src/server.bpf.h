@@ -112,6 +112,8 @@ static bool arm(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu, u64 now)
 
 		next = c->since + (budget > 0 ? budget : 0);
 	}
+	if (c->turn_end && (!next || time_before(c->turn_end, next)))
+		next = c->turn_end;
 	bpf_for(i, 1, MAX_SERVERS) {
 		struct server *s = server_of(c, i);
 
@@ -144,7 +146,7 @@ static bool goes_on(struct cpu_ctx *c, struct cpu_conf *conf, u64 now)
 	struct server *cur;
 	s32 i;
 
-	if (c->cur <= 0)
+	if (c->cur <= 0 || (c->turn_end && !time_before(now, c->turn_end)))
 		return false;
 	cur = server_of(c, c->cur);
 	if (cur->budget <= (s64)(now - c->since))

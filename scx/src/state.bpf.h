@@ -21,7 +21,7 @@ const volatile u32 nr_cpus = 1;
 #define MIN_WEIGHT 25		/* 100 is that of nice 0 */
 #define MAX_WEIGHT 200
 const volatile u64 round_ns = 2000000000;
-const volatile u64 least_turn_ns = 20000;
+const volatile u64 least_turn_ns = 10000;
 /* The turn where few wait: of a task without reservation, and of one with. */
 const volatile u64 slice_ns = 3000000;
 const volatile u64 turn_ns = 10000000;
@@ -78,6 +78,8 @@ struct task_ctx {
 	u64 generation;		/* that the rest is of */
 	u64 cgid;		/* of the group with a reservation; 0: none */
 	u64 queue, turn;	/* that dsq_vtime is of, and the turn in ns there */
+	u64 debt;		/* of a new task, for having been put before others */
+	u64 sharers;		/* of that queue, with this task, when the turn was found */
 	u32 cpu, slot;
 	u64 active;		/* the queue of the server that knows of its being runnable */
 };
@@ -97,6 +99,12 @@ static struct server *server_of(struct cpu_ctx *c, u64 n)
 {
 	BOUND(n);
 	return &c->servers[n];
+}
+
+/* @slot of 0: of the tasks without reservation. */
+static u64 queue_at(u64 slot, s32 cpu)
+{
+	return slot ? DSQ_SERVER(slot, cpu) : DSQ_OTHERS(cpu);
 }
 
 static u64 rate_of(struct cpu_conf *conf, u64 n)

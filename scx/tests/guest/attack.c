@@ -225,13 +225,15 @@ void test_crowd(const char *arg)
 	}
 	make_group("small");
 	reserve("small", 1000, 100000, "0");
+	/* They prepare without reservation, which beside the crowd takes seconds. */
+	t0 = now_ns() + 2 * SEC;
+	start_hogs(2, t0, len);
+	sleep_until(now_ns() + SEC);
 	set_fifo(1);
 	crowd(pids, 100, "");
 	crowd(pids + 100, 60, "small");
 	set_fifo(0);
-	t0 = now_ns() + SEC;
-	start_hogs(2, t0, len);
-	printf("---- small from %d on, hogs after %d\n", pids[100], pids[159]);
+	check(now_ns() < t0, "the crowd is there before the hogs begin");
 	reap_hogs(2);
 	set_fifo(1);
 	for (i = 0; i < 2; i++) {
@@ -247,4 +249,26 @@ void test_crowd(const char *arg)
 	for (i = 0; i < ARRAY(pids); i++)
 		end(pids[i]);
 	check(stop_daemon() == 0, "the daemon stops");
+}
+
+/*
+ * As many tasks as a small reservation may have, some of them nice: the kernel ends a
+ * scheduler that lets one wait for 30 s.
+ */
+void test_many(const char *arg)
+{
+	static pid_t pids[2000];
+	unsigned int n = strtoul(arg, NULL, 10);
+
+	check(n <= ARRAY(pids), "so many");
+	check(start_daemon(), "the scheduler is loaded");
+	make_group("small");
+	reserve("small", 1000, 200000, "0");
+	set_fifo(1);
+	crowd(pids, n, "small");
+	sleep_until(now_ns() + 70 * SEC);
+	check(scheduler_is("enabled"), "the scheduler is still there");
+	printf("---- %s\n", ask_first("stat /small"));
+	check(stop_daemon() == 0, "the daemon stops");
+	/* The guest ends them: each would wait for its turn. */
 }

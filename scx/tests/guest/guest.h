@@ -38,7 +38,7 @@
 #define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
 
 /* A switch and back takes so long in the guest: that many instructions. */
-#define SWITCH_US 12
+#define SWITCH_US 14
 
 /* ---- lib.c ---- */
 
@@ -159,6 +159,7 @@ void test_kill(const char *arg);
 void test_eject(const char *arg);
 void test_attack(const char *arg);
 void test_crowd(const char *arg);
+void test_many(const char *arg);
 void test_ordinary(const char *arg);
 
 #endif

@@ -19,6 +19,7 @@ static const struct {
 	{ "eject", test_eject },
 	{ "attack", test_attack },
 	{ "crowd", test_crowd },
+	{ "many", test_many },
 	{ "ordinary", test_ordinary },
 };
 

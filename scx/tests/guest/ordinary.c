@@ -42,17 +42,17 @@ static void endless(int n, double *work, double *least)
 	}
 }
 
-/* A task of nice 10 beside one of nice 0, on one CPU. */
-static double of_nice(void)
+/* A task of nice 10 beside @n of nice 0, on one CPU. */
+static double of_nice(int n)
 {
 	int i;
 
-	for (i = 0; i < 2; i++)
+	for (i = 0; i <= n; i++)
 		new_hog(i, "")->cpu = 1;
-	hogs[1].nice = 10;
-	start_hogs(2, now_ns() + 50 * MS, LENGTH);
-	reap_hogs(2);
-	return share_of(1, 2);
+	hogs[n].nice = 10;
+	start_hogs(n + 1, now_ns() + 50 * MS, LENGTH);
+	reap_hogs(n + 1);
+	return share_of(n, n + 1);
 }
 
 static int compare(const void *a, const void *b)
@@ -62,15 +62,15 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* A task that sleeps for 1 ms and works for 50 us: how long after its time it runs. */
-static void wakes(uint64_t end)
+/* A task that sleeps for @pause and works for 50 us: how long after its time it runs. */
+static void wake_after(uint64_t pause, uint64_t end)
 {
 	static uint64_t late[MAX_WAKES];
 	uint64_t next = now_ns();
 	int n = 0;
 
 	while (n < MAX_WAKES && now_ns() < end) {
-		next = now_ns() + MS;
+		next = now_ns() + pause;
 		sleep_until(next);
 		late[n++] = now_ns() - next;
 		busy_until(now_ns() + RUN_US * US);
@@ -79,6 +79,16 @@ static void wakes(uint64_t end)
 	shared->p50 = late[n / 2] / 1e3;
 	shared->p99 = late[n * 99 / 100] / 1e3;
 	shared->max = late[n - 1] / 1e3;
+}
+
+static void wakes(uint64_t end)
+{
+	wake_after(MS, end);
+}
+
+static void seldom(uint64_t end)
+{
+	wake_after(70 * MS, end);
 }
 
 static void pairs(uint64_t end)
@@ -111,7 +121,7 @@ static void beside(int n, void (*run)(uint64_t end))
 	waitpid(pid, NULL, 0);
 }
 
-#define MEASURES 12
+#define MEASURES 14
 
 static const struct {
 	const char *name;
@@ -129,6 +139,8 @@ static const struct {
 	{ "latency p99 of a sleeper, beside 4, us", 0 },
 	{ "latency max of a sleeper, beside 4, us", 0 },
 	{ "latency p99 of a sleeper, alone, us", 0 },
+	{ "share of nice 10 beside two of nice 0", 0 },
+	{ "latency max after 70 ms, beside 4, us", 0 },
 };
 
 static void measure(double *out)
@@ -137,7 +149,7 @@ static void measure(double *out)
 
 	endless(4, &out[0], &out[1]);
 	endless(3, &work, &out[2]);
-	out[3] = of_nice();
+	out[3] = of_nice(1);
 	beside(0, pairs);
 	out[4] = shared->pairs;
 	beside(4, pairs);
@@ -152,6 +164,9 @@ static void measure(double *out)
 	out[10] = shared->max;
 	beside(0, wakes);
 	out[11] = shared->p99;
+	out[12] = of_nice(2);
+	beside(4, seldom);
+	out[13] = shared->max;
 }
 
 void test_ordinary(const char *arg)
