@@ -3,6 +3,7 @@
 #include "guest.h"
 
 #define TASKS 5
+#define PERIOD (10 * MS)
 
 static uint64_t cpu_of(const pid_t *pid)
 {
@@ -18,15 +19,29 @@ static uint64_t cpu_of(const pid_t *pid)
 	return sum;
 }
 
-/* What the tasks get together, in us; from one period's start to another's. */
-static uint64_t together(const pid_t *pid, uint64_t len)
+/*
+ * What the tasks have had at @at, or whole periods later: a fair task that should read
+ * it may wait for a server's budget, while the tasks go on elsewhere.
+ */
+static uint64_t cpu_at(const pid_t *pid, uint64_t *at)
 {
-	uint64_t start = now_ns(CLOCK_MONOTONIC) + 50 * MS, before;
+	uint64_t sum;
 
-	sleep_until(start);
-	before = cpu_of(pid);
-	sleep_until(start + len);
-	return (cpu_of(pid) - before) / US;
+	for (;; *at += PERIOD) {
+		sleep_until(*at);
+		sum = cpu_of(pid);
+		if (now_ns(CLOCK_MONOTONIC) < *at + 200 * US)
+			return sum;
+	}
+}
+
+/* What the tasks get together, in us of 40 periods, from one period's start to another's. */
+static uint64_t together(const pid_t *pid)
+{
+	uint64_t start = now_ns(CLOCK_MONOTONIC) + 50 * MS, before = cpu_at(pid, &start);
+	uint64_t end = start + 40 * PERIOD, after = cpu_at(pid, &end);
+
+	return (after - before) * 40 / ((end - start) / PERIOD) / US;
 }
 
 /*
@@ -71,7 +86,7 @@ static void moving(void)
 			if (sched_setaffinity(pid[i], sizeof(set), &set))
 				die("setaffinity");
 		}
-		got = together(pid, 400 * MS);
+		got = together(pid);
 		want = steps[s].servers * 120000;
 		check(got + 4000 > want && got < want + 4000,
 		      "cpuset %s, affinity %x: %llu us, sum of the servers %llu",
