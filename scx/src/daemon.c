@@ -24,7 +24,8 @@
 #define FOR_ROOT 8
 #define IDLE_S 5
 #define MAX_LINE 4096
-#define TURN_MS 200
+/* It takes time from reservations whenever it wakes up. */
+#define TURN_MS 1000
 
 struct client {
 	int fd;
@@ -185,12 +186,15 @@ static void serve(struct client *c)
 
 static void turn(int listener)
 {
-	struct pollfd fds[MAX_CLIENTS + 1] = { { .fd = listener, .events = POLLIN } };
+	struct pollfd fds[MAX_CLIENTS + 2] = {
+		{ .fd = listener, .events = POLLIN },
+		[MAX_CLIENTS + 1] = { .fd = kernel_fd(service.kernel), .events = POLLIN },
+	};
 	int i;
 
 	for (i = 0; i < MAX_CLIENTS; i++)
 		fds[i + 1] = (struct pollfd){ .fd = clients[i].fd, .events = POLLIN };
-	if (poll(fds, MAX_CLIENTS + 1, TURN_MS) <= 0)
+	if (poll(fds, MAX_CLIENTS + 2, TURN_MS) <= 0)
 		return;
 	if (fds[0].revents)
 		take_client(listener);

@@ -89,14 +89,14 @@ bool kernel_is_usable(char *why, size_t size)
 {
 	struct btf *kernel;
 	struct rsv *skel;
-	char text[64];
+	struct utsname system;
 	bool ok = false;
 
 	if (access("/sys/kernel/sched_ext/state", R_OK)) {
 		snprintf(why, size, "it has no sched_ext: CONFIG_SCHED_CLASS_EXT is not set");
 		return false;
 	}
-	if (read_line("/sys/kernel/realtime", text, sizeof(text)) && !strcmp(text, "1")) {
+	if (!uname(&system) && strstr(system.version, "PREEMPT_RT")) {
 		snprintf(why, size, "it is a PREEMPT_RT kernel, which has no BPF timers");
 		return false;
 	}
@@ -173,6 +173,8 @@ struct kernel *kernel_start(__u32 switch_ns, char *why, size_t size)
 	bpf_map__set_max_entries(k->skel->maps.confs, kernel_cpus());
 	bpf_map__set_max_entries(k->skel->maps.cpus, kernel_cpus());
 	bpf_map__set_max_entries(k->skel->maps.timers, kernel_cpus());
+	bpf_map__set_max_entries(k->skel->maps.unit_cpus,
+				 bpf_map__max_entries(k->skel->maps.unit_cpus) * kernel_cpus());
 	step = "load";
 	if (rsv__load(k->skel))
 		goto fail;
@@ -289,6 +291,11 @@ int kernel_server(struct kernel *k, int cpu, int slot, struct server *out)
 struct counters kernel_counters(struct kernel *k)
 {
 	return k->skel->bss->counters;
+}
+
+int kernel_fd(struct kernel *k)
+{
+	return bpf_map__fd(k->skel->maps.ended);
 }
 
 bool kernel_ended(struct kernel *k, char *why, size_t size)

@@ -21,6 +21,8 @@ void kernel_clear(struct kernel *k, const struct reservation *r);
 int kernel_server(struct kernel *k, int cpu, int slot, struct server *out);
 struct counters kernel_counters(struct kernel *k);
 
+/* To poll: readable when the scheduler has ended. */
+int kernel_fd(struct kernel *k);
 /* Whether the kernel has ended the scheduler; then the reason is in @why. */
 bool kernel_ended(struct kernel *k, char *why, size_t size);
 void kernel_stop(struct kernel *k);

@@ -84,24 +84,22 @@ static void advance_clock(struct cpu_ctx *c, u64 delta)
 static void advance_task(struct cpu_ctx *c, struct task_struct *p, struct task_ctx *t, s32 cpu,
 			 u64 now)
 {
-	u64 weight = p->scx.weight, turn = t->turn ?: slice_ns, ran = now - c->began, step;
+	u64 turn = t->turn ?: slice_ns, ran = now - c->began, step = ran * TURN / turn, weight;
 	u32 slot = c->cur > 0 ? c->cur & (MAX_SERVERS - 1) : 0;
 
-	weight = weight < MIN_WEIGHT ? MIN_WEIGHT : weight > MAX_WEIGHT ? MAX_WEIGHT : weight;
-	if (is_full(t))
-		weight = 100;
-	step = ran * TURN / turn * 100 / weight;
+	weight = is_full(t) ? 100 : slot ? bounded_weight(p) : weight_of(c, t, cpu);
+	if (weight < MIN_WEIGHT)
+		weight = MIN_WEIGHT;
 	c->began = now;
-	scx_bpf_task_set_dsq_vtime(p, p->scx.dsq_vtime + step);
+	scx_bpf_task_set_dsq_vtime(p, p->scx.dsq_vtime + step * 100 / weight);
+	/* Of tasks without reservation the average weight is 100. */
+	if (slot)
+		step = step * 100 / weight;
 	if (!t->sharers || t->queue != queue_at(slot, cpu))
 		return;
-	step /= t->sharers;
-	if (slot) {
-		server_of(c, slot)->vtime += step;
-	} else {
-		c->vtime += step;
+	*base_of(c, slot) += step / t->sharers;
+	if (!slot)
 		advance_clock(c, ran / t->sharers);
-	}
 }
 
 /* Whether the task that runs comes before all that wait in its queue. */
@@ -146,6 +144,7 @@ static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_
 	/* After a pause of this CPU its clock is an old one. */
 	if (c->idle && time_before(c->clock, others_clock) && !scx_bpf_dsq_nr_queued(queue))
 		c->clock = others_clock;
+	count_at(p, t, cpu);
 	turn_beside(t, rivals(c, cpu, queue), rest_ppm, slice_ns);
 	carry_lag(p, t, c, queue);
 	if (!(enq_flags & SCX_ENQ_WAKEUP))

@@ -117,6 +117,7 @@ void BPF_STRUCT_OPS(rsv_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 
+	uncount(t);
 	now = bpf_ktime_get_ns();
 	s = server_of(c, slot);
 	queue = DSQ_SERVER(slot, cpu);
@@ -212,26 +213,17 @@ static bool drain(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu)
 /* The virtual time of the queue that a task runs from, if it is one of this CPU. */
 static void advance_base(struct cpu_ctx *c, s32 cpu, struct task_struct *p, struct task_ctx *t)
 {
-	u64 vtime = p->scx.dsq_vtime;
+	u64 vtime = p->scx.dsq_vtime, *base = base_of(c, c->cur);
 
 	if (t->debt) {
 		vtime += t->debt;
 		t->debt = 0;
 		scx_bpf_task_set_dsq_vtime(p, vtime);
 	}
-	if (c->cur) {
-		struct server *s = server_of(c, c->cur);
-
-		if (t->queue != DSQ_SERVER(c->cur, cpu))
-			vtime = s->vtime;
-		else if (time_before(s->vtime, vtime))
-			s->vtime = vtime;
-	} else {
-		if (t->queue != DSQ_OTHERS(cpu))
-			vtime = c->vtime;
-		else if (time_before(c->vtime, vtime))
-			c->vtime = vtime;
-	}
+	if (t->queue != queue_at(c->cur, cpu))
+		vtime = *base;
+	else if (time_before(*base, vtime))
+		*base = vtime;
 	c->at = vtime;
 }
 
@@ -254,7 +246,7 @@ static __always_inline void go_on(struct cpu_ctx *c, struct cpu_conf *conf, s32 
 	if (t->queue != queue) {
 		/* It has come here without having been in the queue. */
 		t->queue = queue;
-		scx_bpf_task_set_dsq_vtime(p, c->cur ? server_of(c, c->cur)->vtime : c->vtime);
+		scx_bpf_task_set_dsq_vtime(p, *base_of(c, c->cur));
 	}
 	advance_base(c, cpu, p, t);
 	c->turn_end = turn_end(t, now);
@@ -331,15 +323,16 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	if (slot) {
 		struct server *s = server_of(c, slot);
 
+		uncount(t);
 		/* One that was moved into the group, or here, while it ran. */
 		if (t->active != DSQ_SERVER(slot, cpu) &&
 		    !scx_bpf_dsq_nr_queued(DSQ_SERVER(slot, cpu)))
 			activate(s, rate_of(conf, slot), now);
 		t->active = DSQ_SERVER(slot, cpu);
+		/* The way here, else nobody's; but not what a higher class took, nor on it. */
 		if (c->held == slot)
 			s->taken_ns += now - c->held_at;
-		/* The way here, else nobody's; but not what a higher class took on it. */
-		if (c->stopped_at)
+		else if (c->stopped_at)
 			s->budget -= now - c->stopped_at < switch_ns ? now - c->stopped_at :
 								       switch_ns;
 		if (cut && cut != slot) {
@@ -348,6 +341,7 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 		}
 	} else {
 		t->active = 0;
+		count_at(p, t, cpu);
 		if (p->scx.slice > slice_ns)
 			scx_bpf_task_set_slice(p, slice_ns);
 	}
@@ -375,7 +369,7 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	}
 	/* After a higher class the task that it interrupted comes back unasked. */
 	best = earliest(c, conf, cpu, slot, now);
-	if (best && best != slot) {
+	if (best && best != slot && !c->offline) {
 		__sync_fetch_and_add(&counters.kicks, 1);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
@@ -393,8 +387,10 @@ void BPF_STRUCT_OPS(rsv_stopping, struct task_struct *p, bool runnable)
 	advance_task(c, p, t, cpu, now);
 	c->turn_end = 0;
 	c->stopped_at = now;
-	if (!runnable)
+	if (!runnable) {
 		t->active = 0;
+		uncount(t);
+	}
 	if (c->cur > 0) {
 		u32 slot = c->cur & (MAX_SERVERS - 1);
 
@@ -418,6 +414,15 @@ void BPF_STRUCT_OPS(rsv_enable, struct task_struct *p)
 		t->queue = 0;
 }
 
+/* To another class, whether it runs or waits. */
+void BPF_STRUCT_OPS(rsv_disable, struct task_struct *p)
+{
+	struct task_ctx *t = task_of(p);
+
+	if (t)
+		uncount(t);
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -436,6 +441,23 @@ void BPF_STRUCT_OPS(rsv_cgroup_move, struct task_struct *p, struct cgroup *from,
 		t->generation = 0;
 }
 
+s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_cgroup_init, struct cgroup *cgrp,
+			     struct scx_cgroup_init_args *args)
+{
+	add_unit(cgrp, args->weight);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(rsv_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	set_unit_weight(cgrp, weight);
+}
+
+void BPF_STRUCT_OPS_SLEEPABLE(rsv_cgroup_exit, struct cgroup *cgrp)
+{
+	remove_unit(cgrp);
+}
+
 /* The kernel moves the tasks of a CPU that goes; without these two it ends the scheduler. */
 void BPF_STRUCT_OPS(rsv_cpu_online, s32 cpu)
 {
@@ -444,11 +466,20 @@ void BPF_STRUCT_OPS(rsv_cpu_online, s32 cpu)
 	if (c) {
 		c->cur = -1;
 		c->timer_at = 0;
+		c->offline = 0;
 	}
 }
 
+/*
+ * Neither budgets nor deadlines are kept there from now on. A timer or a kick for them
+ * would come again at once, so that a task that cannot leave would never get further.
+ */
 void BPF_STRUCT_OPS(rsv_cpu_offline, s32 cpu)
 {
+	struct cpu_ctx *c = ctx_of(cpu);
+
+	if (c)
+		c->offline = 1;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_init)
@@ -484,7 +515,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_init)
 
 void BPF_STRUCT_OPS(rsv_exit, struct scx_exit_info *ei)
 {
+	u32 kind = ei->kind;
+
 	UEI_RECORD(uei, ei);
+	bpf_ringbuf_output(&ended, &kind, sizeof(kind), BPF_RB_FORCE_WAKEUP);
 }
 
 SCX_OPS_DEFINE(rsv_ops,
@@ -494,7 +528,11 @@ SCX_OPS_DEFINE(rsv_ops,
 	       .running		= (void *)rsv_running,
 	       .stopping	= (void *)rsv_stopping,
 	       .enable		= (void *)rsv_enable,
+	       .disable		= (void *)rsv_disable,
 	       .init_task	= (void *)rsv_init_task,
+	       .cgroup_init	= (void *)rsv_cgroup_init,
+	       .cgroup_exit	= (void *)rsv_cgroup_exit,
+	       .cgroup_set_weight = (void *)rsv_cgroup_set_weight,
 	       .cgroup_move	= (void *)rsv_cgroup_move,
 	       .cpu_online	= (void *)rsv_cpu_online,
 	       .cpu_offline	= (void *)rsv_cpu_offline,

@@ -53,11 +53,14 @@ struct cpu_ctx {
 	__u64 turn_end;		/* of the task that runs, if a timer has to end it; or 0 */
 	__u64 taken;		/* the queue that the next task was taken from */
 	__u64 vtime, clock;	/* of the tasks without reservation: in turns, in ns */
+	__u64 weights;		/* of the units that have such tasks here */
+	__u64 counted;		/* such tasks */
 	__s32 victim;		/* the CPU that was looked at last */
 	__s32 cur;		/* the slot that runs; 0: others; -1: none of ours */
 	__u32 held;		/* the slot that a higher class interrupted */
 	__u32 cut;		/* the slot that was stopped with budget left */
 	__u32 idle;		/* found nothing to run */
+	__u32 offline;		/* goes offline: the kernel runs what is left here, unasked */
 };
 
 struct counters {

@@ -125,7 +125,7 @@ static bool arm(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu, u64 now)
 		if (!next || time_before(s->deadline, next))
 			next = s->deadline;
 	}
-	if (!next || next == c->timer_at)
+	if (!next || next == c->timer_at || c->offline)
 		return true;
 	timer = bpf_map_lookup_elem(&timers, &key);
 	if (!timer)
@@ -179,6 +179,8 @@ static int timer_fn(void *map, u32 *key, struct timer *timer)
 	if (c->timer_at && (s64)late > 0 && late > counters.late_max_ns)
 		counters.late_max_ns = late;
 	c->timer_at = 0;
+	if (c->offline)
+		return 0;
 	/* Elsewhere, after its CPU went offline: nothing here may be looked at. */
 	if (bpf_get_smp_processor_id() != cpu || !goes_on(c, conf, now) ||
 	    !arm(c, conf, cpu, now))

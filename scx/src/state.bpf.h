@@ -55,6 +55,12 @@ struct {
 	__type(value, struct cpu_ctx);
 } cpus SEC(".maps");
 
+/* Becomes readable when the scheduler has ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} ended SEC(".maps");
+
 struct timer {
 	struct bpf_timer timer;
 };
@@ -81,6 +87,9 @@ struct task_ctx {
 	u64 debt;		/* of a new task, for having been put before others */
 	u64 sharers;		/* of that queue, with this task, when the turn was found */
 	u32 cpu, slot;
+	u32 unit;		/* units.bpf.h */
+	u32 counted;		/* unit << 16 | 1 + CPU where this task counts; 0: nowhere */
+	u32 weight;		/* that it counts with, by its nice value */
 	u64 active;		/* the queue of the server that knows of its being runnable */
 };
 
@@ -105,6 +114,12 @@ static struct server *server_of(struct cpu_ctx *c, u64 n)
 static u64 queue_at(u64 slot, s32 cpu)
 {
 	return slot ? DSQ_SERVER(slot, cpu) : DSQ_OTHERS(cpu);
+}
+
+/* The virtual time of that queue: the average of its tasks. */
+static u64 *base_of(struct cpu_ctx *c, u64 slot)
+{
+	return slot ? &server_of(c, slot)->vtime : &c->vtime;
 }
 
 static u64 rate_of(struct cpu_conf *conf, u64 n)
@@ -145,16 +160,12 @@ static u32 slot_at(struct group *g, s32 cpu)
 	return 0;
 }
 
-/* The nearest group with a reservation, from the task's own upwards; 0: none. */
-static u64 find_group(struct task_struct *p)
+/* The nearest group with a reservation, from @cgrp upwards; 0: none. */
+static u64 find_group(struct cgroup *cgrp)
 {
-	struct cgroup *cgrp = scx_bpf_task_cgroup(p);
+	s32 level = cgrp->level, i;
 	u64 found = 0;
-	s32 level, i;
 
-	if (!cgrp)
-		return 0;
-	level = cgrp->level;
 	bpf_for(i, 0, 16) {
 		struct cgroup *a;
 		u64 id;
@@ -171,19 +182,29 @@ static u64 find_group(struct task_struct *p)
 			break;
 		}
 	}
-	bpf_cgroup_release(cgrp);
 	return found;
 }
+
+#include "units.bpf.h"
 
 /* Only of the task that the operation is about: its group may be asked for. */
 static struct group *group_of(struct task_struct *p, struct task_ctx *t)
 {
+	struct cgroup *cgrp;
+	s32 unit;
 	u64 id;
 
 	if (t->generation != generation) {
 		t->generation = generation;
 		t->cpu = -1;
-		t->cgid = find_group(p);
+		cgrp = scx_bpf_task_cgroup(p);
+		t->cgid = cgrp ? find_group(cgrp) : 0;
+		unit = cgrp ? find_unit(cgrp) : -1;
+		if (cgrp)
+			bpf_cgroup_release(cgrp);
+		t->unit = unit > 0 ? unit : 0;
+		if (unit < 0)
+			t->generation = 0;
 	}
 	id = t->cgid;
 	return id ? bpf_map_lookup_elem(&groups, &id) : NULL;

@@ -132,8 +132,9 @@ uint64_t service(const struct hog *h, uint64_t a, uint64_t b, uint64_t *hint)
 }
 
 /*
- * What a period may lack: 15 us or 1.5 %, and a switch for each cut that no other
- * reservation pays for. It may have two switches more, which its server has.
+ * What a period may lack: 15 us or 1.5 %, and half a switch for each cut that no other
+ * reservation pays for: the interrupt and the way out. It may have two switches more,
+ * which its server has.
  */
 uint64_t tolerance(const struct hog *h)
 {
@@ -141,7 +142,7 @@ uint64_t tolerance(const struct hog *h)
 
 	if (least < 15 * US)
 		least = 15 * US;
-	return least + h->cuts * SWITCH_US * US;
+	return least + h->cuts * SWITCH_US * US / 2;
 }
 
 struct verdict judge(const struct hog *h, uint64_t from, uint64_t to)
