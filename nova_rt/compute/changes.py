@@ -8,7 +8,8 @@ deletion, and the sums of this host count the larger of both records on each
 CPU.
 
 A change that grows is claimed, journalled, allocated, written to the kernel
-and recorded, in this order. Everything else is done by :meth:`Changes.settle`,
+and recorded, in this order; what the kernel may hold before that is the story
+of :mod:`.early_writes`. Everything else is done by :meth:`Changes.settle`,
 which always leads to the *lesser* of both records: it ends a change that
 shrinks, undoes one that grows and has failed, and does the same for a change
 whose service was killed. The lesser one needs no room that could be missing.
@@ -29,7 +30,7 @@ from oslo_log import log as logging
 import oslo_messaging
 
 from nova_rt import events, exception, once, revert
-from nova_rt.compute import allocations, obstacles
+from nova_rt.compute import allocations, early_writes, obstacles
 from nova_rt.formats.changes import NAMESPACE, VERSION, Answer, Condition
 from nova_rt.reservation import record
 from nova_rt.reservation.reservation import Reservation
@@ -65,6 +66,7 @@ class Changes:
     def __init__(self, manager: nova_manager.ComputeManager) -> None:
         self._manager = manager
         self._allocations = allocations.Allocations(manager.reportclient)
+        self._early = early_writes.EarlyWrites(manager)
         #: Refusals of deferred changes, which conductors ask for again.
         self._refused = once.Once()
         #: Server -> monotonic time at which the kernel was read back, and at
@@ -98,14 +100,21 @@ class Changes:
 
         began_s = time.monotonic()
         context = context.elevated()
+        wish = Reservation.parse(reservation)
 
         def change() -> Answer:
-            return self._answer(
-                context, server, generation, flavor,
-                Reservation.parse(reservation), migrate,
-            )  # fmt: skip
+            self._write_early(server, generation, wish)
+            answer = self._answer(
+                context, server, generation, flavor, wish, migrate
+            )
+            if answer.condition is Condition.APPLIED:
+                self._early.note_change(server, generation)
+            else:
+                self._take_back(server)
+            return answer
 
         answer = self._run(server, change)
+        self._early.release(server)
         if server in self._returned:
             # The change has failed, and the kernel is on its way back.
             self._try_settle(context, server)
@@ -133,6 +142,20 @@ class Changes:
                 return result
             except _Returning as err:
                 time.sleep(err.left_s)
+
+    def _write_early(
+        self, uuid: str, generation: int, wish: Reservation
+    ) -> None:
+        before = self._early.write(uuid, generation, wish)
+        if before is not None:
+            self._read_back[uuid] = now = time.monotonic()
+            if before.ppm > wish.ppm:
+                self._returned[uuid] = now + wish.period_us / 1_000_000
+
+    def _take_back(self, uuid: str) -> None:
+        slots = self._manager.driver.reservations.held.get(uuid)
+        if self._early.take_back(uuid) and slots.changing is None:
+            self._returned.pop(uuid, None)
 
     def _answer(
         self,
@@ -295,9 +318,13 @@ class Changes:
         """
         known = self._manager.driver.reservations.held.list_all()
         self._refused.forget_all_but(known)
+        self._early.forget_all_but(known)
         for uuid, slots in known.items():
             if slots.changing is not None:
                 self._try_settle(context, uuid)
+        for uuid in self._early.list_open():
+            utils.synchronized(uuid)(self._take_back)(uuid)
+            self._early.release(uuid)
 
     def _try_settle(self, context: Any, uuid: str) -> None:
         try:
@@ -383,7 +410,8 @@ class Changes:
 
     def _hold(self, uuid: str, *path: record.Record) -> bool:
         written: bool = self._manager.driver.running.change(uuid, *path)
-        self._read_back[uuid] = time.monotonic()
+        # Unless it was written early.
+        self._read_back.setdefault(uuid, time.monotonic())
         return written
 
     def _hold_larger(

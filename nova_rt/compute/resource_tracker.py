@@ -334,6 +334,16 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         """
         self._rt.release_beyond(uuid, rec)
 
+    @locked
+    def rt_end_early(self, uuid: str, rec: record.Record) -> None:
+        """Do the same for a change that was taken back, and publish it.
+
+        Unlike a boost, it was not free for others.
+        """
+        self._rt.release_beyond(uuid, rec)
+        for nodename in list(self.compute_nodes):
+            self._rt_publish_again(nodename)
+
     def _rt_publish_again(self, nodename: str) -> None:
         compute_node = self.compute_nodes.get(nodename)
         # An audit follows when the service has started.

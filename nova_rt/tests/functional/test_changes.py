@@ -198,6 +198,106 @@ class ChangesTest(changes.ChangesTestBase):
         self.assertEqual(Condition.INFEASIBLE, answer.condition)
 
 
+class EarlyTest(changes.ChangesTestBase):
+    """The kernel holds a change before its journal is saved."""
+
+    def setUp(self):
+        super().setUp()
+        # The service knows no request of a server before its first one.
+        self.change(self.server, '300/1000')
+        self.change(self.server, '400/1000')
+        del self.kernel.writes[:]
+
+    def written(self):
+        return [
+            text
+            for path, text in self.writes(self.host)
+            if path.name == 'cpu.rt.max'
+        ]
+
+    def test_order(self):
+        owner = self.computes[self.host].manager.rt
+        begin, seen = owner.rt_begin_change, []
+
+        def look(*args):
+            seen.append(self.written())
+            return begin(*args)
+
+        with fixtures.MockPatchObject(owner, 'rt_begin_change', look):
+            self.change(self.server, '600/1000')
+            self.change(self.server, '200/1000')
+        self.assertEqual([['600 1000'], ['600 1000', '200 1000']], seen)
+        self.assertEqual(['600 1000', '200 1000'], self.written())
+        self.assert_changed('200/1000')
+
+    def test_another_period(self):
+        """It is not known to be the larger or the lesser one throughout."""
+        owner = self.computes[self.host].manager.rt
+        with fixtures.MockPatchObject(
+            owner, 'rt_begin_change', side_effect=OSError
+        ):
+            self.change(self.server, '50/100', Condition.IN_PROGRESS)
+        self.assertEqual([], self.written())
+
+    def test_refused(self):
+        """A change that Nova or Placement refuses is taken back."""
+        instance = self.instance(self.server)
+        for wish in '600/1000', '200/1000':
+            del self.kernel.writes[:]
+            instance.task_state = task_states.REBOOTING
+            instance.save()
+            self.change(self.server, wish, Condition.IN_PROGRESS)
+            instance.task_state = None
+            instance.save()
+            self.assertEqual(
+                [wish.replace('/', ' '), '400 1000'], self.written()
+            )
+            self.assert_changed('400/1000')
+        self.take_in_placement(but=500_000)
+        self.change(self.server, '600/1000', Condition.DEFERRED)
+        self.assertEqual(
+            [400_000], [each.ppm for each in self.all_claims(self.host)]
+        )
+        self.assert_ended(self.server, '400/1000', self.host)
+
+    def test_late(self):
+        """A request that comes again, or too late, writes nothing."""
+        for generation, wish in (1, '100/1000'), (2, '400/1000'):
+            self.ask_change(self.server, wish, generation=generation)
+        self.assertEqual([], self.written())
+
+    def test_moved_record(self):
+        """Another record than that of the last change is not touched."""
+        self.resize(self.server, self.rt_flavor('500/1000'))
+        self.ask_change(self.server, '100/1000', generation=9, flavor=-1)
+        self.assertNotIn('100 1000', self.written())
+
+    def test_busy(self):
+        """A container that others write to is taken back later."""
+        manager = self.computes[self.host].manager
+        container = f'nova_rt-container-{self.server["id"]}'
+
+        def fail(*args):
+            lock.acquire()
+            raise OSError
+
+        lock = lockutils.internal_lock(container)
+        with fixtures.MockPatchObject(
+            manager.rt, 'rt_begin_change', side_effect=fail
+        ):
+            self.change(self.server, '600/1000', Condition.IN_PROGRESS)
+        self.assertEqual(['600 1000'], self.written())
+        self.assertEqual(
+            [600_000], [each.ppm for each in self.all_claims(self.host)]
+        )
+        manager._settle_changes(self.ctxt)
+        self.assertEqual(['600 1000'], self.written())
+        lock.release()
+        manager._settle_changes(self.ctxt)
+        self.assertEqual(['600 1000', '400 1000'], self.written())
+        self.assert_changed('400/1000')
+
+
 class Clock:
     """Time that passes in waits alone.
 

@@ -58,6 +58,16 @@ class KilledTest(changes.ChangesTestBase, kills.KillsTestBase):
     def test_shrink(self):
         self.go_through('200/1000', '200/1000')
 
+    def test_early(self):
+        """The kernel held what no record has."""
+        for reservation in '600/1000', '200/1000':
+            self.change(self.server, '300/1000')
+            self.change(self.server, '400/1000')
+            self.kill_at(reservation, *_STEPS[0], after=False)
+            self.assert_changed('400/1000')
+            self.change(self.server, reservation)
+            self.assert_changed(reservation)
+
     def test_live_pin(self):
         """It goes back to the CPU that it had."""
         for each in self.fill('500/1000', 4):
