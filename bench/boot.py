@@ -3,7 +3,7 @@
 
 On a lab with two computes or a node: makes servers on the second host or the
 first node, lets it die, starts it again, and waits until the kernel holds
-every reservation. Servers come back by themselves with
+every reservation. Of a node, the memory is measured as well. Servers come back by themselves with
 ``resume_guests_state_on_host_boot``; without it they are started by their
 owner, all at once, when nova-compute serves.
 
@@ -28,7 +28,7 @@ import libvirt
 from openstack.connection import Connection
 
 from bench import program
-from lab import catalog, namespace, node, paths, second
+from lab import catalog, namespace, node, paths, second, services
 from lab.console import LabError
 from lab.measure import container, machine
 
@@ -70,6 +70,19 @@ class FirstNode:
         self._node = node.nodes()[0]
         self.host = self._node.host
         self.service = self._node.name
+
+    def read_memory(self) -> dict[str, int]:
+        """Read the memory of the machine here, and on it, in MiB."""
+        running = services.table()[self.service].running()
+        if not running:
+            raise LabError(f'{self.host} has ended')
+        used = self._node.run('free -m').splitlines()[1].split()[2]
+        ours = self._node.run('systemctl show -P MemoryCurrent nova-compute')
+        return {
+            'machine': running.rss_kb() // 1024,
+            'used_on_it': int(used),
+            'nova-compute': int(ours) // 1024**2,
+        }
 
     def count_held(self, servers: list[Any]) -> int:
         """Count the containers with the reservation: there are no others."""
@@ -131,6 +144,9 @@ def _run(options: argparse.Namespace, own: SecondHost | FirstNode) -> None:
         started = time.monotonic()
         _create(connection, flavor, options.servers, own.host, servers)
         result['create_s'] = time.monotonic() - started
+        if isinstance(own, FirstNode):
+            result['memory_mib'] = own.read_memory()
+            print('memory', json.dumps(result['memory_mib']), flush=True)
         for name, resume in own.ways.items():
             result[name] = _boot(connection, servers, resume, own)
             print(name, json.dumps(result[name]), flush=True)

@@ -245,11 +245,13 @@ class Changes:
     def _work(self, host: str, changes: list[Change]) -> None:
         silence = None
         try:
-            for change in changes:
+            for number, change in enumerate(changes):
                 if self._stopping:
                     return
-                # Those before it may have taken longer than the lease.
-                held = db.renew(change, self._clock() + _lease())
+                held: Change | None = change
+                if number:
+                    # Those before it may have taken longer than the lease.
+                    held = db.renew(change, self._clock() + _lease())
                 if held is None:
                     continue
                 answer = silence or self._ask(held)

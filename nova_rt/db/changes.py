@@ -129,6 +129,16 @@ def get_all(uuids: Collection[str]) -> dict[str, Change]:
         return {row.server: _read(row) for row in reader.scalars(query)}
 
 
+def get_open() -> dict[str, Change]:
+    """Read the changes that have not ended.
+
+    :returns: by UUID of their servers
+    """
+    query = sa.select(_ROW).where(_ROW.due_at.is_not(None))
+    with session.reader() as reader:
+        return {row.server: _read(row) for row in reader.scalars(query)}
+
+
 @retried
 def take_due(
     now: datetime.datetime,

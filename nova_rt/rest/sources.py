@@ -232,17 +232,18 @@ def _sum_open_growth(server: ServerRecord) -> int:
         not count
     :returns: ppm beside the usage in Placement
     """
+    known = changes.get_open()
+    known.pop(server.uuid, None)
+    if not known:
+        return 0
     records, total_ppm = Records(), 0
     marker: str | None = ''
     while marker is not None:
         page, marker = records.list_servers(
             _PAGE, marker, project=server.project
         )
-        known = changes.get_all([each.uuid for each in page])
         total_ppm += sum(
-            _grow_later(each, known.get(each.uuid))
-            for each in page
-            if each.uuid != server.uuid
+            _grow_later(each, known.get(each.uuid)) for each in page
         )
     return total_ppm
 

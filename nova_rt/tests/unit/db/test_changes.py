@@ -82,6 +82,12 @@ class ChangesTest(base.DatabaseTest):
         )
         self.assertEqual({}, changes.get_all([]))
 
+    def test_open(self):
+        asked = [changes.ask(wish(number), None) for number in (1, 2)]
+        taken = changes.take_due(NOW, LEASE)
+        changes.note(taken[0], Answer(Condition.APPLIED), NOW, None)
+        self.assertEqual([asked[1].server], list(changes.get_open()))
+
     def test_two_writers(self):
         """Both have read the same: one of them changes nothing."""
         changes.ask(wish(), None)

@@ -28,7 +28,7 @@ class LimitTest(base.BaseTestCase):
         self.patch('limit.Enforcer', lambda count: self)
         self.servers, self.changes = [], {}
         self.patch('Records', lambda: self)
-        self.patch('changes.get_all', lambda uuids: self.changes)
+        self.patch('changes.get_open', lambda: dict(self.changes))
 
     def patch(self, name, value):
         self.useFixture(
@@ -77,6 +77,12 @@ class LimitTest(base.BaseTestCase):
         # That of the server itself is replaced.
         self.check(1500)
         self.assertRaises(sources.OverLimit, self.check, 1501)
+
+    def test_no_changes(self):
+        """Nova is not asked for the servers of the project."""
+        self.add(1)
+        self.patch('Records', None)
+        self.check(1900)
 
     def test_changes_that_have_ended(self):
         self.add(2, Condition.APPLIED)
