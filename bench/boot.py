@@ -3,9 +3,9 @@
 
 On a lab with two computes or a node: makes servers on the second host or the
 first node, lets it die, starts it again, and waits until the kernel holds
-every reservation. Of a node, the memory is measured as well. Servers come back by themselves with
-``resume_guests_state_on_host_boot``; without it they are started by their
-owner, all at once, when nova-compute serves.
+every reservation. Of a node, the memory is measured as well. Servers come back
+by themselves with ``resume_guests_state_on_host_boot``; without it they are
+started by their owner, all at once, when nova-compute serves.
 
     python -m lab up --computes 2
     python -m lab exec python -m bench.boot [--servers N] [--output FILE.json]
