@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 
+from openstack import exceptions
 from openstack.connection import Connection
 import pymysql
 
@@ -78,7 +79,11 @@ class Stage:
             name=name, image_id=image.id, flavor_id=flavor.id,
             networks='none', availability_zone=f'nova:{host}',
         )  # fmt: skip
-        compute.wait_for_server(server, interval=1, wait=120)
+        try:
+            compute.wait_for_server(server, interval=1, wait=120)
+        except exceptions.ResourceFailure as err:
+            fault = compute.get_server(server.id).fault
+            raise LabError(f'{name} on {host}: {fault}') from err
         return str(server.id)
 
     def remove(self) -> None:
