@@ -20,12 +20,16 @@ from oslo_log import log as logging
 from nova_rt import events, exception, once
 from nova_rt.reservation import record
 from nova_rt.reservation.domain_record import DomainRecord
+from nova_rt.reservation.reservation import Reservation
 from nova_rt.tracking import servers
 
 LOG = logging.getLogger(__name__)
 
 #: A server's record, or the error of reading it.
 Known = record.Record | exception.InvalidRecord
+
+#: Counts what a reservation takes of a CPU: see :meth:`.Capacity.count`.
+Count = Callable[[Reservation], int]
 
 _UNREADABLE = once.Once()
 
@@ -56,22 +60,26 @@ class Slots:
             if isinstance(each, record.Record)
         )
 
-    @property
-    def claims(self) -> tuple[record.Record, ...]:
-        """The bandwidth that the server holds, as records.
+    def list_claims(self, count: Count) -> tuple[record.Record, ...]:
+        """List the bandwidth that the server holds, as records.
 
-        During a change it is the larger one on each CPU.
+        During a change it is the larger one on each CPU. With an overhead that
+        may be the one with less bandwidth and a shorter period.
+
+        :param count: counts what a reservation takes of a CPU
+        :returns: the larger one first
         """
         if self.changing is None:
             return self.records
-        rest = [
-            dataclasses.replace(
-                each,
-                cpus=tuple(sorted({*each.cpus} - {*self.changing.cpus})),
-            )
-            for each in self.records
-        ]
-        return (self.changing, *(each for each in rest if each.cpus))
+        current, larger = self.current, self.changing
+        assert isinstance(current, record.Record)
+        if count(current.request.reservation) > (
+            count(larger.request.reservation)
+        ):
+            current, larger = larger, current
+        rest = current.claimed_on(tuple({*current.cpus} - {*larger.cpus}))
+        found = larger, rest, self.beside
+        return tuple(each for each in found if each and each.cpus)
 
 
 _NOTHING = Slots()
@@ -102,9 +110,13 @@ class Adapted:
 
 
 class ClaimStore:
-    """The slots of one host's servers, for any thread to read."""
+    """The slots of one host's servers, for any thread to read.
 
-    def __init__(self) -> None:
+    :param count: counts what a reservation takes of a CPU of this host
+    """
+
+    def __init__(self, count: Count) -> None:
+        self._count_of = count
         # Replaced, never changed in place: readers have no lock.
         self._slots: Mapping[str, Slots] = {}
         self._adapted: Mapping[str, Adapted] = {}
@@ -140,7 +152,8 @@ class ClaimStore:
 
     def _count(self, uuid: str, slots: Slots) -> tuple[record.Record, ...]:
         """List the claims of a server that has these slots."""
-        claims, adapted = slots.claims, self._adapted.get(uuid)
+        claims = slots.list_claims(self._count_of)
+        adapted = self._adapted.get(uuid)
         if adapted is None or not claims:
             return claims
         first, *others = claims
@@ -177,7 +190,9 @@ class ClaimStore:
             if uuid == without:
                 slots = Slots(slots.current)
             found += (
-                slots.claims if uuid in plain else self._count(uuid, slots)
+                slots.list_claims(self._count_of)
+                if uuid in plain
+                else self._count(uuid, slots)
             )
         return found
 
@@ -230,10 +245,11 @@ class Claims(ClaimStore):
     """The claims of this host, to be changed by one thread at a time.
 
     :param dispatcher: gets an event for each claim added or released
+    :param count: see :class:`ClaimStore`
     """
 
-    def __init__(self, dispatcher: events.Dispatcher) -> None:
-        super().__init__()
+    def __init__(self, dispatcher: events.Dispatcher, count: Count) -> None:
+        super().__init__(count)
         self._dispatcher = dispatcher
         self._lock = threading.Lock()
 

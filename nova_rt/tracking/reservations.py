@@ -81,7 +81,10 @@ class Reservations:
         self.counter = events.Counter()
         self.dispatcher.subscribe(self.counter)
         self.dispatcher.subscribe(event_log.EventLog(self.counter))
-        self._claims = Claims(self.dispatcher)
+        # The capacity is known after init_host().
+        self._claims = Claims(
+            self.dispatcher, lambda asked: self.capacity().count(asked)
+        )
         self.held: ClaimStore = self._claims
         self.boosting: Boosting | None = None
         self._adopted = False

@@ -418,6 +418,32 @@ class V1Test(changes.ChangesTestBase):
         self.assert_changed('600/1000')
 
 
+class SoftTest(changes.ChangesTestBase):
+    """A host on which each period costs something."""
+
+    INTERFACE = 'v2-sched-ext'
+
+    def test_another_period(self):
+        """Less bandwidth in a shorter period takes more of a CPU."""
+        owner = self.computes[self.host].manager.rt
+        end, seen = owner.rt_end_change, []
+
+        def look(*args, **kwargs):
+            seen.append(
+                [
+                    str(each.request.reservation)
+                    for each in self.all_claims(self.host)
+                ]
+            )
+            return end(*args, **kwargs)
+
+        with fixtures.MockPatchObject(owner, 'rt_end_change', look):
+            for reservation in '78/200', '400/1000':
+                self.change(self.server, reservation)
+                self.assert_changed(reservation)
+        self.assertEqual([['78/200'], ['78/200']], seen)
+
+
 class LaterTest(changes.ChangesTestBase):
     """All that is done to a server later uses the changed reservation."""
 
