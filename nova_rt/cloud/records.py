@@ -202,6 +202,19 @@ class Records(Cloud):
         following = page[-1] if len(page) == limit else None
         return [ServerRecord.read(each) for each in found], following
 
+    def read_servers(self, uuids: list[str]) -> list[ServerRecord]:
+        """Look up servers with a record of a reservation.
+
+        :returns: those that exist, in no order
+        :raises Unreadable: if a cell does not answer
+        """
+        return [
+            ServerRecord.read(each)
+            for cell in self._cells
+            for each in self._read_servers(cell, uuids)
+            if servers.is_rt(each)
+        ]
+
     def _read_servers(self, cell: Any, uuids: list[str]) -> list[Any]:
         with _errors(), nova_context.target_cell(self.context, cell) as c:
             return list(

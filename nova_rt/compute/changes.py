@@ -8,8 +8,8 @@ deletion, and the sums of this host count the larger of both records on each
 CPU.
 
 A change that grows is claimed, journalled, allocated, written to the kernel
-and recorded, in this order; what the kernel may hold before that is the story
-of :mod:`.early_writes`. Everything else is done by :meth:`Changes.settle`,
+and recorded, in this order; :mod:`.early_writes` lets the kernel hold it even
+before that. Everything else is done by :meth:`Changes.settle`,
 which always leads to the *lesser* of both records: it ends a change that
 shrinks, undoes one that grows and has failed, and does the same for a change
 whose service was killed. The lesser one needs no room that could be missing.
@@ -39,6 +39,11 @@ from nova_rt.tracking import servers
 LOG = logging.getLogger(__name__)
 
 _Result = TypeVar('_Result')
+
+#: Attempts to take back an early write while others write to the container,
+#: and seconds between them.
+_ATTEMPTS = 5
+_BUSY_S = 0.1
 
 #: Tasks of a server whose journal may be settled.
 _SETTLED_IN = (None, task_states.RESIZE_PREP)
@@ -103,21 +108,26 @@ class Changes:
         wish = Reservation.parse(reservation)
 
         def change() -> Answer:
-            self._write_early(server, generation, wish)
+            self._write_early(server, generation, flavor, wish)
             answer = self._answer(
                 context, server, generation, flavor, wish, migrate
             )
             if answer.condition is Condition.APPLIED:
-                self._early.note_change(server, generation)
+                self._early.note_change(server, generation, flavor)
             else:
                 self._take_back(server)
             return answer
 
         answer = self._run(server, change)
-        self._early.release(server)
         if server in self._returned:
             # The change has failed, and the kernel is on its way back.
             self._try_settle(context, server)
+        for _ in range(_ATTEMPTS):
+            if not self._early.is_open(server):
+                break
+            time.sleep(_BUSY_S)
+            utils.synchronized(server)(self._take_back)(server)
+        self._early.release(server)
         read_s = self._read_back.pop(server, None)
         if answer.condition is Condition.APPLIED and read_s is not None:
             LOG.info(
@@ -144,15 +154,16 @@ class Changes:
                 time.sleep(err.left_s)
 
     def _write_early(
-        self, uuid: str, generation: int, wish: Reservation
+        self, uuid: str, generation: int, flavor: int, wish: Reservation
     ) -> None:
-        before = self._early.write(uuid, generation, wish)
+        before = self._early.write(uuid, generation, flavor, wish)
         if before is not None:
             self._read_back[uuid] = now = time.monotonic()
             if before.ppm > wish.ppm:
                 self._returned[uuid] = now + wish.period_us / 1_000_000
 
     def _take_back(self, uuid: str) -> None:
+        """Take back an early write, unless there is a journal by now."""
         slots = self._manager.driver.reservations.held.get(uuid)
         if self._early.take_back(uuid) and slots.changing is None:
             self._returned.pop(uuid, None)
@@ -261,8 +272,8 @@ class Changes:
                 except (
                     exception.InsufficientBandwidth, exception.NotAdmitted,
                 ):  # fmt: skip
-                    # Neither Placement nor the kernel was changed: a boost
-                    # goes on.
+                    # Neither Placement nor, but for an early write, the
+                    # kernel was changed: a boost goes on.
                     servers.end_change(instance, rec)
                     self._manager.rt.rt_end_change(instance, written=False)
                     raise
@@ -410,8 +421,12 @@ class Changes:
 
     def _hold(self, uuid: str, *path: record.Record) -> bool:
         written: bool = self._manager.driver.running.change(uuid, *path)
-        # Unless it was written early.
-        self._read_back.setdefault(uuid, time.monotonic())
+        now = time.monotonic()
+        if written:
+            self._read_back[uuid] = now
+        else:
+            # It was written early.
+            self._read_back.setdefault(uuid, now)
         return written
 
     def _hold_larger(
@@ -419,13 +434,15 @@ class Changes:
     ) -> None:
         """Write the larger record to the kernel.
 
-        A boost, or feedback, may have given the server more than that: the
-        kernel holds used bandwidth until the end of its period.
+        A boost, or feedback, may have given the server more than that, and so
+        may a change that was taken back: the kernel holds used bandwidth until
+        the end of its period.
         """
-        actual = self._manager.driver.reservations.held.get_actual(uuid, rec)
+        held = self._manager.driver.reservations.held
+        counted = held.get_counted(uuid, rec)
         self._hold(uuid, target)
-        if actual.ppm > target.ppm:
-            time.sleep(actual.request.reservation.period_us / 1_000_000)
+        if counted.ppm > target.ppm:
+            time.sleep(counted.request.reservation.period_us / 1_000_000)
 
     def _hold_lesser(
         self, uuid: str, lesser: record.Record, other: record.Record

@@ -31,8 +31,6 @@ from nova_rt.reservation.reservation import Reservation
 _LIMIT = f'class:{extra_specs.RESOURCE_CLASS}'
 #: Seconds for which limits of projects are not asked for again.
 _LIMITS_S = 30
-#: Servers that are read at once.
-_PAGE = 1000
 #: Conditions of changes that have not ended.
 _OPEN = (Condition.IN_PROGRESS, Condition.DEFERRED)
 #: By which the clocks of hosts and of this service may differ, for the start
@@ -236,16 +234,11 @@ def _sum_open_growth(server: ServerRecord) -> int:
     known.pop(server.uuid, None)
     if not known:
         return 0
-    records, total_ppm = Records(), 0
-    marker: str | None = ''
-    while marker is not None:
-        page, marker = records.list_servers(
-            _PAGE, marker, project=server.project
-        )
-        total_ppm += sum(
-            _grow_later(each, known.get(each.uuid)) for each in page
-        )
-    return total_ppm
+    return sum(
+        _grow_later(each, known[each.uuid])
+        for each in Records().read_servers(list(known))
+        if each.project == server.project
+    )
 
 
 def _count(project: str | None, names: Collection[str]) -> dict[str, int]:

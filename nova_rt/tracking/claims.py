@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 #: A server's record, or the error of reading it.
 Known = record.Record | exception.InvalidRecord
 
-#: Counts what a reservation takes of a CPU: see :meth:`.Capacity.count`.
+#: Counts the ppm of a CPU that a reservation takes: :meth:`.Capacity.count`.
 Count = Callable[[Reservation], int]
 
 _UNREADABLE = once.Once()
@@ -66,7 +66,7 @@ class Slots:
         During a change it is the larger one on each CPU. With an overhead that
         may be the one with less bandwidth and a shorter period.
 
-        :param count: counts what a reservation takes of a CPU
+        :param count: counts the bandwidth that a reservation takes
         :returns: the larger one first
         """
         if self.changing is None:
@@ -112,7 +112,7 @@ class Adapted:
 class ClaimStore:
     """The slots of one host's servers, for any thread to read.
 
-    :param count: counts what a reservation takes of a CPU of this host
+    :param count: counts the bandwidth that a reservation takes on this host
     """
 
     def __init__(self, count: Count) -> None:
@@ -159,7 +159,11 @@ class ClaimStore:
         first, *others = claims
         if first.cpus != adapted.claim.cpus:
             return (*claims, adapted.claim)
-        return (adapted.count(first), *others)
+        if self._count_of(adapted.claim.request.reservation) > (
+            self._count_of(first.request.reservation)
+        ):
+            first = adapted.claim
+        return (first, *others)
 
     def list_all(self) -> Mapping[str, Slots]:
         """Return the slots of all servers by UUID, readable or not."""

@@ -243,6 +243,8 @@ class EarlyTest(changes.ChangesTestBase):
         """A change that Nova or Placement refuses is taken back."""
         instance = self.instance(self.server)
         for wish in '600/1000', '200/1000':
+            # After a refusal, the next one is not written early.
+            self.change(self.server, '400/1000')
             del self.kernel.writes[:]
             instance.task_state = task_states.REBOOTING
             instance.save()
@@ -253,11 +255,14 @@ class EarlyTest(changes.ChangesTestBase):
                 [wish.replace('/', ' '), '400 1000'], self.written()
             )
             self.assert_changed('400/1000')
+        self.change(self.server, '400/1000')
+        del self.kernel.writes[:]
         self.take_in_placement(but=500_000)
         self.change(self.server, '600/1000', Condition.DEFERRED)
         self.assertEqual(
             [400_000], [each.ppm for each in self.all_claims(self.host)]
         )
+        self.assertEqual(['600 1000', '400 1000'], self.written())
         self.assert_ended(self.server, '400/1000', self.host)
 
     def test_late(self):
@@ -266,11 +271,48 @@ class EarlyTest(changes.ChangesTestBase):
             self.ask_change(self.server, wish, generation=generation)
         self.assertEqual([], self.written())
 
-    def test_moved_record(self):
-        """Another record than that of the last change is not touched."""
+    def test_refused_once(self):
+        """A request that is older than a refused one writes nothing."""
+        instance = self.instance(self.server)
+        instance.task_state = task_states.REBOOTING
+        instance.save()
+        for generation, wish in (4, '600/1000'), (3, '100/1000'):
+            self.ask_change(self.server, wish, generation=generation)
+        self.assertEqual(['600 1000', '400 1000'], self.written())
+
+    def test_another_record(self):
+        """A request from before a resize writes nothing."""
+        self.stay(self.host)
+        flavor = self.instance(self.server).flavor.id
         self.resize(self.server, self.rt_flavor('500/1000'))
-        self.ask_change(self.server, '100/1000', generation=9, flavor=-1)
-        self.assertNotIn('100 1000', self.written())
+        self.confirm(self.server)
+        del self.kernel.writes[:]
+        self.ask_change(self.server, '100/1000', generation=9, flavor=flavor)
+        self.assertEqual([], self.written())
+
+    def test_half_written(self):
+        """The kernel may hold a change whose write fails."""
+        adapting = self.computes[self.host].manager.driver.running.adapting
+        apply = adapting._host.apply
+
+        def fail(*args, **kwargs):
+            apply(*args, **kwargs)
+            if len(self.written()) == 1:
+                raise OSError(errno.EIO, 'no answer')
+
+        instance = self.instance(self.server)
+        instance.task_state = task_states.REBOOTING
+        instance.save()
+        with fixtures.MockPatchObject(adapting._host, 'apply', fail):
+            self.change(self.server, '200/1000', Condition.IN_PROGRESS)
+        self.assertEqual(['200 1000', '400 1000'], self.written())
+
+    def test_stopped(self):
+        self._stop_server(self.server)
+        self.change(self.server, '600/1000')
+        self.assertEqual(
+            [600_000], [each.ppm for each in self.all_claims(self.host)]
+        )
 
     def test_busy(self):
         """A container that others write to is taken back later."""
@@ -347,6 +389,44 @@ class ReturnTest(changes.ChangesTestBase):
         self.clock.meanwhile = lambda: self.assert_claimed(100_000)
         self.change(self.server, '50/1000')
         self.assertEqual([0.001, 0.001, 0.0001], self.clock.waits)
+
+    def test_early(self):
+        """It is the same for a change that was written early."""
+        for reservation in '300/1000', '400/1000':
+            self.change(self.server, reservation)
+        del self.clock.waits[:]
+        self.clock.meanwhile = lambda: self.assert_claimed(400_000)
+        self.change(self.server, '200/1000')
+        self.assertEqual([0.001], self.clock.waits)
+        self.assert_changed('200/1000')
+
+    def test_taken_back(self):
+        """A change that is refused holds its claim for a period."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.compute.early_writes.time', self.clock
+            )
+        )
+        for reservation in '300/1000', '400/1000':
+            self.change(self.server, reservation)
+        del self.clock.waits[:]
+        instance = self.instance(self.server)
+        for wish, claim, waits in (
+            ('600/1000', 600_000, [0.001]), ('200/1000', 400_000, []),
+        ):  # fmt: skip
+            instance.task_state = task_states.REBOOTING
+            instance.save()
+            self.clock.meanwhile = lambda ppm=claim: self.assertEqual(
+                [ppm], [each.ppm for each in self.all_claims(self.host)]
+            )
+            self.change(self.server, wish, Condition.IN_PROGRESS)
+            self.assertEqual(waits, self.clock.waits)
+            instance.task_state = None
+            instance.save()
+            del self.clock.waits[:]
+            self.assert_changed('400/1000')
+            self.clock.meanwhile = lambda: None
+            self.change(self.server, '400/1000')
 
     def test_asked_again(self):
         """Another conductor asks in the wait: nothing is returned earlier."""

@@ -359,8 +359,12 @@ class Cloud(changes.ChangesMixin, base.RTServersTestBase):
     def _check_host(self, host, model, names):
         held = self.reservations(host).held
         claims = {
-            names.get(uuid, uuid): sorted((rec.ppm, rec.cpus) for rec in recs)
-            for uuid, recs in held.claims().items()
+            names.get(uuid, uuid): sorted(
+                (rec.ppm, rec.cpus)
+                for rec in slots.list_claims(lambda asked: asked.ppm)
+            )
+            for uuid, slots in held.list_all().items()
+            if slots.records
         }
         expected = {
             name: sorted((hold.ppm, hold.cpus) for hold in holds)

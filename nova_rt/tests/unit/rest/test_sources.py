@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.rest.sources."""
 
+import dataclasses
+
 import fixtures
 from keystoneauth1 import exceptions as ks_exc
 from oslo_config import cfg
@@ -11,7 +13,7 @@ from nova_rt.cloud.nova_db import Unreadable
 from nova_rt.formats.changes import Answer, Condition
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.rest import sources
-from nova_rt.tests.unit.rest.base import OURS, make_change, make_server
+from nova_rt.tests.unit.rest.base import make_change, make_server
 
 LIMIT = 'class:CUSTOM_RT_BANDWIDTH'
 
@@ -44,11 +46,9 @@ class LimitTest(base.BaseTestCase):
                     LIMIT, 2_500_000, self.used, deltas[LIMIT])],
             )  # fmt: skip
 
-    def list_servers(self, limit, marker, project):
-        """As Records, with one server on each page."""
-        self.assertEqual(OURS, project)
-        left = [each for each in self.servers if each.uuid > marker]
-        return left[:1], left[0].uuid if left else None
+    def read_servers(self, uuids):
+        """As Records."""
+        return [each for each in self.servers if each.uuid in uuids]
 
     def add(self, number, condition=Condition.DEFERRED, flavor=5):
         """Add a server of the project that is to grow by 0.2 CPUs."""
@@ -77,6 +77,15 @@ class LimitTest(base.BaseTestCase):
         # That of the server itself is replaced.
         self.check(1500)
         self.assertRaises(sources.OverLimit, self.check, 1501)
+
+    def test_another_project(self):
+        self.add(2)
+        self.servers = [
+            dataclasses.replace(each, project='b' * 32)
+            for each in self.servers
+        ]
+        self.used = 1_600_000
+        self.check(1900)
 
     def test_no_changes(self):
         """Nova is not asked for the servers of the project."""
