@@ -19,6 +19,8 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 #include "state.bpf.h"
+#include "units.bpf.h"
+#include "group.bpf.h"
 #include "server.bpf.h"
 #include "others.bpf.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Parameters, maps, and which server a task belongs to. */
+/* Parameters, maps, and what is in them. */
 #ifndef STATE_BPF_H
 #define STATE_BPF_H
 
@@ -147,6 +147,13 @@ static struct task_ctx *task_of(struct task_struct *p)
 	return bpf_task_storage_get(&tasks, p, 0, 0);
 }
 
+static u32 bounded_weight(struct task_struct *p)
+{
+	u32 weight = p->scx.weight;
+
+	return weight < MIN_WEIGHT ? MIN_WEIGHT : weight > MAX_WEIGHT ? MAX_WEIGHT : weight;
+}
+
 static u32 slot_at(struct group *g, s32 cpu)
 {
 	s32 i;
@@ -158,69 +165,6 @@ static u32 slot_at(struct group *g, s32 cpu)
 			return g->at[i].slot & (MAX_SERVERS - 1);
 	}
 	return 0;
-}
-
-/* The nearest group with a reservation, from @cgrp upwards; 0: none. */
-static u64 find_group(struct cgroup *cgrp)
-{
-	s32 level = cgrp->level, i;
-	u64 found = 0;
-
-	bpf_for(i, 0, 16) {
-		struct cgroup *a;
-		u64 id;
-
-		if (i >= level)
-			break;
-		a = bpf_cgroup_ancestor(cgrp, level - i);
-		if (!a)
-			break;
-		id = a->kn->id;
-		bpf_cgroup_release(a);
-		if (bpf_map_lookup_elem(&groups, &id)) {
-			found = id;
-			break;
-		}
-	}
-	return found;
-}
-
-#include "units.bpf.h"
-
-/* Only of the task that the operation is about: its group may be asked for. */
-static struct group *group_of(struct task_struct *p, struct task_ctx *t)
-{
-	struct cgroup *cgrp;
-	s32 unit;
-	u64 id;
-
-	if (t->generation != generation) {
-		t->generation = generation;
-		t->cpu = -1;
-		cgrp = scx_bpf_task_cgroup(p);
-		t->cgid = cgrp ? find_group(cgrp) : 0;
-		unit = cgrp ? find_unit(cgrp) : -1;
-		if (cgrp)
-			bpf_cgroup_release(cgrp);
-		t->unit = unit > 0 ? unit : 0;
-		if (unit < 0)
-			t->generation = 0;
-	}
-	id = t->cgid;
-	return id ? bpf_map_lookup_elem(&groups, &id) : NULL;
-}
-
-static u32 slot_of(struct task_struct *p, struct task_ctx *t, s32 cpu)
-{
-	if (t->generation == generation && t->cpu == cpu)
-		return t->slot & (MAX_SERVERS - 1);
-	{
-		struct group *g = group_of(p, t);
-
-		t->slot = g ? slot_at(g, cpu) : 0;
-		t->cpu = cpu;
-	}
-	return t->slot & (MAX_SERVERS - 1);
 }
 
 #endif

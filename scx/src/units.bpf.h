@@ -49,6 +49,13 @@ static struct unit *unit_of(u64 n)
 	return &units[n];
 }
 
+/* NULL if the group has no number, or it cannot be looked up now. */
+static u32 *number_at(struct cgroup *cgrp)
+{
+	return cgrp->level && cgrp->level <= UNIT_LEVEL ?
+		       bpf_cgrp_storage_get(&unit_numbers, cgrp, 0, 0) : NULL;
+}
+
 /* -1 if it cannot be looked up now. */
 static s32 number_of(struct cgroup *cgrp)
 {
@@ -56,7 +63,7 @@ static s32 number_of(struct cgroup *cgrp)
 
 	if (!cgrp->level)
 		return 0;
-	n = bpf_cgrp_storage_get(&unit_numbers, cgrp, 0, 0);
+	n = number_at(cgrp);
 	return n ? *n : -1;
 }
 
@@ -80,7 +87,7 @@ static s32 find_unit(struct cgroup *cgrp)
 static u32 unit_weight(u32 n)
 {
 	struct unit *u = unit_of(n);
-	u64 weight = n ? u->weight : DEFAULT_WEIGHT;
+	u64 weight = u->weight;
 
 	if (u->slice)
 		weight = weight * unit_of(u->slice)->weight / DEFAULT_WEIGHT;
@@ -136,16 +143,15 @@ static void uncount(struct task_ctx *t)
 	t->counted = 0;
 }
 
-static u32 bounded_weight(struct task_struct *p)
+/* Where a task counts, in one word. */
+static u32 counted_at(struct task_ctx *t, s32 cpu)
 {
-	u32 weight = p->scx.weight;
-
-	return weight < MIN_WEIGHT ? MIN_WEIGHT : weight > MAX_WEIGHT ? MAX_WEIGHT : weight;
+	return t->unit << 16 | (cpu + 1);
 }
 
 static void count_at(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
-	u32 counted = t->unit << 16 | (cpu + 1), weight = bounded_weight(p);
+	u32 counted = counted_at(t, cpu), weight = bounded_weight(p);
 
 	if (t->counted == counted && t->weight == weight)
 		return;
@@ -158,17 +164,18 @@ static void count_at(struct task_struct *p, struct task_ctx *t, s32 cpu)
 /* By its nice value and the share of its unit; 100 is the average of all on this CPU. */
 static u64 weight_of(struct cpu_ctx *c, struct task_ctx *t, s32 cpu)
 {
-	u64 *at, sum = DEFAULT_WEIGHT, of_unit = DEFAULT_WEIGHT, all = c->weights;
+	u64 *at, word, sum = DEFAULT_WEIGHT, of_unit = DEFAULT_WEIGHT, all = c->weights;
 
-	if (t->counted != (t->unit << 16 | (cpu + 1)))
+	if (t->counted != counted_at(t, cpu))
 		return t->weight;
-	at = unit_at(t->unit, cpu);
-	if (at && t->unit) {
+	at = t->unit ? unit_at(t->unit, cpu) : NULL;
+	if (at) {
+		word = *(volatile u64 *)at;
+		sum = UNIT_LOAD(word);
+		of_unit = UNIT_WEIGHT(word);
 		/* It may have been changed while none of the unit's tasks slept. */
-		if (UNIT_WEIGHT(*at) != unit_weight(t->unit))
+		if (of_unit != unit_weight(t->unit))
 			load(t->unit, cpu, 0);
-		sum = UNIT_LOAD(*at);
-		of_unit = UNIT_WEIGHT(*at);
 	}
 	return sum && all ? 100 * c->counted * of_unit * t->weight / (sum * all) : 100;
 }
@@ -202,12 +209,6 @@ static void add_unit(struct cgroup *cgrp, u32 weight)
 		*number = i;
 		return;
 	}
-}
-
-static u32 *number_at(struct cgroup *cgrp)
-{
-	return cgrp->level && cgrp->level <= UNIT_LEVEL ?
-		       bpf_cgrp_storage_get(&unit_numbers, cgrp, 0, 0) : NULL;
 }
 
 static void set_unit_weight(struct cgroup *cgrp, u32 weight)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Whether a kernel is told whose BTF no program can match. The archive does not keep
- * such kernels, so the BTF is made here. build.sh runs it.
+ * check_btf() has to refuse a kernel with a BTF that no program can match. The archive
+ * does not keep such kernels, so the BTF is made here. build.sh runs it.
  */
 #include "../src/kernel.c"
 

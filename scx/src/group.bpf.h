@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Which server a task belongs to, and which unit. */
+#ifndef GROUP_BPF_H
+#define GROUP_BPF_H
+
+/* The nearest group with a reservation, from @cgrp upwards; 0: none. */
+static u64 find_group(struct cgroup *cgrp)
+{
+	s32 level = cgrp->level, i;
+	u64 found = 0;
+
+	bpf_for(i, 0, 16) {
+		struct cgroup *a;
+		u64 id;
+
+		if (i >= level)
+			break;
+		a = bpf_cgroup_ancestor(cgrp, level - i);
+		if (!a)
+			break;
+		id = a->kn->id;
+		bpf_cgroup_release(a);
+		if (bpf_map_lookup_elem(&groups, &id)) {
+			found = id;
+			break;
+		}
+	}
+	return found;
+}
+
+/* Only of the task that the operation is about: its group may be asked for. */
+static struct group *group_of(struct task_struct *p, struct task_ctx *t)
+{
+	struct cgroup *cgrp;
+	s32 unit;
+	u64 id;
+
+	if (t->generation != generation) {
+		t->generation = generation;
+		t->cpu = -1;
+		cgrp = scx_bpf_task_cgroup(p);
+		t->cgid = cgrp ? find_group(cgrp) : 0;
+		unit = cgrp ? find_unit(cgrp) : -1;
+		if (cgrp)
+			bpf_cgroup_release(cgrp);
+		t->unit = unit > 0 ? unit : 0;
+		if (unit < 0)
+			t->generation = 0;
+	}
+	id = t->cgid;
+	return id ? bpf_map_lookup_elem(&groups, &id) : NULL;
+}
+
+static u32 slot_of(struct task_struct *p, struct task_ctx *t, s32 cpu)
+{
+	if (t->generation == generation && t->cpu == cpu)
+		return t->slot & (MAX_SERVERS - 1);
+	{
+		struct group *g = group_of(p, t);
+
+		t->slot = g ? slot_at(g, cpu) : 0;
+		t->cpu = cpu;
+	}
+	return t->slot & (MAX_SERVERS - 1);
+}
+
+#endif
