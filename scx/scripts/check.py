@@ -115,6 +115,10 @@ RUNS = [
     Run('crowd', 'many,1500'),
     Run('ordinary', 'ordinary'),
     Run('ordinary', 'ordinary,2', cpus=2),
+    Run('limits', 'limits'),
+    Run('limits', 'limits,2', cpus=2),
+    Run('limits', 'limits', kernel='6.18.15-amd64'),
+    Run('limits', 'paupers,300'),
     Run('stress', 'stress,5000', cpus=2),
     Run('stress', 'hotplug,5000', cpus=2),
     *(

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which server a task belongs to, and which unit. */
+/* Which server a task belongs to, which unit, and which limits. */
 #ifndef GROUP_BPF_H
 #define GROUP_BPF_H
 
-/* The nearest group with a reservation, from @cgrp upwards; 0: none. */
-static u64 find_group(struct cgroup *cgrp)
+/*
+ * The nearest group with a reservation, from @cgrp upwards; 0: none. Limits count only
+ * outside of those.
+ */
+static u64 find_group(struct cgroup *cgrp, struct task_ctx *t)
 {
 	s32 level = cgrp->level, i;
 	u64 found = 0;
+	u32 *n, nr = 0;
 
 	bpf_for(i, 0, 16) {
 		struct cgroup *a;
@@ -24,7 +28,12 @@ static u64 find_group(struct cgroup *cgrp)
 			found = id;
 			break;
 		}
+		n = limits_used ? bpf_map_lookup_elem(&limit_numbers, &id) : NULL;
+		if (n && nr < MAX_NESTED)
+			t->limits[nr++] = *n;
 	}
+	if (found)
+		t->limits[0] = 0;
 	return found;
 }
 
@@ -36,10 +45,15 @@ static struct group *group_of(struct task_struct *p, struct task_ctx *t)
 	u64 id;
 
 	if (t->generation != generation) {
+		uncount(t);
 		t->generation = generation;
 		t->cpu = -1;
+		__builtin_memset(t->limits, 0, sizeof(t->limits));
 		cgrp = scx_bpf_task_cgroup(p);
-		t->cgid = cgrp ? find_group(cgrp) : 0;
+		t->cgid = cgrp ? find_group(cgrp, t) : 0;
+		/* As in the kernel, which stops tasks only on their way to user space. */
+		if (p->flags & PF_KTHREAD)
+			t->limits[0] = 0;
 		unit = cgrp ? find_unit(cgrp) : -1;
 		if (cgrp)
 			bpf_cgroup_release(cgrp);

@@ -166,6 +166,10 @@ struct kernel *kernel_start(__u32 switch_ns, char *why, size_t size)
 	/* Those that this kernel knows, by its BTF. */
 	k->skel->struct_ops.rsv_ops->flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING |
 					     SCX_OPS_ENQ_MIGRATION_DISABLED;
+	if (!__COMPAT_struct_has_field("sched_ext_ops", "cgroup_set_bandwidth")) {
+		k->skel->struct_ops.rsv_ops->cgroup_set_bandwidth = NULL;
+		k->skel->rodata->has_limits = false;
+	}
 	SCX_ENUM_INIT(k->skel);
 	UEI_SET_SIZE(k->skel, rsv_ops, uei);
 	k->skel->rodata->nr_cpus = kernel_cpus();

@@ -110,6 +110,10 @@ static bool comes_first(struct cpu_ctx *c, struct task_struct *p, s32 cpu, u64 q
 
 	if (!t)
 		return false;
+	give_back(c, t, now);
+	/* It has to pass enqueue(), which may ask for its group. */
+	if (!c->cur && (t->generation != generation || stopped_by(p, t)))
+		return false;
 	advance_task(c, p, t, cpu, now);
 	if (!scx_bpf_dsq_nr_queued(queue))
 		return true;
@@ -139,13 +143,20 @@ static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_
 {
 	u64 queue = DSQ_OTHERS(cpu), vtime;
 	bool urgent;
-	s32 idle;
+	u32 limit;
 
 	/* After a pause of this CPU its clock is an old one. */
 	if (c->idle && time_before(c->clock, others_clock) && !scx_bpf_dsq_nr_queued(queue))
 		c->clock = others_clock;
-	count_at(p, t, cpu);
 	turn_beside(t, rivals(c, cpu, queue), rest_ppm, slice_ns);
+	/* One that has just run waits for take_other(), when it is not the current task. */
+	limit = stopped_by(p, t);
+	if (limit && (enq_flags & SCX_ENQ_WAKEUP)) {
+		uncount(t);
+		scx_bpf_dsq_insert_vtime(p, DSQ_PARKED(limit), t->turn, park(t, limit), enq_flags);
+		return;
+	}
+	count_at(p, t, cpu);
 	carry_lag(p, t, c, queue);
 	if (!(enq_flags & SCX_ENQ_WAKEUP))
 		c->vtime = base_after(p, t, queue, c->vtime, c->at);
@@ -154,11 +165,33 @@ static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_
 		 ((p->flags & PF_KTHREAD) || time_before(vtime + LAG, c->at));
 	scx_bpf_dsq_insert_vtime(p, queue, t->turn, vtime, enq_flags);
 	scx_bpf_kick_cpu(cpu, urgent ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
-	if (c->cur >= 0 && p->nr_cpus_allowed > 1) {
-		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (idle >= 0)
-			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	if (!limit)
+		kick_another(p, c);
+}
+
+/* The next task of this CPU; those in front of it that a limit stops are parked. */
+static bool take_other(s32 cpu)
+{
+	struct task_struct *p;
+	s32 n = 0;
+
+	if (limits_used) {
+		bpf_for_each(scx_dsq, p, DSQ_OTHERS(cpu), 0) {
+			struct task_ctx *t = task_of(p);
+			u32 limit = t && !must_go_on(p) ? stopped_by(p, t) : 0;
+
+			if (!limit || scx_bpf_task_cpu(p) != cpu)
+				break;
+			if (n++ == BATCH) {
+				scx_bpf_kick_cpu(cpu, 0);
+				return false;
+			}
+			uncount(t);
+			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, park(t, limit));
+			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DSQ_PARKED(limit), 0);
+		}
 	}
+	return scx_bpf_dsq_move_to_local(DSQ_OTHERS(cpu), 0);
 }
 
 /*
@@ -186,7 +219,7 @@ static bool steal(s32 cpu)
 		if (i >= nr_cpus)
 			break;
 		queued = scx_bpf_dsq_nr_queued(DSQ_OTHERS(i));
-		if (queued > 0 && queued <= long_queue &&
+		if (i != cpu && queued > 0 && queued <= long_queue &&
 		    scx_bpf_dsq_move_to_local(DSQ_OTHERS(i), 0))
 			return true;
 	}

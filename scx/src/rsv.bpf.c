@@ -19,6 +19,7 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 #include "state.bpf.h"
+#include "bandwidth.bpf.h"
 #include "units.bpf.h"
 #include "group.bpf.h"
 #include "server.bpf.h"
@@ -70,6 +71,8 @@ s32 BPF_STRUCT_OPS(rsv_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 		if (cpu >= 0)
 			return cpu;
 	}
+	if (t && !g && stopped_by(p, t))
+		return prev_cpu;
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 	if (is_idle && !g)
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
@@ -252,6 +255,8 @@ static __always_inline void go_on(struct cpu_ctx *c, struct cpu_conf *conf, s32 
 	}
 	advance_base(c, cpu, p, t);
 	c->turn_end = turn_end(t, now);
+	if (!c->cur)
+		take(c, p, t, now);
 	scx_bpf_task_set_slice(p, arm(c, conf, cpu, now) ? t->turn : tick_ns);
 }
 
@@ -294,7 +299,7 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 		go_on(c, conf, cpu, prev, now);
 		return;
 	}
-	if (scx_bpf_dsq_move_to_local(DSQ_OTHERS(cpu), 0)) {
+	if (take_other(cpu)) {
 		c->taken = DSQ_OTHERS(cpu);
 		return;
 	}
@@ -356,6 +361,8 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	c->began = now;
 	advance_base(c, cpu, p, t);
 	c->turn_end = turn_end(t, now);
+	if (!slot)
+		take(c, p, t, now);
 	if (!arm(c, conf, cpu, now))
 		scx_bpf_task_set_slice(p, tick_ns);
 	/*
@@ -387,6 +394,8 @@ void BPF_STRUCT_OPS(rsv_stopping, struct task_struct *p, bool runnable)
 	if (!c || !t)
 		return;
 	advance_task(c, p, t, cpu, now);
+	give_back(c, t, now);
+	c->limited = 0;
 	c->turn_end = 0;
 	c->stopped_at = now;
 	if (!runnable) {
@@ -447,6 +456,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_cgroup_init, struct cgroup *cgrp,
 			     struct scx_cgroup_init_args *args)
 {
 	add_unit(cgrp, args->weight);
+	if (bpf_core_field_exists(args->bw_quota_us))
+		set_limit(cgrp, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	return 0;
 }
 
@@ -455,8 +466,15 @@ void BPF_STRUCT_OPS(rsv_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 	set_unit_weight(cgrp, weight);
 }
 
+void BPF_STRUCT_OPS(rsv_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
+		    u64 burst_us)
+{
+	set_limit(cgrp, period_us, quota_us, burst_us);
+}
+
 void BPF_STRUCT_OPS_SLEEPABLE(rsv_cgroup_exit, struct cgroup *cgrp)
 {
+	remove_limit(cgrp);
 	remove_unit(cgrp);
 }
 
@@ -512,7 +530,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_init)
 			return err;
 		bpf_timer_set_callback(&timer->timer, timer_fn);
 	}
-	return 0;
+	return has_limits ? init_limits() : 0;
 }
 
 void BPF_STRUCT_OPS(rsv_exit, struct scx_exit_info *ei)
@@ -535,6 +553,7 @@ SCX_OPS_DEFINE(rsv_ops,
 	       .cgroup_init	= (void *)rsv_cgroup_init,
 	       .cgroup_exit	= (void *)rsv_cgroup_exit,
 	       .cgroup_set_weight = (void *)rsv_cgroup_set_weight,
+	       .cgroup_set_bandwidth = (void *)rsv_cgroup_set_bandwidth,
 	       .cgroup_move	= (void *)rsv_cgroup_move,
 	       .cpu_online	= (void *)rsv_cpu_online,
 	       .cpu_offline	= (void *)rsv_cpu_offline,

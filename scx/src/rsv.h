@@ -55,6 +55,8 @@ struct cpu_ctx {
 	__u64 vtime, clock;	/* of the tasks without reservation: in turns, in ns */
 	__u64 weights;		/* of the units that have such tasks here */
 	__u64 counted;		/* such tasks */
+	__u64 granted, granted_at; /* of its limits to the task that runs (bandwidth.bpf.h) */
+	__u32 limited;		/* by any */
 	__s32 victim;		/* the CPU that was looked at last */
 	__s32 cur;		/* the slot that runs; 0: others; -1: none of ours */
 	__u32 held;		/* the slot that a higher class interrupted */
@@ -65,6 +67,7 @@ struct cpu_ctx {
 
 struct counters {
 	__u64 switches, kicks, timers, arms, arm_failures, late_max_ns;
+	__u64 used_up;		/* periods that left nothing of cpu.max */
 };
 
 #endif

@@ -262,11 +262,12 @@ static void do_status(struct service *s, FILE *out)
 		return;
 	}
 	fprintf(out,
-		"status state=enabled reservations=%zu ceiling_ppm=%u switch_us=%u switches=%llu kicks=%llu timers=%llu arms=%llu arm_failures=%llu timer_late_max_ns=%llu\n",
+		"status state=enabled reservations=%zu ceiling_ppm=%u switch_us=%u switches=%llu kicks=%llu timers=%llu arms=%llu arm_failures=%llu timer_late_max_ns=%llu used_up=%llu\n",
 		s->table.nr, s->table.ceiling_ppm, s->table.switch_us,
 		(unsigned long long)c.switches, (unsigned long long)c.kicks,
 		(unsigned long long)c.timers, (unsigned long long)c.arms,
-		(unsigned long long)c.arm_failures, (unsigned long long)c.late_max_ns);
+		(unsigned long long)c.arm_failures, (unsigned long long)c.late_max_ns,
+		(unsigned long long)c.used_up);
 	fprintf(out, "ok\n");
 }
 

@@ -25,6 +25,8 @@ const volatile u64 least_turn_ns = 10000;
 /* The turn where few wait: of a task without reservation, and of one with. */
 const volatile u64 slice_ns = 3000000;
 const volatile u64 turn_ns = 10000000;
+/* Of the groups with cpu.max that a task is in, the nearest ones count. */
+#define MAX_NESTED 4
 /* What tasks without reservation have of a CPU for sure. */
 const volatile u64 rest_ppm = 50000;
 /* A longer queue is not searched for a task that another CPU may run. */
@@ -90,6 +92,8 @@ struct task_ctx {
 	u32 unit;		/* units.bpf.h */
 	u32 counted;		/* unit << 16 | 1 + CPU where this task counts; 0: nowhere */
 	u32 weight;		/* that it counts with, by its nice value */
+	u32 limits[MAX_NESTED];	/* bandwidth.bpf.h; the first 0 ends them */
+	u64 waits;		/* since when, for a limit that was used up; 0: it has run */
 	u64 active;		/* the queue of the server that knows of its being runnable */
 };
 
@@ -152,6 +156,18 @@ static u32 bounded_weight(struct task_struct *p)
 	u32 weight = p->scx.weight;
 
 	return weight < MIN_WEIGHT ? MIN_WEIGHT : weight > MAX_WEIGHT ? MAX_WEIGHT : weight;
+}
+
+/* A task that its CPU does not run at once can be had by another one. */
+static void kick_another(struct task_struct *p, struct cpu_ctx *c)
+{
+	s32 idle;
+
+	if (c->cur < 0 || p->nr_cpus_allowed == 1)
+		return;
+	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 }
 
 static u32 slot_at(struct group *g, s32 cpu)

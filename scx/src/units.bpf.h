@@ -134,6 +134,7 @@ static void count(struct task_ctx *t, s32 change)
 	if (c)
 		__sync_fetch_and_add(&c->counted, (s64)change);
 	load(t->counted >> 16, cpu, change * (s32)t->weight);
+	count_limited(t, change);
 }
 
 static void uncount(struct task_ctx *t)

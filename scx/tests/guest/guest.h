@@ -161,5 +161,7 @@ void test_attack(const char *arg);
 void test_crowd(const char *arg);
 void test_many(const char *arg);
 void test_ordinary(const char *arg);
+void test_limits(const char *arg);
+void test_paupers(const char *arg);
 
 #endif

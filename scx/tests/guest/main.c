@@ -21,6 +21,8 @@ static const struct {
 	{ "crowd", test_crowd },
 	{ "many", test_many },
 	{ "ordinary", test_ordinary },
+	{ "limits", test_limits },
+	{ "paupers", test_paupers },
 };
 
 int main(void)

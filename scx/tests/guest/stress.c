@@ -49,7 +49,7 @@ static void one_change(pid_t *tasks, int *refused, int *done)
 
 	snprintf(group, sizeof(group), "x%u", n);
 	make_group(group);
-	switch (random_below(6)) {
+	switch (random_below(7)) {
 	case 0:
 	case 1:
 		said = ask("set /%s %llu %llu %s", group,
@@ -65,6 +65,10 @@ static void one_change(pid_t *tasks, int *refused, int *done)
 	case 3:
 		put("/cg/cgroup.procs", "%d", tasks[random_below(TASKS)]);
 		rmdir(cg(group, ""));	/* with or without its reservation */
+		break;
+	case 4:
+		put(cg(group, "cpu.max"), random_below(3) ? "%llu 10000" : "max",
+		    1000 + (unsigned long long)random_below(9000));
 		break;
 	default:
 		put(cg(group, "cgroup.procs"), "%d", tasks[random_below(TASKS)]);
