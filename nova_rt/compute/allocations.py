@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement's allocation of a server whose reservation is changed."""
 
+from concurrent import futures
 import contextlib
 from typing import Any
 
@@ -8,6 +9,7 @@ from nova import exception as nova_exception
 from nova.scheduler.client import report
 
 from nova_rt import exception
+from nova_rt.compute import background
 from nova_rt.reservation import extra_specs, record
 
 _RC = extra_specs.RESOURCE_CLASS
@@ -23,6 +25,18 @@ class Allocations:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        #: Server -> its allocations, which are being read.
+        self._ahead: dict[str, futures.Future[Any]] = {}
+
+    def read_ahead(self, context: Any, uuid: str) -> None:
+        """Read the allocations of a server meanwhile, for :meth:`change`."""
+        self._ahead[uuid] = background.begin(
+            self._client.get_allocs_for_consumer, context, uuid
+        )
+
+    def forget(self, uuid: str) -> None:
+        """Forget what was read ahead for a server, if that was not used."""
+        self._ahead.pop(uuid, None)
 
     def change(
         self, context: Any, uuid: str, provider: str, rec: record.Record
@@ -37,7 +51,12 @@ class Allocations:
         :raises NotAdmitted: if Placement holds nothing there for the server
         :raises AllocationUpdateFailed: if Placement refuses it all the same
         """
-        payload = self._client.get_allocs_for_consumer(context, uuid)
+        ahead = self._ahead.pop(uuid, None)
+        payload = (
+            self._client.get_allocs_for_consumer(context, uuid)
+            if ahead is None
+            else ahead.result()
+        )
         allocations = payload['allocations']
         held = allocations.get(provider, {}).get('resources', {})
         wanted = rec.request.total_ppm

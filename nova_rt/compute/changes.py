@@ -30,7 +30,7 @@ from oslo_log import log as logging
 import oslo_messaging
 
 from nova_rt import events, exception, once, revert
-from nova_rt.compute import allocations, early_writes, obstacles
+from nova_rt.compute import allocations, background, early_writes, obstacles
 from nova_rt.formats.changes import NAMESPACE, VERSION, Answer, Condition
 from nova_rt.reservation import record
 from nova_rt.reservation.reservation import Reservation
@@ -108,7 +108,8 @@ class Changes:
         wish = Reservation.parse(reservation)
 
         def change() -> Answer:
-            self._write_early(server, generation, flavor, wish)
+            if self._write_early(server, generation, flavor, wish):
+                self._allocations.read_ahead(context, server)
             answer = self._answer(
                 context, server, generation, flavor, wish, migrate
             )
@@ -118,7 +119,10 @@ class Changes:
                 self._take_back(server)
             return answer
 
-        answer = self._run(server, change)
+        try:
+            answer = self._run(server, change)
+        finally:
+            self._allocations.forget(server)
         if server in self._returned:
             # The change has failed, and the kernel is on its way back.
             self._try_settle(context, server)
@@ -155,12 +159,14 @@ class Changes:
 
     def _write_early(
         self, uuid: str, generation: int, flavor: int, wish: Reservation
-    ) -> None:
+    ) -> bool:
         before = self._early.write(uuid, generation, flavor, wish)
-        if before is not None:
-            self._read_back[uuid] = now = time.monotonic()
-            if before.ppm > wish.ppm:
-                self._returned[uuid] = now + wish.period_us / 1_000_000
+        if before is None:
+            return False
+        self._read_back[uuid] = now = time.monotonic()
+        if before.ppm > wish.ppm:
+            self._returned[uuid] = now + wish.period_us / 1_000_000
+        return True
 
     def _take_back(self, uuid: str) -> None:
         """Take back an early write, unless there is a journal by now."""
@@ -267,6 +273,8 @@ class Changes:
                 instance, rec, wanted, generation
             )
             if not servers.is_lesser(target, rec):
+                # The end repeats it if it fails.
+                background.begin(self._manager.rt.rt_publish, instance.node)
                 try:
                     self.allocate(context, instance, target)
                 except (

@@ -99,12 +99,9 @@ class EarlyWrites:
     ) -> bool:
         reservations = self._manager.driver.reservations
         adapting = self._manager.driver.running.adapting
+        # adapt() looks whether it runs.
         held = reservations.held
-        if (
-            held.get(uuid) != Slots(rec)
-            or held.get_adapted(uuid) is not None
-            or not adapting.runs(uuid)
-        ):
+        if held.get(uuid) != Slots(rec) or held.get_adapted(uuid) is not None:
             return False
         if wanted.ppm < rec.ppm:
             # If the write fails half-way, it is taken back all the same.

@@ -344,12 +344,23 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         for nodename in list(self.compute_nodes):
             self._rt_publish_again(nodename)
 
+    @locked
+    def rt_publish(self, nodename: str) -> None:
+        """Publish the free bandwidth of a node."""
+        self._rt_publish_again(nodename)
+
     def _rt_publish_again(self, nodename: str) -> None:
         compute_node = self.compute_nodes.get(nodename)
         # An audit follows when the service has started.
-        if compute_node is not None:
-            self._rt_publish(compute_node)
+        if compute_node is None:
+            return
+        unsaved = 'stats' in compute_node.obj_what_changed()
+        before = compute_node.stats
+        self._rt_publish(compute_node)
+        if unsaved or compute_node.stats != before:
             compute_node.save()
+        else:
+            compute_node.obj_reset_changes(['stats'])
 
     def finish_evacuation(self, instance, node, migration):
         """Make the claim on this host the only record of the server."""

@@ -248,10 +248,12 @@ class Changes:
             for number, change in enumerate(changes):
                 if self._stopping:
                     return
-                held: Change | None = change
-                if number:
-                    # Those before it may have taken longer than the lease.
-                    held = db.renew(change, self._clock() + _lease())
+                # Those before it may have taken longer than the lease.
+                held = (
+                    db.renew(change, self._clock() + _lease())
+                    if number
+                    else change
+                )
                 if held is None:
                     continue
                 answer = silence or self._ask(held)

@@ -18,7 +18,7 @@ from nova_rt.cloud.nova_db import Unreadable
 from nova_rt.cloud.records import HostRecord, Records, ServerRecord
 from nova_rt.conductor import wishes
 from nova_rt.db import api, changes
-from nova_rt.formats.changes import Change, Condition, OnNoRoom
+from nova_rt.formats.changes import Change, OnNoRoom
 from nova_rt.formats.history import (
     BOOST_KINDS,
     Boost,
@@ -31,8 +31,6 @@ from nova_rt.reservation.reservation import Reservation
 _LIMIT = f'class:{extra_specs.RESOURCE_CLASS}'
 #: Seconds for which limits of projects are not asked for again.
 _LIMITS_S = 30
-#: Conditions of changes that have not ended.
-_OPEN = (Condition.IN_PROGRESS, Condition.DEFERRED)
 #: By which the clocks of hosts and of this service may differ, for the start
 #: of a boosted server to be found.
 _SKEW = datetime.timedelta(minutes=5)
@@ -52,6 +50,8 @@ class Sources:
         self._wishes = wishes.Wishes(conf, 'nova-rt-api')
         self._enforcer: limit.Enforcer | None = None
         self._enforcer_until_s = 0.0
+        #: Projects without a limit, as far as the enforcer knows.
+        self._unlimited: set[str] = set()
 
     # Nova and Placement
 
@@ -108,7 +108,11 @@ class Sources:
             not answer
         """
         grown = _grow(server, wish)
-        if grown <= 0 or not limit_utils.use_unified_limits():
+        if (
+            grown <= 0
+            or not limit_utils.use_unified_limits()
+            or self._is_unlimited(server.project)
+        ):
             return
         # Placement knows nothing of it yet.
         grown += _sum_open_growth(server)
@@ -122,6 +126,13 @@ class Sources:
                 f'the limit cannot be read ({type(err).__name__})'
             ) from err
 
+    def _is_unlimited(self, project: str) -> bool:
+        """Tell whether a project had no limit a short time ago."""
+        return (
+            project in self._unlimited
+            and time.monotonic() < self._enforcer_until_s
+        )
+
     def _enforce(self, project: str, grown: int) -> None:
         try:
             self._get_enforcer().enforce(project, {_LIMIT: grown})
@@ -129,6 +140,7 @@ class Sources:
             # Keystone is asked once more if there is no limit.
             if limit_utils.should_enforce(err):
                 raise OverLimit(str(err)) from err
+            self._unlimited.add(project)
 
     def _get_enforcer(self) -> limit.Enforcer:
         """Make an Enforcer, or take the last one, which knows the limits.
@@ -138,6 +150,7 @@ class Sources:
         now_s = time.monotonic()
         if self._enforcer is None or now_s >= self._enforcer_until_s:
             self._enforcer = limit.Enforcer(_count)
+            self._unlimited.clear()
             self._enforcer_until_s = now_s + _LIMITS_S
         return self._enforcer
 
@@ -210,15 +223,10 @@ def _grow(server: ServerRecord, wish: Reservation) -> int:
     return wish.ppm * server.record.request.vcpus - server.record.total_ppm
 
 
-def _grow_later(server: ServerRecord, change: Change | None) -> int:
+def _grow_later(server: ServerRecord, change: Change) -> int:
     """Count the bandwidth that a server gets if its change is made, in ppm."""
-    if (
-        change is None
-        or change.answer.condition not in _OPEN
-        # A resize to another flavor ends a change.
-        or change.flavor != server.flavor
-        or server.record is None
-    ):
+    # A resize to another flavor ends a change.
+    if change.flavor != server.flavor or server.record is None:
         return 0
     return max(0, _grow(server, change.desired))
 

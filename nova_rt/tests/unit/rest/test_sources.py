@@ -93,12 +93,26 @@ class LimitTest(base.BaseTestCase):
         self.patch('Records', None)
         self.check(1900)
 
-    def test_changes_that_have_ended(self):
-        self.add(2, Condition.APPLIED)
-        self.add(3, Condition.INFEASIBLE)
-        self.add(4, flavor=6)
+    def test_changes_that_a_resize_has_ended(self):
+        self.add(2, flavor=6)
         self.used = 1_600_000
         self.check(1900)
+
+    def test_no_limit(self):
+        """Keystone is asked again later: there may be one by then."""
+        asked = []
+        self.used = 2_500_000
+        self.patch('limit_utils.should_enforce', asked.append)
+        now_s = 100.0
+        self.patch('time.monotonic', lambda: now_s)
+        self.check(1100)
+        self.check(1900)
+        self.assertEqual(1, len(asked))
+        self.patch('limit_utils.should_enforce', lambda err: True)
+        now_s += 29
+        self.check(1100)
+        now_s += 1
+        self.assertRaises(sources.OverLimit, self.check, 1100)
 
     def test_keystone_that_is_away(self):
         """It is asked for limits, and again when there seem to be none."""
