@@ -172,6 +172,27 @@ class EarlyTest(changes.ChangesTestBase):
         self.assertEqual(['600 1000', '400 1000'], self.written())
         self.assert_changed('400/1000')
 
+    def test_busy_for_a_moment(self):
+        """It is tried again before the request is answered."""
+        owner = self.computes[self.host].manager.rt
+        lock = lockutils.internal_lock(
+            f'nova_rt-container-{self.server["id"]}'
+        )
+        clock = self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.compute.changes.time', Clock())
+        ).new_value
+        clock.meanwhile = lock.release
+
+        def fail(*args):
+            lock.acquire()
+            raise OSError
+
+        with fixtures.MockPatchObject(owner, 'rt_begin_change', fail):
+            self.change(self.server, '600/1000', Condition.IN_PROGRESS)
+        self.assertEqual([0.1], clock.waits)
+        self.assertEqual(['600 1000', '400 1000'], self.written())
+        self.assert_changed('400/1000')
+
 
 class Clock:
     """Time that passes in waits alone.
@@ -260,6 +281,56 @@ class ReturnTest(changes.ChangesTestBase):
             self.assert_changed('400/1000')
             self.clock.meanwhile = lambda: None
             self.change(self.server, '400/1000')
+
+    def break_growth(self, meanwhile):
+        """A change to 600/1000 is taken back, and something done meanwhile."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.compute.early_writes.time', self.clock
+            )
+        )
+        for reservation in '300/1000', '400/1000':
+            self.change(self.server, reservation)
+        del self.clock.waits[:]
+        self.clock.meanwhile = meanwhile
+        owner = self.computes[self.host].manager.rt
+        with fixtures.MockPatchObject(
+            owner, 'rt_begin_change', side_effect=[OSError(), mock.DEFAULT],
+            wraps=owner.rt_begin_change,
+        ):  # fmt: skip
+            self.change(self.server, '600/1000', Condition.IN_PROGRESS)
+
+    def test_smaller_growth(self):
+        """A change behind one that was taken back waits for the kernel."""
+
+        def ask():
+            self.clock.meanwhile = lambda: seen.append(
+                [each.ppm for each in self.all_claims(self.host)]
+            )
+            self.change(self.server, '500/1000')
+
+        seen = []
+        self.break_growth(ask)
+        # The last one is that of the first change, which is over by then.
+        self.assertEqual([0.001, 0.001, 0], self.clock.waits)
+        self.assertEqual([[600_000]], seen)
+        self.assert_changed('500/1000')
+
+    def test_not_published(self):
+        """A claim is released although nobody can be told."""
+        owner = self.computes[self.host].manager.rt
+
+        def fail():
+            self.useFixture(
+                fixtures.MockPatchObject(
+                    owner, '_rt_publish_again', side_effect=OSError
+                )
+            )
+
+        self.break_growth(fail)
+        self.assertEqual(
+            [400_000], [each.ppm for each in self.all_claims(self.host)]
+        )
 
     def test_asked_again(self):
         """Another conductor asks in the wait: nothing is returned earlier."""
