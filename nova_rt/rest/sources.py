@@ -50,8 +50,8 @@ class Sources:
         self._wishes = wishes.Wishes(conf, 'nova-rt-api')
         self._enforcer: limit.Enforcer | None = None
         self._enforcer_until_s = 0.0
-        #: Projects without a limit, as far as the enforcer knows.
-        self._unlimited: set[str] = set()
+        #: Project -> its limit in ppm, while the enforcer lasts; -1 for none.
+        self._limits: dict[str, int] = {}
 
     # Nova and Placement
 
@@ -108,11 +108,7 @@ class Sources:
             not answer
         """
         grown = _grow(server, wish)
-        if (
-            grown <= 0
-            or not limit_utils.use_unified_limits()
-            or self._is_unlimited(server.project)
-        ):
+        if grown <= 0 or not limit_utils.use_unified_limits():
             return
         # Placement knows nothing of it yet.
         grown += _sum_open_growth(server)
@@ -126,32 +122,34 @@ class Sources:
                 f'the limit cannot be read ({type(err).__name__})'
             ) from err
 
-    def _is_unlimited(self, project: str) -> bool:
-        """Tell whether a project had no limit a short time ago."""
-        return (
-            project in self._unlimited
-            and time.monotonic() < self._enforcer_until_s
-        )
-
     def _enforce(self, project: str, grown: int) -> None:
+        enforcer = self._get_enforcer()
+        most = self._limits.get(project)
+        if most is None:
+            # The enforcer asks Keystone each time if the project has no limit
+            # of its own.
+            ((_, most),) = enforcer.get_project_limits(project, [_LIMIT])
+            self._limits[project] = most
+        if most < 0 or _count(project, [_LIMIT])[_LIMIT] + grown <= most:
+            return
         try:
-            self._get_enforcer().enforce(project, {_LIMIT: grown})
+            enforcer.enforce(project, {_LIMIT: grown})
         except limit_exception.ProjectOverLimit as err:
-            # Keystone is asked once more if there is no limit.
+            # Keystone is asked once more if there is no limit at all.
             if limit_utils.should_enforce(err):
                 raise OverLimit(str(err)) from err
-            self._unlimited.add(project)
+            self._limits[project] = -1
 
     def _get_enforcer(self) -> limit.Enforcer:
-        """Make an Enforcer, or take the last one, which knows the limits.
+        """Make an Enforcer, or take the last one.
 
         :returns: it; Keystone answers four requests for a new one
         """
         now_s = time.monotonic()
         if self._enforcer is None or now_s >= self._enforcer_until_s:
             self._enforcer = limit.Enforcer(_count)
-            self._unlimited.clear()
             self._enforcer_until_s = now_s + _LIMITS_S
+            self._limits.clear()
         return self._enforcer
 
     # The database and the bus

@@ -28,6 +28,8 @@ class LimitTest(base.BaseTestCase):
         self.patch('limit_utils.use_unified_limits', lambda: True)
         self.patch('limit_utils.should_enforce', lambda err: True)
         self.patch('limit.Enforcer', lambda count: self)
+        self.patch('_count', lambda project, names: {LIMIT: self.used})
+        self.limit, self.asked = 2_500_000, 0
         self.servers, self.changes = [], {}
         self.patch('Records', lambda: self)
         self.patch('changes.get_open', lambda: dict(self.changes))
@@ -39,12 +41,17 @@ class LimitTest(base.BaseTestCase):
 
     def enforce(self, project, deltas):
         """As the Enforcer of oslo.limit."""
-        if self.used + deltas[LIMIT] > 2_500_000:
+        if self.used + deltas[LIMIT] > self.limit:
             raise limit_exception.ProjectOverLimit(
                 project,
                 [limit_exception.OverLimitInfo(
-                    LIMIT, 2_500_000, self.used, deltas[LIMIT])],
+                    LIMIT, self.limit, self.used, deltas[LIMIT])],
             )  # fmt: skip
+
+    def get_project_limits(self, project, names):
+        """As the Enforcer of oslo.limit."""
+        self.asked += 1
+        return [(name, self.limit) for name in names]
 
     def read_servers(self, uuids):
         """As Records."""
@@ -98,12 +105,25 @@ class LimitTest(base.BaseTestCase):
         self.used = 1_600_000
         self.check(1900)
 
+    def test_limits_that_change(self):
+        """Keystone is asked for them each 30 s, and before a refusal."""
+        now_s = 100.0
+        self.patch('time.monotonic', lambda: now_s)
+        self.check(1100)
+        self.limit = 1_000_000
+        now_s += 29
+        self.check(1100)
+        self.assertEqual(1, self.asked)
+        now_s += 1
+        self.assertRaises(sources.OverLimit, self.check, 1100)
+        self.limit = 2_500_000
+        self.check(1100)
+
     def test_no_limit(self):
         """Keystone is asked again later: there may be one by then."""
-        asked = []
-        self.used = 2_500_000
+        asked, now_s = [], 100.0
+        self.limit = 0
         self.patch('limit_utils.should_enforce', asked.append)
-        now_s = 100.0
         self.patch('time.monotonic', lambda: now_s)
         self.check(1100)
         self.check(1900)
