@@ -191,8 +191,8 @@ class Changes:
                     host=instance.host or '',
                 )  # fmt: skip
             if servers.is_changing(instance):
+                # It saves the server, and so reads it.
                 self._settle(context, instance)
-                instance = obstacles.read(context, uuid)
             rec = obstacles.find_record(instance, generation, flavor)
             if not migrate:
                 _save_wish(instance, None, generation)

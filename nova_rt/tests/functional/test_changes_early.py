@@ -313,7 +313,7 @@ class ReturnTest(changes.ChangesTestBase):
         self.break_growth(ask)
         # The last one is that of the first change, which is over by then.
         self.assertEqual([0.001, 0.001, 0], self.clock.waits)
-        self.assertEqual([[600_000]], seen)
+        self.assertEqual([[600_000], [500_000]], seen)
         self.assert_changed('500/1000')
 
     def test_not_published(self):
