@@ -9,7 +9,6 @@ unchanged kernel.
 
 from collections.abc import Iterator
 import contextlib
-import dataclasses
 import datetime
 import fcntl
 import functools
@@ -20,26 +19,10 @@ import platform
 import re
 import subprocess
 import sys
-import time
 import tomllib
 from typing import Any
 
 from tools.gate import parts, places
-
-_HEAVY_S = 900
-
-
-@dataclasses.dataclass(frozen=True)
-class Shown:
-    """An earlier run in which a part passed.
-
-    :ivar date: year, month and day
-    :ivar counts: passed, failed, skipped -> number
-    """
-
-    date: str
-    counts: dict[str, int]
-    where: str
 
 
 def _git(*words: str) -> str:
@@ -138,29 +121,17 @@ def _passed() -> list[dict[str, Any]]:
     return found
 
 
-def append(
-    name: str,
-    form: str,
-    tree: str,
-    key: str,
-    seconds: float,
-    counts: dict[str, int],
-) -> None:
-    """Record that a part has passed."""
+def append(**fields: Any) -> None:
+    """Record that a part has passed.
+
+    :param fields: part, form, tree, key, seconds, counts
+    """
     now = datetime.datetime.now(datetime.UTC)
-    record = {
-        'at': now.isoformat(timespec='seconds'),
-        'commit': _git('rev-parse', 'HEAD'),
-        'counts': dict(counts),
-        'form': form,
-        'key': key,
-        'part': name,
-        'seconds': round(seconds),
-        'tree': tree,
-    }
+    fields['at'] = now.isoformat(timespec='seconds')
+    fields['commit'] = _git('rev-parse', 'HEAD')
     places.GREEN.mkdir(parents=True, exist_ok=True)
     with (places.GREEN / 'passed.jsonl').open('a') as file:
-        file.write(json.dumps(record) + '\n')
+        file.write(json.dumps(fields, sort_keys=True) + '\n')
 
 
 def passed_of(tree: str) -> set[str]:
@@ -187,16 +158,19 @@ def _tested() -> dict[str, dict[str, Any]]:
     return {}
 
 
-def shown(name: str, part: parts.Part) -> Shown | None:
-    """Return the latest run in which a part of this content passed."""
+def shown(name: str, part: parts.Part) -> tuple[dict[str, int], str] | None:
+    """Return the latest run in which a part of this content passed.
+
+    :returns: the numbers of its tests, and when and where it ran
+    """
     wanted = key(part)
     if found := _latest(name, wanted):
         commit = f'commit {found["commit"][:12]}'
-        return Shown(found['at'][:10], found['counts'], commit)
+        return found['counts'], f'{found["at"][:10]}, {commit}'
     noted = _tested().get(name, {})
     if not wanted or noted.get('key') != wanted:
         return None
-    return Shown(str(noted['date']), noted['counts'], places.TESTED.name)
+    return noted['counts'], f'{noted["date"]}, {places.TESTED.name}'
 
 
 def note_tested() -> str:
@@ -242,27 +216,17 @@ def _last_green(name: str, wanted: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Wait until no other check runs on this machine.
-
-    :raises TimeoutError: with the process that holds it, after some minutes
-    """
+    """Wait until no other check runs on this machine."""
     places.GREEN.mkdir(parents=True, exist_ok=True)
     with (places.GREEN / 'lock').open('a+') as file:
-        deadline = time.monotonic() + _HEAVY_S
-        waiting = False
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                file.seek(0)
-                holder = file.read().strip()
-            if time.monotonic() > deadline:
-                raise TimeoutError(f'process {holder} still runs a check')
-            if not waiting:
-                print(f'waiting for the check of process {holder}', flush=True)
-                waiting = True
-            time.sleep(1)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            print(
+                f'waiting for the check of process {file.read()}', flush=True
+            )
+            fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -15,21 +15,6 @@ from unittest import mock
 from tools import check
 from tools.gate import parts, places, records
 
-TOTALS = """
-{{0}} one.Test.test_good [0.1s] ... ok
-{failed}Totals
- - Passed: {passed}
- - Failed: {number}
-"""
-
-
-def stestr(passed, *failed):
-    """Return the output of stestr."""
-    lines = [f'{{1}} {name} [0.2s] ... FAILED\n' for name in failed]
-    return TOTALS.format(
-        passed=passed, number=len(failed), failed=''.join(lines)
-    )
-
 
 class KernelPiecesTest(unittest.TestCase):
     """The long form's pieces of the kernel's tests."""
@@ -90,43 +75,36 @@ class CheckTestCase(unittest.TestCase):
             code = check.main(list(words))
         return code, output.getvalue().splitlines()
 
-    def row(self, lines, name):
-        begin = next(i for i, line in enumerate(lines) if line[:5] == 'part ')
-        return next(
-            line for line in lines[begin:] if line.startswith(f'{name} ')
-        )
 
+class OutcomeTest(CheckTestCase):
+    """The outcome of parts, and the last line."""
 
-class MissingSourceTest(CheckTestCase):
-    """A part with a first step that ends with EX_UNAVAILABLE."""
-
-    def _run(self, code, without='no source'):
-        self.marker = self.top / 'went-on'
-        steps = [
-            self.shell(f'exit {code}', without=without),
-            check.Step(['touch', str(self.marker)]),
-        ]
-        return self.run_check({
-            'style': check.Part('x', 60, [check.Step(['true'])]),
-            'kernel': check.Part('x', 60, steps),
-        })  # fmt: skip
-
-    def test_table_and_last_lines_say_so(self):
-        _, lines = self._run(69)
-        self.assertFalse(self.marker.exists())
-        self.assertEqual(
-            ['kernel: skipped, no source', '1 passed, 0 failed, 1 skipped'],
-            lines[-2:],
-        )
-        self.assertRegex(
-            self.row(lines, 'kernel'),
-            r'^kernel +skipped +\d+ s +60 s  no source$',
-        )
-
-    def test_a_failure_to_fetch_is_no_skip(self):
-        result, lines = self._run(1)
-        self.assertEqual(1, result)
-        self.assertEqual('1 passed, 1 failed, 0 skipped', lines[-1])
+    def test_ends(self):
+        (self.top / 'output').write_text(' - Passed: 4\n - Failed: 0\n')
+        for script, least, limit_s, more, wanted in (
+            ('true', 0, 60, {}, (2, 0, 0)),
+            ('exit 1', 0, 60, {}, (1, 1, 0)),
+            ('exit 69', 0, 60, {}, (1, 1, 0)),
+            ('exit 69', 0, 60, {'without': 'no source'}, (1, 0, 1)),
+            ('exit 1', 0, 60, {'without': 'no source'}, (1, 1, 0)),
+            ('exec sleep 60', 0, 1, {}, (1, 1, 0)),
+            (f'cat {self.top}/output', 4, 60, {'tests': True}, (5, 0, 0)),
+            (f'cat {self.top}/output', 5, 60, {'tests': True}, (5, 1, 0)),
+        ):
+            with (
+                self.subTest(script, least=least, **more),
+                mock.patch.object(check, 'LIMIT_S', limit_s),
+            ):
+                step = self.shell(script, **more)
+                code, lines = self.run_check({
+                    'kernel': check.Part('x', [step], at_least=least),
+                    'style': check.Part('x', [self.shell('true')]),
+                })  # fmt: skip
+                self.assertEqual(wanted[1], code)
+                words = '{} passed, {} failed, {} skipped'.format(*wanted)
+                self.assertEqual(words, lines[-1])
+                skipped = 'kernel: skipped, no source' in lines
+                self.assertEqual(wanted[2], skipped)
 
     def test_fetching_is_what_may_be_missing(self):
         first = parts.GATE['kernel'].steps[0]
@@ -154,7 +132,7 @@ class RecordsTest(CheckTestCase):
 
     def _table(self, name='unit', word='true', **kwargs):
         steps = [self.shell(f'echo >>{self.counter}; {word}')]
-        return {name: check.Part('x', 60, steps, inputs=('input',), **kwargs)}
+        return {name: check.Part('x', steps, inputs=('input',), **kwargs)}
 
     def _runs(self):
         return len(self.counter.read_text().splitlines())
@@ -214,7 +192,7 @@ class RecordsTest(CheckTestCase):
 
     def test_the_long_form_goes_on_where_it_stopped(self):
         table = self._table() | {
-            'tools': check.Part('x', 60, [check.Step(['false'])])
+            'tools': check.Part('x', [check.Step(['false'])])
         }
         with mock.patch.object(records, 'tree', return_value='one'):
             self.run_check(table, '--full', form='FULL')
@@ -248,7 +226,7 @@ class RecordsTest(CheckTestCase):
         _, lines = self.run_check(table)
         self.assertEqual(before + 1, self._runs())
         for name in ('kernel', 'model'):
-            self.assertIn('tested.toml', self.row(lines, name))
+            self.assertRegex('\n'.join(lines), f'{name} .* tested.toml')
         self.input.write_text('two')
         self.run_check(table)
         self.assertEqual(before + 4, self._runs())
@@ -268,36 +246,6 @@ class InputsTest(unittest.TestCase):
                     self.assertTrue(
                         (places.ROOT / each).exists(), (name, each)
                     )
-
-
-class EndTest(CheckTestCase):
-    """Early ends of a run, and how they are recorded."""
-
-    def test_a_part_that_hangs(self):
-        table = {
-            'unit': check.Part('x', 60, [self.shell('exec sleep 60')]),
-            'tools': check.Part('x', 60, [check.Step(['true'])]),
-        }
-        with mock.patch.object(check, 'LIMIT_S', 1):
-            code, lines = self.run_check(table)
-        self.assertEqual(1, code)
-        self.assertEqual('1 passed, 1 failed, 0 skipped', lines[-1])
-
-    def test_a_slow_part_is_no_failure(self):
-        table = {'unit': check.Part('x', 0, [check.Step(['true'])])}
-        code, lines = self.run_check(table)
-        self.assertEqual(0, code)
-        self.assertEqual(
-            ['unit: slow, no failure', '1 passed, 0 failed, 0 skipped'],
-            lines[-2:],
-        )
-
-    def test_fewer_tests_than_there_were(self):
-        (self.top / 'output').write_text(stestr(4))
-        step = self.shell(f'cat {self.top}/output', tests=True)
-        for at_least, wanted in ((4, 0), (5, 1)):
-            part = check.Part('x', 60, [step], at_least=at_least)
-            self.assertEqual(wanted, self.run_check({'unit': part})[0])
 
 
 class ListsTest(unittest.TestCase):
