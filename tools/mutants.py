@@ -23,6 +23,7 @@ import tomllib
 from tools.gate import parts, places
 
 TABLE = pathlib.Path(__file__).parent / 'gate/mutants.toml'
+TOP = places.RUN / 'mutant'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,68 +66,47 @@ def load() -> dict[str, Mutant]:
     return {name: Mutant(**fields) for name, fields in found.items()}
 
 
-def _copy(top: pathlib.Path) -> None:
-    shutil.rmtree(top, ignore_errors=True)
-    subprocess.run(
-        ['git', 'clone', '-q', str(places.ROOT), str(top)],
-        env=places.ENVIRONMENT,
-        check=True,
-    )
+def _run(log: pathlib.Path, *command: str, **environment: str) -> int:
+    """Run a command in the copy; return its exit code."""
+    with log.open('ab') as output:
+        return subprocess.run(
+            command,
+            cwd=TOP,
+            env=places.ENVIRONMENT | environment,
+            stdout=output,
+            stderr=output,
+            check=False,
+        ).returncode
 
 
-def try_tests(name: str, mutant: Mutant) -> bool:
-    """Run some tests on a copy with a fault.
+def is_found(name: str, mutant: Mutant) -> bool:
+    """Run a part, or some tests, on a copy of the checkout with a fault.
 
     :return: whether they have failed by it
     """
-    top = places.RUN / 'mutant'
-    _copy(top)
-    mutant.put_into(top)
-    part = 'functional-threading' if 'functional' in mutant.tests else 'unit'
-    done = subprocess.run(
-        [sys.executable, '-m', 'testtools.run', *mutant.tests.split()],
-        cwd=top,
-        env=places.ENVIRONMENT | parts.GATE[part].steps[-1].environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    (places.LOGS / f'mutant-{name}.log').write_text(done.stdout)
-    return done.returncode == 1 and bool(re.search(mutant.finds, done.stdout))
-
-
-def try_part(part: str, mutant: Mutant) -> bool:
-    """Run a part on a copy with its fault.
-
-    :return: whether the part has failed by it
-    """
-    top = places.RUN / 'mutant'
-    _copy(top)
-    mutant.put_into(top)
-    commands = [['tools/bootstrap.sh']]
-    if mutant.before:
-        commands.append(mutant.before.split())
-    with (places.LOGS / f'mutant-{part}.log').open('wb') as log:
-        for command in commands:
-            subprocess.run(
-                command,
-                cwd=top,
-                env=places.ENVIRONMENT,
-                stdout=log,
-                stderr=log,
-                check=True,
-            )
-        form = [] if part in parts.GATE else ['--full']
-        code = subprocess.run(
-            [sys.executable, '-m', 'tools.check', *form, part],
-            cwd=top,
-            env=places.ENVIRONMENT,
-            stdout=log,
-            stderr=log,
-            check=False,
-        ).returncode
-    text = (places.LOGS / f'{part}.log').read_text(errors='replace')
+    shutil.rmtree(TOP, ignore_errors=True)
+    TOP.mkdir(parents=True)
+    log = places.LOGS / f'mutant-{name}.log'
+    log.unlink(missing_ok=True)
+    _run(log, 'git', 'clone', '-q', str(places.ROOT), '.')
+    mutant.put_into(TOP)
+    if mutant.tests:
+        part = (
+            'functional-threading' if 'functional' in mutant.tests else 'unit'
+        )
+        code = _run(
+            log,
+            *(sys.executable, '-m', 'testtools.run', *mutant.tests.split()),
+            **parts.GATE[part].steps[-1].environment,
+        )
+    else:
+        for command in ('tools/bootstrap.sh', mutant.before or 'true'):
+            if _run(log, *command.split()):
+                raise RuntimeError(f'{command} failed; the log: {log}')
+        form = [] if name in parts.GATE else ['--full']
+        code = _run(log, sys.executable, '-m', 'tools.check', *form, name)
+        log = places.LOGS / f'{name}.log'
+    text = log.read_text(errors='replace')
     return code == 1 and re.search(mutant.finds, text) is not None
 
 
@@ -143,7 +123,7 @@ def main(names: list[str]) -> int:
     try:
         for name, mutant in wanted.items():
             begin = time.monotonic()
-            found = (try_tests if mutant.tests else try_part)(name, mutant)
+            found = is_found(name, mutant)
             seconds = time.monotonic() - begin
             word = 'found' if found else 'NOT FOUND'
             print(
@@ -153,6 +133,7 @@ def main(names: list[str]) -> int:
             if not found:
                 missed.append(name)
     finally:
+        shutil.rmtree(TOP, ignore_errors=True)
         if not all(mutant.tests for mutant in wanted.values()):
             # The environment has the wheel of the last copy.
             subprocess.run(
@@ -162,7 +143,6 @@ def main(names: list[str]) -> int:
                 stdout=subprocess.DEVNULL,
                 check=True,
             )
-        shutil.rmtree(places.RUN / 'mutant', ignore_errors=True)
     return int(bool(missed))
 
 
