@@ -56,13 +56,3 @@ class OperationsTest(unittest.TestCase):
                 (row.outcome, row.during, row.after),
                 row.operation,
             )
-
-
-def _sums(text):
-    """Read amounts: host -> ppm."""
-    found = {}
-    for part in text.replace(' for the move', '').replace(';', ',').split(','):
-        if part.strip() != 'none':
-            amount, _, host = part.strip().partition(' on ')
-            found[host] = found.get(host, 0) + int(amount)
-    return found
