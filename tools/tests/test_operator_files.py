@@ -83,6 +83,30 @@ def make_directory(test):
     )
 
 
+def systemd(test, words, unit_file, drop_in=None):
+    """Run systemd-analyze on a unit, and on a file that changes it."""
+    if not shutil.which('systemd-analyze'):
+        test.skipTest('no systemd-analyze')
+    directory = make_directory(test)
+    targets = {unit_file: directory / unit_file.name}
+    if drop_in:
+        targets[drop_in] = directory / f'{unit_file.name}.d' / drop_in.name
+    for source, target in targets.items():
+        target.parent.mkdir(exist_ok=True)
+        # The programs are elsewhere, and systemd looks for them.
+        target.write_text(
+            source.read_text().replace(
+                'ExecStart=/usr/bin/', f'ExecStart={paths.VENV}/bin/'
+            )
+        )
+    return subprocess.run(
+        ['systemd-analyze', *words, targets[unit_file]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 class SudoersTest(unittest.TestCase):
     """The rules let the helpers of nova-rt-compute through, and no other."""
 
@@ -242,32 +266,7 @@ class UnitTest(unittest.TestCase):
             self.assertGreater(int(stop_s), needed_s, name)
 
     def test_systemd_understands_it(self):
-        if not shutil.which('systemd-analyze'):
-            self.skipTest('no systemd-analyze')
-        directory = make_directory(self)
-        drop_ins = directory / 'nova-compute.service.d'
-        drop_ins.mkdir()
-        # The programs are elsewhere, and systemd looks for them.
-        for source, target in (
-            (STOCK_UNIT, directory / 'nova-compute.service'),
-            (DROP_IN, drop_ins / 'nova-rt.conf'),
-        ):
-            target.write_text(
-                source.read_text().replace(
-                    'ExecStart=/usr/bin/', f'ExecStart={paths.VENV}/bin/'
-                )
-            )
-        answer = subprocess.run(
-            [
-                'systemd-analyze',
-                'verify',
-                '--man=no',
-                directory / 'nova-compute.service',
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        answer = systemd(self, ('verify', '--man=no'), STOCK_UNIT, DROP_IN)
         self.assertEqual((0, ''), (answer.returncode, answer.stderr))
 
 
@@ -321,32 +320,14 @@ class ExporterUnitTest(unittest.TestCase):
                      'PrivateNetwork', 'InaccessiblePaths'):  # fmt: skip
             self.assertNotIn(name, self.found)
 
-    def _systemd(self, *words):
-        if not shutil.which('systemd-analyze'):
-            self.skipTest('no systemd-analyze')
-        directory = make_directory(self)
-        # The program is elsewhere, and systemd looks for it.
-        program = directory / 'nova-rt-exporter'
-        program.write_text('#!/bin/sh\n')
-        program.chmod(0o755)
-        copy = directory / EXPORTER_UNIT.name
-        copy.write_text(
-            EXPORTER_UNIT.read_text().replace('/usr/bin', str(directory))
-        )
-        return subprocess.run(
-            ['systemd-analyze', *words, copy],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
     def test_systemd_understands_it(self):
-        answer = self._systemd('verify', '--man=no')
+        answer = systemd(self, ('verify', '--man=no'), EXPORTER_UNIT)
         self.assertEqual((0, ''), (answer.returncode, answer.stderr))
 
     def test_systemd_finds_it_safe(self):
         # Of 100: 10 is the best, 100 no protection at all.
-        answer = self._systemd('security', '--offline=yes', '--threshold=20')
+        words = ('security', '--offline=yes', '--threshold=20')
+        answer = systemd(self, words, EXPORTER_UNIT)
         self.assertEqual(0, answer.returncode, answer.stdout[-200:])
 
 
