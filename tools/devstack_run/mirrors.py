@@ -10,7 +10,7 @@ import pathlib
 import shutil
 import subprocess
 
-from tools.devstack_run.machine import RunError
+from lab.console import LabError
 
 NAMES = (
     'devstack',
@@ -33,7 +33,7 @@ def is_url(git_base: str) -> bool:
 def find(git_base: str, name: str) -> pathlib.Path:
     """Return the git directory of a repository of OpenStack.
 
-    :raises RunError: if there is none under any of the usual names
+    :raises LabError: if there is none under any of the usual names
     """
     base = pathlib.Path(git_base)
     tried = [
@@ -45,7 +45,7 @@ def find(git_base: str, name: str) -> pathlib.Path:
     for candidate in tried:
         if (candidate / 'HEAD').is_file():
             return candidate
-    raise RunError(
+    raise LabError(
         f'GIT_BASE={git_base} has no openstack/{name}: there is none of '
         + ', '.join(map(str, tried))
     )
@@ -106,7 +106,7 @@ def git(directory: pathlib.Path, *words: str) -> str:
         check=False,
     )
     if done.returncode:
-        raise RunError(
+        raise LabError(
             f'git {" ".join(words)} in {directory}: {done.stderr.strip()}'
         )
     return done.stdout.strip()

@@ -15,8 +15,8 @@ import os
 import pathlib
 import re
 import stat
-from typing import Self
 
+from lab.console import LabError
 from tools.devstack_run import machine, mirrors, places
 
 #: Names, settings and ids that only nova_rt brings into a machine.
@@ -79,11 +79,6 @@ class Picture:
 
     files: dict[str, _Entry]
     answers: dict[str, list[str]]
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read the file of :func:`write`."""
-        return cls(**json.loads(text))
 
 
 def take() -> Picture:
@@ -207,12 +202,11 @@ def write(path: pathlib.Path, picture: Picture) -> None:
 def read(path: pathlib.Path) -> Picture:
     """Return a picture that was kept.
 
-    :raises machine.RunError: if there is none
+    :raises LabError: if there is none
     """
-    try:
-        return Picture.from_json(path.read_text())
-    except FileNotFoundError:
-        raise machine.RunError(
+    if not path.exists():
+        raise LabError(
             'nobody has looked before the first stack.sh; begin with '
             '"discard prepare up"'
-        ) from None
+        )
+    return Picture(**json.loads(path.read_text()))

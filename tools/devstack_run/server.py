@@ -4,12 +4,12 @@
 from collections.abc import Callable
 import json
 import pathlib
+import shlex
 import time
 from typing import Any
 
-from lab.console import say
+from lab.console import LabError, say
 from tools.devstack_run import machine, places
-from tools.devstack_run.machine import RunError
 
 NAME = 'devstack-run'
 FLAVOR = 'rt.small'
@@ -31,7 +31,7 @@ _MANAGE = (
 def check(log: pathlib.Path) -> dict[str, Any]:
     """Boot a server of the plug-in's flavor, look at it, delete it.
 
-    :raises RunError: if it is not as its flavor says, or leaves its group
+    :raises LabError: if it is not as its flavor says, or leaves its group
     """
     began = time.monotonic()
     server = _boot()
@@ -57,13 +57,13 @@ def _boot() -> dict[str, Any]:
             'server create --image rt-busybox --network private --wait '
             f'--flavor {FLAVOR} {NAME}'
         )
-    except RunError as error:
+    except LabError as error:
         try:
             fault = openstack(f'server show {NAME}').get('fault')
             _delete(NAME)
-        except RunError:
+        except LabError:
             raise error from None
-        raise RunError(f'the server does not start: {fault}') from error
+        raise LabError(f'the server does not start: {fault}') from error
 
 
 def _delete(server: str) -> None:
@@ -82,20 +82,20 @@ def look(server: dict[str, Any]) -> dict[str, Any]:
 def judge(kernel: dict[str, Any]) -> dict[str, Any]:
     """Compare the kernel with the flavor, and sum it up.
 
-    :raises RunError: if it is not the same
+    :raises LabError: if it is not the same
     """
     held = kernel['runtime_us'], kernel['period_us']
     if held != (RUNTIME_US, PERIOD_US):
-        raise RunError(
+        raise LabError(
             f'the kernel holds {held}, not {RUNTIME_US}/{PERIOD_US}'
         )
     if not kernel['processes']:
-        raise RunError('the container has no process')
+        raise LabError('the container has no process')
     for found in kernel['processes']:
         if found['policy'] != 'SCHED_RR':
-            raise RunError(f'not real-time: {found}')
+            raise LabError(f'not real-time: {found}')
         if found['root is'] != CONTAINER_ROOT:
-            raise RunError(f'its root is not {CONTAINER_ROOT}: {found}')
+            raise LabError(f'its root is not {CONTAINER_ROOT}: {found}')
     return {
         'kernel holds': f'{held[0]}/{held[1]}',
         'on CPUs': kernel['cpus'],
@@ -119,7 +119,7 @@ def _seen(uuid: str) -> dict[str, Any]:
             uuid
             in machine.ask(
                 f'curl -sf -G {PROMETHEUS} --data-urlencode '
-                f'{machine.quoted("query=" + wanted)}'
+                f'{shlex.quote("query=" + wanted)}'
             )
         ),
         'nova-rt-manage': lambda: (
@@ -136,7 +136,7 @@ def _seen(uuid: str) -> dict[str, Any]:
 def wait_for(name: str, view: Callable[[], bool]) -> int:
     """Wait until something is so, and return the seconds that it took.
 
-    :raises RunError: if it never is
+    :raises LabError: if it never is
     """
     began = time.monotonic()
     why = 'it does not say so'
@@ -145,10 +145,10 @@ def wait_for(name: str, view: Callable[[], bool]) -> int:
             if view():
                 say(f'  {name}: yes')
                 return round(passed)
-        except RunError as error:
+        except LabError as error:
             why = str(error)
         time.sleep(1)
-    raise RunError(f'{name}, after {SEEN_S} s: {why}')
+    raise LabError(f'{name}, after {SEEN_S} s: {why}')
 
 
 def _gone(groups: list[str]) -> None:

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of a run in the container, and their findings.
 
-A step returns its facts, or raises RunError.
+A step returns its facts, or raises LabError.
 """
 
+import argparse
 from collections.abc import Callable
-import dataclasses
 import pathlib
 import re
 import shutil
 import subprocess
 from typing import Any
 
-from lab.console import say
+from lab.console import LabError, say
 from tools.devstack_run import machine, mirrors, picture, places, server
-from tools.devstack_run.machine import RunError
 
 Facts = dict[str, Any]
 
@@ -31,28 +30,14 @@ PACKAGES = (
     *('python3-venv', 'strace', 'udev', 'vim-tiny', 'wget'),
 )
 _COUNTS = re.compile(r'^ - (Passed|Skipped|Failed|[A-Z]\w+ \w+): (\d+)$', re.M)
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """Options that the caller gave.
-
-    :ivar log: the output of the step
-    :ivar git_base: where the repositories come from
-    :ivar settings: further lines of local.conf
-    """
-
-    log: pathlib.Path
-    git_base: str
-    regex: str
-    workers: int
-    settings: list[str]
+#: Of the command line, with the log of the step.
+Options = argparse.Namespace
 
 
 def prepare(options: Options) -> Facts:
     """Make the container's tree and put the repositories into it."""
     if not options.git_base:
-        raise RunError(
+        raise LabError(
             'GIT_BASE is not set: a directory with openstack/NAME.git, or '
             'the URL that has openstack/NAME.git'
         )
@@ -110,7 +95,7 @@ def _keep_from_failing() -> None:
 def up(options: Options) -> Facts:
     """Start the container, fetch DevStack, and note the content."""
     if not places.ROOT.exists():
-        raise RunError('there is no tree; "prepare" makes it')
+        raise LabError('there is no tree; "prepare" makes it')
     if not machine.running():
         machine.call('up', places.NAME, places.ROOT, '--net', 'slirp')
     base = options.git_base
@@ -123,7 +108,7 @@ def up(options: Options) -> Facts:
     machine.ask(
         f'cat > {places.DEVSTACK}/local.conf',
         places.USER,
-        local_conf(base, options.settings),
+        local_conf(base, options.set),
     )
     # The plug-in's checkout of an earlier stack.sh follows this one.
     machine.ask(
@@ -189,7 +174,7 @@ def _devstack(script: str, options: Options, limit_s: int) -> None:
         f'cd {places.DEVSTACK} && {script}', options.log, limit_s, places.USER
     )
     if code:
-        raise RunError(f'{script} ended with {code}', options.log)
+        raise LabError(f'{script} ended with {code}', options.log)
 
 
 def _versions() -> Facts:
@@ -226,7 +211,7 @@ def tempest(options: Options) -> Facts:
     )
     facts = counts(options.log.read_text(errors='replace'))
     if code or not facts.get('Passed'):
-        raise RunError(f'tempest ended with {code}: {facts}', options.log)
+        raise LabError(f'tempest ended with {code}: {facts}', options.log)
     return dict(facts)
 
 
@@ -244,7 +229,7 @@ def leftovers(options: Options) -> Facts:
     lines = ['In /etc, by others:', *others, '', 'Ours:', *found]
     options.log.write_text(''.join(f'{line}\n' for line in lines))
     if found:
-        raise RunError(f'{len(found)} things are left', options.log)
+        raise LabError(f'{len(found)} things are left', options.log)
     packages = {*now.answers['packages']} - {*before.answers['packages']}
     return {'left': 'nothing', 'packages that stay': len(packages)}
 
@@ -267,7 +252,7 @@ def discard(options: Options) -> Facts:
 def boot_server(options: Options) -> Facts:
     """Boot a real-time server, look at it from all sides, delete it."""
     if not _take_bandwidth():
-        raise RunError('no real-time bandwidth is free: is a lab up?')
+        raise LabError('no real-time bandwidth is free: is a lab up?')
     return server.check(options.log)
 
 
