@@ -12,8 +12,9 @@
 #   tools/container.sh status NAME                       3 if it does not run
 #   tools/container.sh down NAME [SECONDS]               stop it
 #
-# A tree is made once by debootstrap and kept in a cache; packages come from
-# the mirror that apt of this machine uses. "up" changes the tree's name,
+# A tree with these packages is made once and kept in a cache, until nobody has
+# used it for a month; packages come from the mirror that apt of this machine
+# uses, and none of their services is started. "up" changes the tree's name,
 # hosts and resolver; "down" keeps the tree. "exec" gives a command a fresh
 # login of the user, hands its input and output through and ends as it ends.
 #
@@ -114,9 +115,13 @@ function tree_key {
 function make_tree {
     local root=$1 suite=$2 names unit
     shift 2
-    names=$(printf '%s\n' "${PACKAGES[@]}" "$@" | sort -u | paste -sd,)
+    if [ $# -gt 0 ]; then
+        "$SELF" make "$root" "$suite" && install_packages "$root" "$@"
+        return
+    fi
+    names=$(printf '%s\n' "${PACKAGES[@]}" | paste -sd,)
     debootstrap --variant=minbase --include="$names" "$suite" "$root" \
-        "$(mirror Debian)"
+        "$(mirror Debian)" || return 1
     cat >"$root/etc/apt/sources.list" <<SOURCES
 deb $(mirror Debian) $suite main
 deb $(mirror Debian) $suite-updates main
@@ -136,6 +141,24 @@ SOURCES
     ln -sf /lib/systemd/system/multi-user.target \
         "$root/etc/systemd/system/default.target"
     : >"$root/etc/machine-id"
+}
+
+# With this machine's resolver, and without its variables.
+function install_packages {
+    local root=$1 policy=$1/usr/sbin/policy-rc.d
+    shift
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    # The shell in the tree replaces the names.
+    # shellcheck disable=SC2016
+    unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
+        chroot "$root" env -i PATH=$PATHS HOME=/root \
+        DEBIAN_FRONTEND=noninteractive sh -ec '
+            apt-get --quiet update
+            apt-get --quiet install --yes --no-install-recommends "$@"
+            apt-get clean' sh "$@" || return 1
+    rm "$policy" "$root/etc/resolv.conf"
 }
 
 # The authorities that this machine trusts. pip and requests look into files
@@ -169,18 +192,21 @@ function make_root {
     (
         # One at a time; the second takes what the first has made.
         flock 9
-        [ ! -e "$kept" ] || exit 0
+        if [ -e "$kept" ]; then
+            touch "$kept"
+            exit 0
+        fi
+        find "$CACHE" -name 'root-*.tar' -mtime +30 -delete
         need debootstrap
-        log=$CACHE/debootstrap.log
-        echo "container: making a tree of $suite, about two minutes: $log"
+        log=$CACHE/debootstrap${1:+-packages}.log
+        echo "container: making a tree of $suite, some minutes: $log"
         made=$(mktemp -d "$CACHE/root-XXXXXX")
         trap 'rm -rf "$made" "$kept.part"' EXIT
-        make_tree "$made" "$suite" "$@" >"$log" 2>&1 9>&- ||
+        make_tree "$made/tree" "$suite" "$@" >"$log" 2>&1 9>&- ||
             { tail -n 20 "$log" >&2; die "the tree failed, see $log"; }
-        chmod 755 "$made"
-        tar -C "$made" --numeric-owner --xattrs -cf "$kept.part" .
+        tar -C "$made/tree" --numeric-owner --xattrs -cf "$kept.part" .
         mv "$kept.part" "$kept"
-    ) 9>"$CACHE/root.lock"
+    ) 9>"$CACHE/root${1:+-packages}.lock"
     tar -C "$root" --numeric-owner --xattrs --xattrs-include='*' -xpf "$kept"
 }
 

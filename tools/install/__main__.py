@@ -5,10 +5,11 @@ import argparse
 import importlib
 import sys
 
-from tools.install.commands import Failed, fail, say
+from lab.console import LabError, say, tail
+from tools.install.commands import RUN
 
 #: Tests that can be run: the module of a command, and what it does. A module
-#: has a function ``command()`` that raises Failed.
+#: has a LOG and a function ``command()`` that raises LabError.
 COMMANDS = {
     'packages': 'build the Debian packages, install and purge them',
     'chapter': 'follow the installation chapter on a node in a container',
@@ -29,10 +30,14 @@ def main() -> int:
         added.set_defaults(module=name.replace('-', '_'))
     options = parser.parse_args()
     module = importlib.import_module(f'.{options.module}', __package__)
+    RUN.mkdir(parents=True, exist_ok=True)
+    module.LOG.unlink(missing_ok=True)
     try:
         module.command()
-    except Failed as error:
-        fail(error)
+    except LabError as error:
+        log = error.log or module.LOG
+        print(f'--- the last lines of {log} ---', file=sys.stderr)
+        print(f'{tail(log)}\n---\ninstall: {error}', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print('install: interrupted', file=sys.stderr)

@@ -14,11 +14,15 @@ A block that says neither a place nor ``example`` is an error: nobody could
 tell whether the chapter works without it.
 """
 
-from collections.abc import Iterator
 import dataclasses
 import pathlib
 import re
-import textwrap
+
+from docutils import nodes
+import docutils.core
+from docutils.parsers import rst
+
+from lab.console import LabError
 
 PLACES = frozenset({'controller', 'compute', 'cloud'})
 WORDS = {
@@ -30,12 +34,12 @@ WORDS = {
     'second': 'needs a second compute host',
     'example': 'is only shown',
 }
-_DIRECTIVE = re.compile(r'( *)\.\. (code-block|literalinclude)::(.*)')
-_OPTION = re.compile(r' *:([a-z-]+):(.*)')
-_UNDERLINE = re.compile(r'([=\-~^"])\1{2,}')
 
 
-class Wrong(Exception):
+_MARKUP = re.compile(r'^ *\.\. (?:code-block|literalinclude)::', re.M)
+
+
+class Wrong(LabError):
     """The chapter cannot be followed; the text says where and why."""
 
 
@@ -106,67 +110,63 @@ class Block:
         return found
 
 
+class _Code(rst.Directive):  # type: ignore[misc]
+    """A block, for docutils without Sphinx."""
+
+    has_content = True
+    optional_arguments = 1
+    final_argument_whitespace = True
+    option_spec = dict.fromkeys(
+        ('class', 'caption', 'language'), rst.directives.unchanged
+    )
+
+    def run(self) -> list[nodes.Node]:
+        argument = ''.join(self.arguments)
+        text = '\n'.join([*self.content, ''])
+        language = argument
+        if self.name == 'literalinclude':
+            page = pathlib.Path(self.state.document['source'])
+            text = (page.parent / argument).read_text()
+            language = self.options.get('language', 'text')
+        found = nodes.literal_block()
+        found['block'] = Block(
+            line=self.lineno,
+            section='',
+            language=language,
+            words=frozenset(self.options.get('class', '').split()),
+            file=self.options.get('caption', ''),
+            text=text,
+            first=self.content_offset + 1,
+        )
+        return [found]
+
+
 def read(path: pathlib.Path) -> list[Block]:
     """Read all blocks of a chapter, in their order.
 
     :raises Wrong: if a block has no purpose
     """
-    blocks = list(_blocks(path))
-    for block in blocks:
-        _check(block)
-    return blocks
-
-
-def _blocks(path: pathlib.Path) -> Iterator[Block]:
-    lines = path.read_text().splitlines()
+    for name in ('code-block', 'literalinclude'):
+        rst.directives.register_directive(name, _Code)
+    # Sphinx knows the other directives and roles, which matter to nobody here.
+    text = path.read_text()
+    document = docutils.core.publish_doctree(
+        text,
+        str(path),
+        settings_overrides={'report_level': 5, '_disable_config': True},
+    )
+    blocks = []
     section = ''
-    for index, line in enumerate(lines):
-        if index and _UNDERLINE.fullmatch(line) and lines[index - 1].strip():
-            section = lines[index - 1].strip()
-        found = _DIRECTIVE.fullmatch(line)
-        if not found:
-            continue
-        margin, kind, argument = found.groups()
-        options, first = _options(lines, index + 1)
-        if kind == 'literalinclude':
-            text = (path.parent / argument.strip()).read_text()
-            language = options.get('language', 'text')
-        else:
-            text = _body(lines, first, len(margin))
-            language = argument.strip()
-        yield Block(
-            line=index + 1,
-            section=section,
-            language=language,
-            words=frozenset(options.get('class', '').split()),
-            file=options.get('caption', ''),
-            text=text,
-            first=first + 1,
-        )
-
-
-def _options(lines: list[str], index: int) -> tuple[dict[str, str], int]:
-    # The options below a directive, and the index of what comes after them
-    # and the empty line.
-    options = {}
-    while index < len(lines) and (found := _OPTION.fullmatch(lines[index])):
-        options[found[1]] = found[2].strip()
-        index += 1
-    while index < len(lines) and not lines[index].strip():
-        index += 1
-    return options, index
-
-
-def _body(lines: list[str], first: int, margin: int) -> str:
-    # All that is indented deeper than the directive.
-    last = first
-    for index in range(first, len(lines)):
-        line = lines[index]
-        if line.strip():
-            if len(line) - len(line.lstrip()) <= margin:
-                break
-            last = index + 1
-    return textwrap.dedent('\n'.join(lines[first:last])) + '\n'
+    for found in document.findall():
+        if isinstance(found, nodes.title):
+            section = found.astext()
+        elif isinstance(found, nodes.literal_block) and 'block' in found:
+            block = dataclasses.replace(found['block'], section=section)
+            _check(block)
+            blocks.append(block)
+    if len(blocks) != len(_MARKUP.findall(text)):
+        raise Wrong('a block is in a directive that hides it')
+    return blocks
 
 
 def _check(block: Block) -> None:

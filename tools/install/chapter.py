@@ -12,26 +12,16 @@ and nova-compute started, if the kernel's bandwidth is free; its unit is
 Debian's, by which systemd kills a service that does not say that it serves.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-import hashlib
-import pathlib
+from collections.abc import Iterable, Mapping
 import re
 import shlex
 import time
-from typing import Protocol
 
+from lab.console import LabError, say
+from tools.gate.places import ROOT
 from tools.install import ini, node, wheel
 from tools.install.blocks import Block, Command, Wrong, read
-from tools.install.commands import (
-    ROOT,
-    RUN,
-    Failed,
-    copy_checkout,
-    empty,
-    run,
-    say,
-    version,
-)
+from tools.install.commands import RUN, run, version
 
 CHAPTER = ROOT / 'doc' / 'source' / 'install' / 'index.rst'
 LOG = RUN / 'chapter.log'
@@ -64,16 +54,6 @@ RT_RUNTIME_US = 100_000
 STATE = '/root/.chapter'
 _ASSIGNED = re.compile(r'^([a-z_]+)=', re.MULTILINE)
 _MARK = '+@'
-
-
-class Host(Protocol):
-    """Something that follows a chapter: a node, or its stand-in in tests."""
-
-    def run(self, script: str, log: pathlib.Path) -> int:
-        """Run a script of bash as root, with its output added to a log."""
-
-    def path(self, name: str) -> pathlib.Path:
-        """A file of the node, by its name there."""
 
 
 def adapted(release: str) -> dict[str, str]:
@@ -112,14 +92,12 @@ class Follower:
 
     def __init__(
         self,
-        host: Host,
-        log: pathlib.Path,
+        host: node.Host,
         changes: Mapping[str, str],
         state: str = STATE,
     ) -> None:
         self._state = shlex.quote(state)
         self._host = host
-        self._log = log
         self._changes = changes
         self._used: set[str] = set()
         self._followed: set[int] = set()
@@ -159,11 +137,12 @@ class Follower:
 
     def _type(self, block: Block) -> None:
         commands = block.commands()
-        begin = self._log.stat().st_size if self._log.exists() else 0
-        code = self._host.run(self._script(commands), self._log)
-        with self._log.open('rb') as log:
-            log.seek(begin)
-            said = _said(log.read().decode(errors='replace'))
+        log = self._host.log
+        begin = log.stat().st_size if log.exists() else 0
+        code = self._host.run(self._script(commands))
+        with log.open('rb') as file:
+            file.seek(begin)
+            said = _said(file.read().decode(errors='replace'))
         self.commands += len(said)
         if code:
             failed = commands[max(len(said) - 1, 0)]
@@ -219,119 +198,66 @@ def _said(text: str) -> list[str]:
     return re.split(rf'^{re.escape(_MARK)}\n', text, flags=re.MULTILINE)[1:]
 
 
-def snapshot(directory: pathlib.Path) -> dict[str, str]:
-    """The contents, owners and modes of all files of a directory."""
-    found = {}
-    for path in sorted(directory.rglob('*')):
-        status = path.lstat()
-        text = f'{status.st_mode:o} {status.st_uid}:{status.st_gid}'
-        if path.is_symlink():
-            text += f' {path.readlink()}'
-        elif path.is_file():
-            text += f' {hashlib.sha256(path.read_bytes()).hexdigest()}'
-        found[str(path.relative_to(directory))] = text
-    return found
-
-
-def differences(
-    before: Mapping[str, str], after: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield a line for each file that is not as it was."""
-    for name in sorted(before.keys() | after.keys()):
-        if name not in before:
-            yield f'{name} is left'
-        elif name not in after:
-            yield f'{name} is gone'
-        elif before[name] != after[name]:
-            yield f'{name} was {before[name]}, is {after[name]}'
-
-
-def await_services(
-    found: node.Node, names: Iterable[str], log: pathlib.Path
-) -> None:
+def await_services(found: node.Host, names: tuple[str, ...]) -> None:
     """Check that services serve, and none of them was started again.
 
-    :raises Failed: if one does not, or systemd had to start it again
+    :raises LabError: if one does not, or systemd had to start it again
     """
-    names = tuple(names)
     deadline = time.monotonic() + SERVES_S
     for name in names:
         test = f'{SERVES[name]} >/dev/null 2>&1'
-        while found.run(test, log):
-            _look_at(found, name, log)
+        while found.run(test):
+            _look_at(found, name)
             if time.monotonic() > deadline:
-                raise Failed(f'{name} does not serve', log)
+                raise LabError(f'{name} does not serve')
             time.sleep(1)
     for name in names:
-        _look_at(found, name, log)
+        _look_at(found, name)
     say(f'{", ".join(names)}: serving')
 
 
-def _look_at(found: node.Node, name: str, log: pathlib.Path) -> None:
-    said = found.read(
-        'systemctl', 'show', '-p', 'ActiveState,NRestarts,Result', name
-    )
-    state = dict(line.split('=', 1) for line in said.split())
-    if state['ActiveState'] != 'active' or state.get('NRestarts', '0') != '0':
+def _look_at(found: node.Host, name: str) -> None:
+    said = found.read(f'systemctl show -p ActiveState,NRestarts {name}')
+    if sorted(said.split()) != ['ActiveState=active', 'NRestarts=0']:
         found.run(
-            f'systemctl status --no-pager {name}; tail -n 30 /var/log/nova/*',
-            log,
+            f'systemctl status --no-pager {name}; tail -n 30 /var/log/nova/*'
         )
-        raise Failed(f'{name} does not run: {said.split()}', log)
+        raise LabError(f'{name} does not run: {said.split()}')
 
 
-def build_release() -> tuple[pathlib.Path, pathlib.Path]:
-    """Build the release.
-
-    :returns: wheel and source archive
-    """
-    source = empty(wheel.WHERE) / 'source'
-    source.mkdir()
-    tracked = copy_checkout(source)
-    built = wheel.build(source, tracked)
-    (archive,) = built.parent.glob('*.tar.gz')
-    return built, archive
-
-
-def put_release(found: node.Node, log: pathlib.Path) -> str:
+def _put_release(found: node.Host) -> str:
     """Build the release and put it where the chapter expects it.
 
     :returns: its version
     """
-    built, archive = build_release()
-    root = found.path('/root')
-    run(['cp', built, root], log)
-    run(['tar', '-x', '--no-same-owner', '-f', archive, '-C', root], log)
     release = version()
+    built, archive = wheel.build(release)
+    root = found.path('/root')
+    run(['cp', built, root], LOG)
+    run(['tar', '-x', '--no-same-owner', '-f', archive, '-C', root], LOG)
     if not (root / f'nova_rt-{release}').is_dir():
-        raise Failed(f'{archive.name} is not of version {release}')
+        raise LabError(f'{archive.name} is not of version {release}')
     return release
 
 
 def command() -> None:
     """Follow the chapter on one node: controller, compute host, and back.
 
-    :raises Failed: if a block cannot be followed, or a service does not run
+    :raises LabError: if a block cannot be followed, or a service does not run
     """
-    LOG.parent.mkdir(parents=True, exist_ok=True)
-    LOG.unlink(missing_ok=True)
-    try:
-        blocks = read(CHAPTER)
-        with node.fresh(LOG) as found:
-            _follow(found, blocks)
-    except Wrong as error:
-        raise Failed(f'{CHAPTER.relative_to(ROOT)}: {error}', LOG) from error
+    blocks = read(CHAPTER)
+    with node.fresh(LOG) as found:
+        _follow(found, blocks)
 
 
-def _follow(found: node.Node, blocks: list[Block]) -> None:
-    release = put_release(found, LOG)
+def _follow(found: node.Host, blocks: list[Block]) -> None:
+    release = _put_release(found)
     say(f'the node is up, with nova_rt {release} to install')
-    start = [*CLOUD, 'nova-api', 'nova-scheduler', 'libvirtd']
-    if found.run(f'systemctl start {" ".join(start)}', LOG):
-        raise Failed('the node is no cloud', LOG)
-    before = snapshot(found.path('/etc'))
-    follower = Follower(found, LOG, adapted(release))
-    kernel = take_bandwidth(found)
+    start = (*CLOUD, 'nova-api', 'nova-scheduler', 'libvirtd')
+    found.do(f'systemctl start {" ".join(start)}')
+    before = node.snapshot(found.path('/etc'))
+    follower = Follower(found, adapted(release))
+    kernel = _take_bandwidth()
     compute = (*COMPUTE, *(('nova-compute',) if kernel else ()))
     for place, services in (('controller', CONTROLLER), ('compute', compute)):
         follower.follow(select(blocks, place, kernel=kernel))
@@ -339,46 +265,33 @@ def _follow(found: node.Node, blocks: list[Block]) -> None:
             f'{place}: followed; {follower.commands} commands and'
             f' {follower.files} files so far'
         )
-        await_services(found, services, LOG)
+        await_services(found, services)
     follower.finish()
     if kernel:
-        _stop_in_order(found)
-    code = found.run(f'{node.NOVA}/bin/nova-rt-status upgrade check', LOG)
-    if code:
-        raise Failed(f'nova-rt-status upgrade check ended with {code}', LOG)
+        # It ends by itself, before systemd kills it.
+        found.do(f'timeout {STOPS_S} systemctl stop nova-compute')
+        said = found.read('systemctl show -p Result nova-compute')
+        if said != 'Result=success':
+            raise LabError(f'nova-compute does not stop: {said}')
+        say('nova-compute: started, and stopped in order')
+    found.do(f'{node.NOVA}/bin/nova-rt-status upgrade check')
     say('nova-rt-status upgrade check: 0')
     for place in ('compute', 'controller'):
         follower.follow(select(blocks, place, remove=True, kernel=kernel))
-    left = list(differences(before, snapshot(found.path('/etc'))))
+    left = node.differences(before, node.snapshot(found.path('/etc')))
     if left:
-        raise Failed('\n'.join(['"Removing it" does not:', *left]), LOG)
+        raise LabError('\n'.join(['"Removing it" does not:', *left]))
     say('removed: /etc is what it was before')
-    await_services(found, ('nova-api', 'nova-scheduler'), LOG)
+    await_services(found, ('nova-api', 'nova-scheduler'))
 
 
-def _stop_in_order(found: node.Node) -> None:
-    """Check that nova-compute ends by itself, before systemd kills it.
-
-    :raises Failed: if it does not
-    """
-    stop = f'timeout {STOPS_S} systemctl stop nova-compute'
-    code = found.run(stop, LOG)
-    said = found.read('systemctl', 'show', '-p', 'Result', 'nova-compute')
-    if code or said.strip() != 'Result=success':
-        raise Failed(f'nova-compute does not stop: {code}, {said}', LOG)
-    say('nova-compute: started, and stopped in order')
-
-
-def take_bandwidth(found: node.Node) -> bool:
+def _take_bandwidth() -> bool:
     """Give the node bandwidth of the kernel for real-time tasks.
 
     :returns: whether it has it; a lab that is up may have all of it
     """
-    log = RUN / 'bandwidth.log'
-    words = ['rt', found.name, str(RT_RUNTIME_US)]
-    try:
-        run([node.CONTAINER, *words], log)
-    except Failed:
+    words = ['rt', node.NAME, str(RT_RUNTIME_US)]
+    if run([node.CONTAINER, *words], LOG, codes=(0, 1)):
         say("a lab has the kernel's bandwidth: without the host's check")
         return False
     return True

@@ -7,14 +7,12 @@ down again.
 
 import sys
 
-from tools.install import blocks, chapter, shell
-from tools.install.commands import RUN, Failed, run, say
+from lab.console import say
+from tools.install import blocks, chapter, node
+from tools.install.commands import DOWN, RUN, lab
 
 LOG = RUN / 'chapter-cloud.log'
 _STATE = RUN / 'chapter-cloud.state'
-_LAB = [sys.executable, '-m', 'lab']
-#: ``lab status``: it is down.
-_DOWN = 3
 #: Lines of the chapter -> the same with the lab's image and network.
 ADAPTED = {
     'image=IMAGE': 'image=rt-busybox',
@@ -25,24 +23,18 @@ ADAPTED = {
 def command() -> None:
     """Follow the blocks.
 
-    :raises Failed: if one of them cannot be followed
+    :raises LabError: if one of them cannot be followed
     """
-    RUN.mkdir(parents=True, exist_ok=True)
-    LOG.unlink(missing_ok=True)
     _STATE.unlink(missing_ok=True)
-    was_down = run([*_LAB, 'status'], LOG, codes=(0, 1, _DOWN)) == _DOWN
-    run([*_LAB, 'up'], LOG)
-    host = shell.Shell(*_LAB, 'exec')
-    follower = chapter.Follower(host, LOG, ADAPTED, str(_STATE))
+    was_down = lab('status', LOG, codes=(0, 1, DOWN)) == DOWN
+    lab('up', LOG)
+    host = node.Host((sys.executable, '-m', 'lab', 'exec'), LOG)
+    follower = chapter.Follower(host, ADAPTED, str(_STATE))
     try:
         follower.follow(chapter.select(blocks.read(chapter.CHAPTER), 'cloud'))
         follower.finish()
-    except blocks.Wrong as error:
-        raise Failed(
-            f'the chapter cannot be followed: {error}', LOG
-        ) from error
     finally:
         _STATE.unlink(missing_ok=True)
         if was_down:
-            run([*_LAB, 'down'], LOG)
+            lab('down', LOG)
     say(f'the lab: {follower.commands} commands of the chapter')

@@ -1,30 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node of a cloud without nova_rt, as operators have it.
+"""Hosts on which commands are typed: machine-like containers, and the lab.
 
-It is a machine-like container (``tools/container.sh``) with Nova in a Python
-environment, systemd, MariaDB, RabbitMQ and libvirt, and without a network. Its
-tree is made once for each version of its content; every node starts from a
-copy.
+Containers are those of ``tools/container.sh``, with systemd and without a
+network. A node is one with a cloud without nova_rt, as operators have it:
+Nova in a Python environment, MariaDB, RabbitMQ and libvirt. Its tree is made
+once for each version of its content; every node starts from a copy.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import contextlib
+import dataclasses
 import hashlib
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 
-from tools.install.commands import (
-    CACHE,
-    ENVIRONMENT,
-    ROOT,
-    WORK,
-    Failed,
-    read,
-    run,
-    say,
-)
+from lab.console import LabError, say
+from tools.gate.places import CACHE, ENVIRONMENT, LAB, ROOT
+from tools.install.commands import Word, read, run
 
 CONTAINER = ROOT / 'tools' / 'container.sh'
 FILES = pathlib.Path(__file__).parent / 'node'
@@ -34,14 +30,16 @@ NAME = 'controller'
 #: Directory of Nova, and that of the wheels of all that may be needed.
 NOVA = pathlib.PurePosixPath('/opt/nova')
 WHEELS = pathlib.PurePosixPath('/srv/wheels')
-_BASE = ('python3-venv', 'curl', 'mount')
 _PACKAGES = (
+    'curl',
     'libnss-systemd',
     'libvirt-clients',
     'libvirt-daemon-driver-lxc',
     'libvirt-daemon-system',
     'mariadb-server',
+    'mount',
     'python3-apt',
+    'python3-venv',
     'rabbitmq-server',
 )
 # Beside what nova_rt requires, Nova included.
@@ -54,101 +52,122 @@ find-links = {WHEELS}
 constraint = {WHEELS}/constraints.txt
 disable-pip-version-check = true
 """
-# Debian starts a service as soon as its package is there; not in a tree.
-_POLICY = '#!/bin/sh\nexit 101\n'
 
 
-class Node:
-    """A node that runs.
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """A host that runs.
 
-    :ivar root: its tree, as this machine sees it
+    :ivar words: the command of this machine that runs another one there
+    :ivar log: file for the output of its commands
+    :ivar root: its tree, as this machine sees it; None without one
     """
 
-    def __init__(self, name: str, root: pathlib.Path) -> None:
-        self.name = name
-        self.root = root
+    words: Sequence[str]
+    log: pathlib.Path
+    root: pathlib.Path | None = None
+    cwd: pathlib.Path = ROOT
+    environment: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: ENVIRONMENT
+    )
 
-    def command(self, *words: str) -> list[str]:
-        """The command of this machine that runs another on the node."""
-        return [str(CONTAINER), 'exec', self.name, *words]
-
-    def run(self, script: str, log: pathlib.Path) -> int:
-        """Run a script of bash as root, with its output added to a log.
+    def run(self, script: str) -> int:
+        """Run a script of bash as root, with its output added to the log.
 
         :returns: the exit code
         """
-        with log.open('ab') as output:
+        with self.log.open('ab') as output:
             return subprocess.run(
-                self.command('bash', '-c', script),
+                [*self.words, 'bash', '-c', script],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=ENVIRONMENT,
+                cwd=self.cwd,
+                env=self.environment,
                 check=False,
             ).returncode
 
-    def read(self, *words: str) -> str:
-        """Return the output of a command of the node.
+    def do(self, script: str) -> None:
+        """Run a script of bash as root, up to the first command that fails.
 
-        :raises Failed: if it fails
+        :raises LabError: if one does
         """
-        return read(self.command(*words))
+        if code := self.run(f'set -eux\n{script}'):
+            raise LabError(f'{script.strip()} ended with {code}', self.log)
+
+    def read(self, script: str) -> str:
+        """Return the output of a script of bash, without blanks around it.
+
+        :raises LabError: if a command fails
+        """
+        return read([*self.words, 'bash', '-euc', script]).strip()
 
     def path(self, name: str) -> pathlib.Path:
-        """A file of the node, by its name there."""
+        """A file of the host, by its name there.
+
+        :raises LabError: if the host has no files of its own
+        """
+        if self.root is None:
+            raise LabError(f'{name} is no matter of a cloud that runs')
         return self.root / name.lstrip('/')
 
 
 @contextlib.contextmanager
-def started(tree: pathlib.Path, log: pathlib.Path) -> Iterator[Node]:
-    """Start a node from a tree, and stop it afterwards."""
-    run([CONTAINER, 'up', NAME, tree, '--net', 'none'], log)
+def started(
+    name: str, tree: pathlib.Path, log: pathlib.Path
+) -> Iterator[Host]:
+    """Start a container from a tree, and stop it afterwards."""
+    run([CONTAINER, 'up', name, tree, '--net', 'none'], log)
     try:
-        yield Node(NAME, tree)
+        yield Host((str(CONTAINER), 'exec', name), log, tree)
     finally:
-        run([CONTAINER, 'down', NAME], log)
+        run([CONTAINER, 'down', name], log)
 
 
 @contextlib.contextmanager
-def fresh(log: pathlib.Path) -> Iterator[Node]:
-    """Start a new node of a cloud; nothing of it is left afterwards."""
-    kept = _archive(log)
-    tree = WORK / 'install' / 'node'
+def new_tree(
+    name: str, make: Callable[[pathlib.Path], object], log: pathlib.Path
+) -> Iterator[pathlib.Path]:
+    """Make the tree of a container; nothing of it is left afterwards.
+
+    :param name: of the container, which is stopped if it runs
+    :param make: makes the tree in a directory that is not there yet
+    """
+    tree = LAB / 'install' / name
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    run([CONTAINER, 'down', name, '0'], log)
     _remove(tree)
-    tree.mkdir(parents=True)
-    _tar('--extract', kept, tree, log)
     try:
-        with started(tree, log) as node:
-            yield node
+        make(tree)
+        yield tree
     finally:
         _remove(tree)
 
 
-def wheels(target: pathlib.Path, log: pathlib.Path) -> None:
-    """Collect the wheels of all that a node needs from the package index."""
-    constraints = ROOT / 'constraints.txt'
-    run(
-        [
-            sys.executable,
-            '-m',
-            'pip',
-            'wheel',
-            '--quiet',
-            '--disable-pip-version-check',
-            '--wheel-dir',
-            target,
-            '--constraint',
-            constraints,
-            '--build-constraint',
-            constraints,
-            '--requirement',
-            ROOT / 'requirements.txt',
-            *_PYTHON,
-            _UWSGI,
-        ],
-        log,
-    )
-    shutil.copy2(constraints, target)
+@contextlib.contextmanager
+def machine(
+    name: str, suite: str, packages: Sequence[str], log: pathlib.Path
+) -> Iterator[Host]:
+    """Start a new container with these packages."""
+
+    def make(tree: pathlib.Path) -> None:
+        run([CONTAINER, 'make', tree, suite, *packages], log)
+
+    with new_tree(name, make, log) as tree, started(name, tree, log) as host:
+        yield host
+
+
+@contextlib.contextmanager
+def fresh(log: pathlib.Path) -> Iterator[Host]:
+    """Start a new node of a cloud."""
+    kept = _archive(log)
+
+    def make(tree: pathlib.Path) -> None:
+        tree.mkdir()
+        _tar('--extract', kept, tree, log)
+
+    with new_tree(NAME, make, log) as tree, started(NAME, tree, log) as node:
+        yield node
 
 
 def _archive(log: pathlib.Path) -> pathlib.Path:
@@ -157,71 +176,48 @@ def _archive(log: pathlib.Path) -> pathlib.Path:
     if kept.exists():
         return kept
     say(f'making the tree of a node, some minutes; log: {log}')
-    tree = WORK / 'install' / 'new-node'
-    _remove(tree)
-    tree.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        run([CONTAINER, 'make', tree, SUITE, *_BASE], log)
-        _packages(tree, log)
+
+    def make(tree: pathlib.Path) -> None:
+        run([CONTAINER, 'make', tree, SUITE, *_PACKAGES], log)
         _python(tree, log)
-        _set_up(tree, log)
+        shutil.copytree(FILES, tree / 'root/node')
+
+    with new_tree(NAME, make, log) as tree:
+        with started(NAME, tree, log) as node:
+            node.do('bash /root/node/setup.sh; rm -r /root/node')
         part = kept.with_suffix('.part')
         _tar('--create', part, tree, log)
         part.rename(kept)
-    finally:
-        _remove(tree)
     return kept
 
 
 def _key() -> str:
-    parts = [repr((SUITE, _BASE, _PACKAGES, _PYTHON, _UWSGI, _PIP)).encode()]
-    parts += [CONTAINER.read_bytes()]
-    parts += [file.read_bytes() for file in sorted(FILES.iterdir())]
-    parts += [
-        (ROOT / name).read_bytes()
-        for name in ('constraints.txt', 'requirements.txt')
-    ]
+    parts = [repr((SUITE, _PACKAGES, _PYTHON, _UWSGI, _PIP)).encode()]
+    files = (*sorted(FILES.iterdir()), *_requirements())
+    parts += [file.read_bytes() for file in (CONTAINER, *files)]
     return hashlib.sha256(b'\0'.join(parts)).hexdigest()[:16]
 
 
-def _packages(tree: pathlib.Path, log: pathlib.Path) -> None:
-    policy = tree / 'usr/sbin/policy-rc.d'
-    policy.write_text(_POLICY)
-    policy.chmod(0o755)
-    # How names are found is this machine's business, until it has its own.
-    shutil.copy2('/etc/resolv.conf', tree / 'etc/resolv.conf')
-    apt = [*_within(tree), 'apt-get', '--quiet']
-    run([*apt, 'update'], log)
-    run([*apt, 'install', '--yes', '--no-install-recommends', *_PACKAGES], log)
-    run([*apt, 'clean'], log)
-    policy.unlink()
-    (tree / 'etc/resolv.conf').unlink()
+def _requirements() -> tuple[pathlib.Path, pathlib.Path]:
+    return ROOT / 'constraints.txt', ROOT / 'requirements.txt'
 
 
 def _python(tree: pathlib.Path, log: pathlib.Path) -> None:
+    # The wheels of all that a node needs, from the package index, and Nova.
+    constraints, requirements = _requirements()
     target = tree / str(WHEELS).lstrip('/')
     target.mkdir(parents=True)
-    wheels(target, log)
+    words: list[Word] = [sys.executable, '-m', 'pip', 'wheel', '--quiet']
+    words += ['--disable-pip-version-check', '--wheel-dir', target]
+    words += ['--constraint', constraints, '--build-constraint', constraints]
+    run([*words, '--requirement', requirements, *_PYTHON, _UWSGI], log)
+    shutil.copy2(constraints, target)
     (tree / 'etc/pip.conf').write_text(_PIP)
-    within = _within(tree)
-    run([*within, 'python3', '-m', 'venv', str(NOVA)], log)
-    names = ('nova', *_PYTHON, 'PyMySQL')
-    run([*within, f'{NOVA}/bin/pip', 'install', '--quiet', *names], log)
-
-
-def _within(tree: pathlib.Path) -> list[str | pathlib.Path]:
     # This machine's variables, of pip and of proxies, are not the node's.
-    path = 'PATH=/usr/sbin:/usr/bin:/sbin:/bin'
-    words = ['env', '-i', path, 'DEBIAN_FRONTEND=noninteractive', 'HOME=/root']
-    return ['chroot', tree, *words]
-
-
-def _set_up(tree: pathlib.Path, log: pathlib.Path) -> None:
-    shutil.copytree(FILES, tree / 'root/node')
-    with started(tree, log) as node:
-        if node.run('bash /root/node/setup.sh', log):
-            raise Failed('the node could not be set up', log)
-    shutil.rmtree(tree / 'root/node')
+    words = ['chroot', tree, 'env', '-i', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin']
+    run([*words, 'python3', '-m', 'venv', str(NOVA)], log)
+    names = ('nova', *_PYTHON, 'PyMySQL')
+    run([*words, f'{NOVA}/bin/pip', 'install', '--quiet', *names], log)
 
 
 def _tar(
@@ -235,3 +231,50 @@ def _remove(tree: pathlib.Path) -> None:
     # Never across a mount: it would be somebody else's.
     if tree.exists():
         subprocess.run(['rm', '-rf', '--one-file-system', tree], check=True)
+
+
+def snapshot(
+    top: pathlib.Path, ignored: re.Pattern[str] | None = None
+) -> dict[str, str]:
+    """The contents, owners and modes of all files of a directory.
+
+    :param ignored: files to leave out, and directories, with a slash at the
+        end, that are not entered
+    """
+    found = {}
+    for where, directories, files in os.walk(top):
+        inside = os.path.relpath(where, top) + '/'
+        inside = '' if inside == './' else inside
+        if ignored:
+            directories[:] = [
+                name
+                for name in directories
+                if not ignored.match(f'{inside}{name}/')
+            ]
+        for name in (*directories, *files):
+            path = pathlib.Path(where, name)
+            if ignored and ignored.match(inside + name):
+                continue
+            status = path.lstat()
+            text = f'{status.st_mode:o} {status.st_uid}:{status.st_gid}'
+            if path.is_symlink():
+                text += f' {path.readlink()}'
+            elif path.is_file():
+                text += f' {hashlib.sha256(path.read_bytes()).hexdigest()}'
+            found[inside + name] = text
+    return found
+
+
+def differences(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> list[str]:
+    """The files that are not as they were, a line for each."""
+    lines = []
+    for name in sorted(before.keys() | after.keys()):
+        if name not in before:
+            lines.append(f'{name} is left')
+        elif name not in after:
+            lines.append(f'{name} is gone')
+        elif before[name] != after[name]:
+            lines.append(f'{name} was {before[name]}, is {after[name]}')
+    return lines

@@ -22,17 +22,10 @@ import shutil
 import sys
 from typing import Any
 
+from lab.console import LabError, say
+from tools.gate.places import CACHE, ENVIRONMENT, ROOT
 from tools.install import blocks, chapter, ini, node, standin_sched, wheel
-from tools.install.commands import (
-    CACHE,
-    ENVIRONMENT,
-    ROOT,
-    RUN,
-    Failed,
-    empty,
-    run,
-    say,
-)
+from tools.install.commands import RUN, empty, run, version
 
 ANSIBLE = ROOT / 'deploy' / 'ansible'
 REQUIREMENTS = ANSIBLE / 'requirements.txt'
@@ -73,6 +66,12 @@ _VARIABLES: dict[str, Any] = {
 }
 #: Above the variables of the role itself, which an inventory is not.
 _KERNEL = {'_nova_rt_sys': standin_sched.USABLE}
+#: Ansible's way onto a node: as ssh, of whose words the last is a line of sh.
+_SSH = """\
+#!/bin/sh
+for line; do :; done
+exec {command} sh -c "$line"
+"""
 #: Variables that are wrong, and a word of what the role says to each.
 _REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     'controller': [
@@ -120,18 +119,26 @@ class Runs:
     def __init__(
         self,
         part: str,
-        found: node.Node,
+        found: node.Host,
         programs: pathlib.Path,
+        built: pathlib.Path,
     ) -> None:
         self._part = part
         self._programs = programs
         self._inventory = WHERE / f'{part}.json'
+        ssh = WHERE / 'ssh'
+        ssh.write_text(_SSH.format(command=shlex.join(found.words)))
+        ssh.chmod(0o755)
         variables = _VARIABLES | {
-            'nova_rt_wheel': str(next(_dist().glob('*.whl'))),
-            'ansible_connection': 'node',
+            'nova_rt_wheel': str(built),
+            'ansible_connection': 'ssh',
+            'ansible_ssh_executable': str(ssh),
+            'ansible_ssh_args': '',
+            'ansible_ssh_transfer_method': 'piped',
+            'ansible_ssh_use_tty': False,
+            'ansible_pipelining': True,
             'ansible_become': False,
             'ansible_python_interpreter': '/usr/bin/python3',
-            'node_command': shlex.join(found.command()),
         }
         group = f'nova_rt_{part}s'
         hosts = {'hosts': {part: variables}}
@@ -142,25 +149,25 @@ class Runs:
     ) -> dict[str, int]:
         """Run the playbook; return how many tasks ended in which way.
 
-        :raises Failed: if a task failed
+        :raises LabError: if a task failed
         """
         stats, _ = self._play(words, variables)
         if stats['failed'] or stats['unreachable']:
-            raise Failed(f'{self._part}: the playbook failed', LOG)
+            raise LabError(f'{self._part}: the playbook failed')
         return stats
 
     def refused(self, variables: Mapping[str, Any], word: str) -> None:
         """Check that the role refuses variables, with the reason.
 
-        :raises Failed: if it does not, or has changed something before
+        :raises LabError: if it does not, or has changed something before
         """
         stats, text = self._play((), variables)
         if not stats['failed']:
-            raise Failed(f'{self._part}: {variables} is not refused', LOG)
+            raise LabError(f'{self._part}: {variables} is not refused')
         if stats['changed']:
-            raise Failed(f'{self._part}: {variables} is refused too late', LOG)
+            raise LabError(f'{self._part}: {variables} is refused too late')
         if word not in text:
-            raise Failed(f'{self._part}: {variables}: no {word!r}', LOG)
+            raise LabError(f'{self._part}: {variables}: no {word!r}')
 
     def _play(
         self, words: Sequence[str], variables: Mapping[str, Any] | None
@@ -187,7 +194,7 @@ class Runs:
             text = log.read().decode(errors='replace')
         recap = re.search(rf'^{self._part} +: (ok=.*)$', text, re.MULTILINE)
         if not recap:
-            raise Failed(f'{self._part}: the playbook did not run', LOG)
+            raise LabError(f'{self._part}: the playbook did not run')
         counts = (word.split('=') for word in recap[1].split())
         return {name: int(number) for name, number in counts}, text
 
@@ -197,16 +204,9 @@ def _environment(programs: pathlib.Path) -> dict[str, str]:
         'PATH': f'{programs}:{ENVIRONMENT["PATH"]}',
         'HOME': str(WHERE),
         'ANSIBLE_HOME': str(WHERE / 'ansible'),
-        'ANSIBLE_CONNECTION_PLUGINS': str(
-            pathlib.Path(__file__).parent / 'connection'
-        ),
         'ANSIBLE_LOCALHOST_WARNING': 'false',
         'ANSIBLE_NOCOLOR': 'true',
     }
-
-
-def _dist() -> pathlib.Path:
-    return wheel.WHERE / 'dist' / 'nova_rt'
 
 
 def install_ansible() -> pathlib.Path:
@@ -230,7 +230,7 @@ def install_ansible() -> pathlib.Path:
 def lint(programs: pathlib.Path) -> None:
     """Run the linter on a copy: it keeps its own files beside its input.
 
-    :raises Failed: if it finds something
+    :raises LabError: if it finds something
     """
     copy = empty(WHERE / 'lint') / 'ansible'
     shutil.copytree(ANSIBLE, copy)
@@ -244,28 +244,23 @@ def lint(programs: pathlib.Path) -> None:
     say('ansible-lint: passed')
 
 
-def started_at(found: node.Node, services: Iterable[str]) -> dict[str, str]:
+def started_at(found: node.Host, services: Iterable[str]) -> dict[str, str]:
     """Return when systemd last started each service."""
-    words = ('systemctl', 'show', '--value', '-p')
-    return {
-        name: found.read(*words, 'ActiveEnterTimestampMonotonic', name)
-        for name in services
-    }
+    show = 'systemctl show --value -p ActiveEnterTimestampMonotonic'
+    return {name: found.read(f'{show} {name}') for name in services}
 
 
-def try_part(part: str, programs: pathlib.Path) -> None:
+def try_part(part: str, programs: pathlib.Path, built: pathlib.Path) -> None:
     """Run the role on a new node, in all the ways that must work.
 
-    :raises Failed: if one does not
+    :raises LabError: if one does not
     """
     with node.fresh(LOG) as found:
         services = SERVICES[part]
-        start = ' '.join((*chapter.CLOUD, 'libvirtd'))
-        if found.run(f'systemctl start {start}', LOG):
-            raise Failed('the node is no cloud', LOG)
-        standin_sched.add_kernels(found.root)
-        play = Runs(part, found, programs)
-        before = chapter.snapshot(found.path('/etc'))
+        found.do(f'systemctl start {" ".join(chapter.CLOUD)} libvirtd')
+        standin_sched.add_kernels(found.path('/'))
+        play = Runs(part, found, programs, built)
+        before = node.snapshot(found.path('/etc'))
 
         stats = play('--check')
         _same(part, before, found)
@@ -276,37 +271,35 @@ def try_part(part: str, programs: pathlib.Path) -> None:
 
         stats = play()
         say(f'{part}: the first run changed {stats["changed"]}')
-        chapter.await_services(found, services, LOG)
+        chapter.await_services(found, services)
         _as_the_chapter(part, found)
         if part == 'compute':
             _at_boot(found)
             # Its first run has removed the rules of the distribution.
             play.refused({'nova_rt_exact_rules': 'no'}, 'nova-common')
         if part == 'controller':
-            status = f'{node.NOVA}/bin/nova-rt-status upgrade check'
-            if found.run(status, LOG):
-                raise Failed('nova-rt-status upgrade check failed', LOG)
+            found.do(f'{node.NOVA}/bin/nova-rt-status upgrade check')
 
         since = started_at(found, services)
         for words in ((), ('--check',)):
             stats = play(*words)
             if stats['changed']:
-                raise Failed(f'{part}: it changes something again', LOG)
+                raise LabError(f'{part}: it changes something again')
             say(f'{part}: {" ".join(("again", *words))}: changed=0')
         if started_at(found, services) != since:
-            raise Failed(f'{part}: a service was started again', LOG)
+            raise LabError(f'{part}: a service was started again')
 
         variables, wanted = _CHANGES[part]
         play(variables=variables)
         now = started_at(found, services)
         restarted = {name for name in services if now[name] != since[name]}
         if restarted != wanted:
-            raise Failed(f'{part}: {restarted} were started again', LOG)
+            raise LabError(f'{part}: {restarted} were started again')
         say(f'{part}: {variables} restarts {", ".join(restarted)} alone')
-        chapter.await_services(found, services, LOG)
+        chapter.await_services(found, services)
 
 
-def _refuse(part: str, play: Runs, found: node.Node) -> None:
+def _refuse(part: str, play: Runs, found: node.Host) -> None:
     for variables, word in _REFUSED[part]:
         play.refused(variables, word)
     if part != 'compute':
@@ -321,23 +314,22 @@ def _refuse(part: str, play: Runs, found: node.Node) -> None:
         away.rename(file)
 
 
-def _at_boot(found: node.Node) -> None:
+def _at_boot(found: node.Host) -> None:
     # nova-compute looks for the socket of nova-rt-sched when it starts.
-    show = ('systemctl', 'show', '--value', '-p')
-    before = found.read(*show, 'Before', 'nova-rt-sched').split()
-    state = found.read(*show, 'UnitFileState', 'nova-rt-sched').strip()
+    show = 'systemctl show --value nova-rt-sched -p'
+    before = found.read(f'{show} Before').split()
+    state = found.read(f'{show} UnitFileState')
     if state != 'enabled' or 'nova-compute.service' not in before:
-        raise Failed(f'nova-rt-sched is {state}, before {before}')
+        raise LabError(f'nova-rt-sched is {state}, before {before}')
 
 
-def _same(part: str, before: Mapping[str, str], found: node.Node) -> None:
-    now = chapter.snapshot(found.path('/etc'))
-    changed = list(chapter.differences(before, now))
+def _same(part: str, before: Mapping[str, str], found: node.Host) -> None:
+    changed = node.differences(before, node.snapshot(found.path('/etc')))
     if changed:
-        raise Failed('\n'.join([f'{part}: it has changed:', *changed]), LOG)
+        raise LabError('\n'.join([f'{part}: it has changed:', *changed]))
 
 
-def _as_the_chapter(part: str, found: node.Node) -> None:
+def _as_the_chapter(part: str, found: node.Host) -> None:
     # What the chapter sets is in force: of an option that is there more than
     # once, the last counts.
     for block in chapter.select(blocks.read(chapter.CHAPTER), part):
@@ -350,7 +342,7 @@ def _as_the_chapter(part: str, found: node.Node) -> None:
             last = have.get(option, [''])[-1]
             wanted = values[-1].replace(ini.KEPT, '')
             if not last.lower().endswith(wanted.lower()):
-                raise Failed(
+                raise LabError(
                     f'{block.file}: {option} is {last!r}; the chapter has'
                     f' {values[-1]!r}'
                 )
@@ -360,13 +352,12 @@ def _as_the_chapter(part: str, found: node.Node) -> None:
 def command() -> None:
     """Run the linter and the role.
 
-    :raises Failed: if something is wrong with it
+    :raises LabError: if something is wrong with it
     """
     empty(WHERE)
-    LOG.unlink(missing_ok=True)
     programs = install_ansible()
     lint(programs)
     standin_sched.build(WHERE, LOG)
-    chapter.build_release()
+    built, _ = wheel.build(version())
     for part in SERVICES:
-        try_part(part, programs)
+        try_part(part, programs, built)

@@ -33,8 +33,9 @@ from lab import (
 from lab.console import LabError, say
 from lab.measure import sampler
 from lab.measure.container import Container
-from tools.install import blocks, chapter, lab_units, shell
-from tools.install.commands import ROOT, RUN, empty, run
+from tools.gate.places import ROOT
+from tools.install import blocks, chapter, lab_units, node
+from tools.install.commands import DOWN, RUN, empty, lab
 
 PAGE = ROOT / 'doc' / 'source' / 'admin' / 'runbooks.rst'
 LOG = RUN / 'runbooks.log'
@@ -47,8 +48,6 @@ OURS = (
 )  # fmt: skip
 #: Of one block.
 _LIMIT_S = 300
-_LAB = [sys.executable, '-m', 'lab']
-_DOWN = 3
 _SYSTEMCTL = """#!/bin/sh
 cd {root} && NOVA_RT_LAB={work} exec {python} -m tools.install.lab_units \\
     --host {host} "$@"
@@ -169,18 +168,15 @@ def command() -> None:
 
     :raises LabError: if one of them cannot be followed
     """
-    RUN.mkdir(parents=True, exist_ok=True)
-    LOG.unlink(missing_ok=True)
-    was_down = run([*_LAB, 'status'], LOG, codes=(0, 1, _DOWN)) == _DOWN
+    was_down = lab('status', LOG, codes=(0, 1, DOWN)) == DOWN
+    inside = f'exec {sys.executable} -m tools.install.runbooks'
     try:
-        for computes in ('1', '2'):
-            run([*_LAB, 'up', '--computes', computes], LOG)
-            words = ['exec', sys.executable, '-m', 'tools.install.runbooks']
-            run([*_LAB, *words], LOG)
-            run([*_LAB, 'down'], LOG)
+        for words in ('up --computes 1', inside, 'down',
+                      'up --computes 2', inside, 'down'):  # fmt: skip
+            lab(words, LOG)
     finally:
         # Whatever the services run now: what is installed.
-        run([*_LAB, 'down' if was_down else 'up'], LOG)
+        lab('down' if was_down else 'up', LOG)
     say(f'the page was followed; {LOG} has every command')
 
 
@@ -198,8 +194,6 @@ def _inside() -> None:
                 _follow(stage)
         finally:
             stage.remove()
-    except blocks.Wrong as error:
-        raise LabError(f'{PAGE.name}: {error}', LOG) from error
     finally:
         cloud.close()
         lab_units.PREFIX.unlink(missing_ok=True)
@@ -233,16 +227,14 @@ def _bin(host: str) -> pathlib.Path:
     return HOME / f'bin-{host}'
 
 
-def _operator(host: str) -> shell.Shell:
+def _operator(host: str) -> node.Host:
     """An operator on a controller and a compute host at once."""
-    return shell.Shell(
-        'timeout', str(_LIMIT_S),
-        cwd=HOME,
-        environment=os.environ | {
-            'HOME': str(HOME),
-            'PATH': f'{_bin(host)}:{os.environ["PATH"]}',
-        },
-    )  # fmt: skip
+    environment = os.environ | {
+        'HOME': str(HOME), 'PATH': f'{_bin(host)}:{os.environ["PATH"]}',
+    }  # fmt: skip
+    return node.Host(
+        ('timeout', str(_LIMIT_S)), LOG, cwd=HOME, environment=environment
+    )
 
 
 def _follow(stage: Stage) -> None:
@@ -299,7 +291,7 @@ def _each(
         if not section:
             raise blocks.Wrong(f'there is no runbook {title!r}')
         follower = chapter.Follower(
-            _operator(host), LOG, prepare(), str(HOME / 'state')
+            _operator(host), prepare(), str(HOME / 'state')
         )
         follower.follow(section)
         follower.finish()

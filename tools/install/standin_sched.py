@@ -7,7 +7,8 @@ the daemon does, without a scheduler. For tests alone.
 
 import pathlib
 
-from tools.install.commands import ROOT, empty, run
+from tools.gate.places import ROOT
+from tools.install.commands import empty, run
 
 PACKAGE = 'nova-rt-sched_1.0_all.deb'
 #: What the role looks at: of a kernel with sched_ext, and of one without.

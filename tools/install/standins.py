@@ -23,7 +23,9 @@ import sys
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tools.install.commands import CACHE, ROOT, Failed, empty, run, say
+from lab.console import LabError, say
+from tools.gate.places import CACHE, ROOT
+from tools.install.commands import empty, run
 
 #: Requirements that the modules must meet: those of nova_rt, of its packages,
 #: of the client and of Tempest.
@@ -77,7 +79,7 @@ def debian_name(name: str) -> str:
 def closure(wanted: Iterable[str]) -> list[metadata.Distribution]:
     """The distributions of the environment that these need, and themselves.
 
-    :raises Failed: if one is not there
+    :raises LabError: if one is not there
     """
     found: dict[str, metadata.Distribution] = {}
     # An extra may be asked for after its distribution was found without.
@@ -91,7 +93,7 @@ def closure(wanted: Iterable[str]) -> list[metadata.Distribution]:
         try:
             found[name] = metadata.distribution(name)
         except metadata.PackageNotFoundError:
-            raise Failed(
+            raise LabError(
                 f'{name} is not in the environment; run tools/bootstrap.sh'
             ) from None
         for text in found[name].requires or ():

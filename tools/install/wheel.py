@@ -11,7 +11,8 @@ import sys
 import tarfile
 import zipfile
 
-from tools.install.commands import RUN, Failed, Word, run, say, version
+from lab.console import LabError, say
+from tools.install.commands import RUN, copy_checkout, empty, run
 
 LOG = RUN / 'wheel.log'
 WHERE = RUN / 'wheel'
@@ -24,44 +25,38 @@ _MADE = re.compile(
 _LEFT_OUT = {'.gitignore'}
 
 
-def _names_in_sdist(file: pathlib.Path) -> set[str]:
-    """The files of an sdist, without the directory that holds them."""
-    with tarfile.open(file) as archive:
-        return {
+def build(version: str) -> tuple[pathlib.Path, pathlib.Path]:
+    """Build both, in this order, and compare them with git.
+
+    :returns: the wheel, and the sdist
+    :raises LabError: if a file is missing or too much
+    """
+    source, target = empty(WHERE / 'source'), empty(WHERE / 'dist')
+    wanted = copy_checkout(source)
+    run(
+        [
+            *(sys.executable, '-m', 'build', '--no-isolation'),
+            *('--outdir', target, source),
+        ],
+        LOG,
+        environment={'PBR_VERSION': version},
+    )
+    (sdist,) = target.glob('*.tar.gz')
+    (wheel,) = target.glob('*.whl')
+    with tarfile.open(sdist) as archive:
+        # All is in one directory.
+        found = {
             member.name.partition('/')[2]
             for member in archive
             if not member.isdir()
         }
-
-
-def _names_in_wheel(file: pathlib.Path) -> set[str]:
-    """The files of a wheel."""
-    with zipfile.ZipFile(file) as archive:
-        return {name for name in archive.namelist() if name[-1] != '/'}
-
-
-def build(source: pathlib.Path, tracked: list[str]) -> pathlib.Path:
-    """Build both, in this order, and compare them with git.
-
-    :param source: the files of git
-    :param tracked: their names
-    :returns: the wheel
-    :raises Failed: if a file is missing or too much
-    """
-    target = WHERE / 'dist' / 'nova_rt'
-    words: list[Word] = [sys.executable, '-m', 'build', '--no-isolation']
-    run(
-        [*words, '--outdir', target, source],
-        LOG,
-        environment={'PBR_VERSION': version()},
-    )
-    (sdist,) = target.glob('*.tar.gz')
-    (wheel,) = target.glob('*.whl')
-    wanted, found = set(tracked), _names_in_sdist(sdist)
+    with zipfile.ZipFile(wheel) as archived:
+        installed = {
+            name
+            for name in archived.namelist()
+            if name[-1] != '/' and '.dist-info/' not in name
+        }
     package = {name for name in wanted if name.startswith('nova_rt/')}
-    installed = {
-        name for name in _names_in_wheel(wheel) if '.dist-info/' not in name
-    }
     lines = [f'the sdist lacks {name}' for name in wanted - found - _LEFT_OUT]
     lines += [
         f'the sdist has {name}, which is not in git'
@@ -71,8 +66,8 @@ def build(source: pathlib.Path, tracked: list[str]) -> pathlib.Path:
     lines += [f'the wheel lacks {name}' for name in package - installed]
     lines += [f'the wheel has {name}' for name in installed - package]
     if lines:
-        raise Failed(
+        raise LabError(
             '\n'.join(['sdist or wheel is not complete:', *sorted(lines)])
         )
     say(f'{sdist.name} and {wheel.name} have all files of git')
-    return wheel
+    return wheel, sdist
