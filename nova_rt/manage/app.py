@@ -63,7 +63,6 @@ class App(program.Program):
         parser = super().build_option_parser(
             description, version, argparse_kwargs
         )
-        parser.prog = self.NAME
         parser.add_argument(
             '--config-file',
             action='append',

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``nova-rt-manage db``: the database of the history."""
 
+import argparse
 from collections.abc import Iterator
 import datetime
 import time
@@ -72,16 +73,14 @@ class Purge(base.ShowOne):
     services may run, and the command may be interrupted.
     """
 
-    def get_parser(self, prog_name: str) -> Any:
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the options."""
-        parser = super().get_parser(prog_name)
         parser.add_argument(
             '--max-seconds',
             type=int,
             metavar='SECONDS',
             help='leave the rest for another time after so many seconds',
         )
-        return parser
 
     def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
         """Delete, and say how much."""

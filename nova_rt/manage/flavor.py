@@ -94,12 +94,8 @@ class Specs(base.Command):
     is changed: run the printed commands.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer an option for each extra spec.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Offer an option for each extra spec."""
         for field, spec in extra_specs.SPECS.items():
             default = spec.default_text
             told = '' if default is None else f' Default: {default}.'
@@ -134,7 +130,6 @@ class Specs(base.Command):
             help='Print what turns an existing flavor with this name and '
             'number of vCPUs into a real-time one.',
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Print them.

@@ -71,14 +71,9 @@ class Show(base.Lister):
     over all CPUs, less may be free there than on them.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments."""
         parser.add_argument('host', help='Name of the host.')
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -114,12 +114,9 @@ class Set(base.OfServer, base.ShowOne):
     if it is not applied at the end of ``--wait``.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments."""
+        super().add_arguments(parser)
         parser.add_argument(
             'reservation',
             metavar='RUNTIME/PERIOD',
@@ -152,7 +149,6 @@ class Set(base.OfServer, base.ShowOne):
             metavar='SECONDS',
             help='Seconds to wait. Default: 300.',
         )
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

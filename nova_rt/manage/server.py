@@ -43,14 +43,9 @@ class List(base.Lister):
     cannot be read.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options."""
         parser.add_argument('--host', help='Those of this host alone.')
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -150,12 +145,9 @@ class History(base.OfServer, base.Lister):
     a request and no user.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments."""
+        super().add_arguments(parser)
         parser.add_argument(
             '--limit',
             type=db_access.parse_count,
@@ -163,7 +155,6 @@ class History(base.OfServer, base.Lister):
             metavar='N',
             help=f'The latest N events. Default: {_ENTRIES}; 0 for all.',
         )
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

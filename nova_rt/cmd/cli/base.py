@@ -47,6 +47,18 @@ class ExitCodes(command.Command):
         conf: cfg.ConfigOpts = program.conf
         return conf
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Make the parser, with the arguments of :meth:`add_arguments`.
+
+        :returns: the parser
+        """
+        parser = super().get_parser(prog_name)
+        self.add_arguments(parser)
+        return parser
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the arguments of the command, if it has any."""
+
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run it.
 
@@ -64,14 +76,9 @@ class ExitCodes(command.Command):
 class OfServer(ExitCodes):
     """A command with a server as its argument."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the argument.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the server."""
         parser.add_argument('server', help='UUID of the server.')
-        return parser
 
 
 def _escape(value: Any) -> Any:

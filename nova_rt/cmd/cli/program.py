@@ -77,6 +77,22 @@ class Program(app.App):
         # cliff's own ends with 1 if there is no such command.
         self.command_manager.add_command('help', _Help)
 
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        """Name the program as users do.
+
+        :returns: the parser of the options before the command
+        """
+        parser = super().build_option_parser(
+            description, version, argparse_kwargs
+        )
+        parser.prog = self.NAME
+        return parser
+
     def configure_logging(self) -> None:
         """Log to stderr: warnings, with ``-v`` more, with ``-q`` less."""
         level = min(self.options.verbose_level, len(_LEVELS) - 1)

@@ -4,9 +4,7 @@
 The commands are the entry points of group ``nova_rt.model``.
 """
 
-import argparse
 import sys
-from typing import Any
 
 from nova_rt.cmd.cli import program
 
@@ -19,22 +17,6 @@ class App(program.Program):
     DESCRIPTION = (
         'From what a service needs to a reservation, and back. Asks no cloud.'
     )
-
-    def build_option_parser(
-        self,
-        description: str | None,
-        version: str | None,
-        argparse_kwargs: dict[str, Any] | None = None,
-    ) -> argparse.ArgumentParser:
-        """Name the program as users do.
-
-        :returns: the parser of the options before the command
-        """
-        parser = super().build_option_parser(
-            description, version, argparse_kwargs
-        )
-        parser.prog = self.NAME
-        return parser
 
     def get_fuzzy_matches(self, cmd: str) -> list[str]:
         """Refuse an unknown command in one line.

@@ -27,45 +27,43 @@ class Ask(question.Question):
 
     ON_DEMAND = frozenset({'Flavor set'})
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options that describe the service.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options that describe the service."""
         options.add_service(parser)
         parser.add_argument(
             '--plot', metavar='FILE',
             help='Draw response times against reservations into a file such '
             'as x.png, x.svg or x.pdf; needs matplotlib.',
         )  # fmt: skip
-        return parser
 
-    def tell(
-        self,
-        point: answers.Point,
-        given: argparse.Namespace,
-        first: dict[str, Any] | None = None,
-        last: dict[str, Any] | None = None,
-    ) -> question.Answer:
-        """Answer, and draw a plot if asked to.
 
-        :param first: properties of the answer
-        :param last: further properties
-        :returns: properties and their values
-        """
-        said = (first or {}) | answers.tell(point) | (last or {})
-        if given.link is not None:
-            said['Link'] = links.tell(
-                given.link, given.request_size, point.rate_per_s,
-                point.fraction,
-            )  # fmt: skip
-        said = answers.arrange(said)
-        if given.plot is not None:
-            from nova_rt.cmd.model import plot
+def _tell(
+    point: answers.Point, given: argparse.Namespace, more: dict[str, Any]
+) -> dict[str, Any]:
+    """Answer, and draw a plot if asked to.
 
-            plot.draw(point, given.plot)
-        return tuple(said), tuple(said.values())
+    :param more: properties of the answer
+    """
+    said = answers.tell(point) | more
+    if given.link is not None:
+        said['Link'] = links.tell(
+            given.link, given.request_size, point.rate_per_s, point.fraction
+        )
+    if given.plot is not None:
+        from nova_rt.cmd.model import plot
+
+        plot.draw(point, given.plot)
+    return answers.arrange(said)
+
+
+def _read(
+    given: argparse.Namespace,
+) -> tuple[services.Choice, float, guarantee.Arrivals | None, Limits]:
+    """The model of a service, its rate, its worst arrivals, the limits."""
+    limits = options.limits(given)
+    choice = services.choose(options.service(given))
+    rate = options.rate_per_s(given, choice.service)
+    return choice, rate, options.arrivals(given, choice.service, rate), limits
 
 
 def _always(
@@ -89,7 +87,10 @@ def _always(
 def add_needs(parser: argparse.ArgumentParser) -> None:
     """Add the needs of a service, and bounds of its reservation."""
     options.add_always(parser)
-    options.add_choice(parser)
+    options.add(
+        parser, 'period', 'min-period', 'max-period', 'max-bandwidth',
+        'overhead',
+    )  # fmt: skip
     parser.add_argument(
         '--flavors', metavar='FILE',
         help='Choose among the flavors of a file as well, which openstack '
@@ -109,40 +110,25 @@ class Reservation(Ask):
     guarantees.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the needs of a service.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        options.add_rate(parser)
-        options.add_deadline(parser)
-        options.add_percentile(parser, required=False)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the needs of a service."""
+        super().add_arguments(parser)
+        options.add(parser, 'rate')
+        options.add(parser, 'deadline', required=True)
+        options.add(parser, 'percentile')
         add_needs(parser)
-        return parser
 
-    def answer(self, given: argparse.Namespace) -> question.Answer:
+    def answer(self, given: argparse.Namespace) -> dict[str, Any]:
         """Choose runtime and period.
 
         :returns: properties and their values
         """
         if given.percentile is None:
-            return self._for_all(given, options.limits(given))
-        said = self.size(given)
-        return tuple(said), tuple(said.values())
-
-    def size(self, given: argparse.Namespace) -> dict[str, Any]:
-        """Choose runtime and period for a percentile.
-
-        :returns: properties and their values
-        """
-        limits = options.limits(given)
+            return self._for_all(given)
         flavors = []
         if given.flavors is not None:
             flavors = existing.read(given.flavors)
-        choice = services.choose(options.service(given))
-        rate = options.rate_per_s(given, choice.service)
-        arrivals = options.arrivals(given, choice.service, rate)
+        choice, rate, arrivals, limits = _read(given)
         found = sizing.size(
             choice.model, rate, given.deadline, given.percentile, limits,
             given.period,
@@ -164,14 +150,10 @@ class Reservation(Ask):
             )  # fmt: skip
         if given.compare_vcpus:
             said['Other vCPUs'] = _compare(given, choice.service, rate, limits)
-        names, shown = self.tell(
-            point, given, None, said | _always(given, arrivals, point)
-        )
-        return dict(zip(names, shown, strict=True))
+        return _tell(point, given, said | _always(given, arrivals, point))
 
-    def _for_all(
-        self, given: argparse.Namespace, limits: Limits
-    ) -> question.Answer:
+    def _for_all(self, given: argparse.Namespace) -> dict[str, Any]:
+        limits = options.limits(given)
         if given.burst is None or given.longest is None:
             raise exception.InvalidQuantity(
                 'give --percentile, or --burst and --longest if no request '
@@ -209,8 +191,7 @@ class Reservation(Ask):
                 'CPU time.'
             ),
         }
-        said = answers.arrange(said)
-        return tuple(said), tuple(said.values())
+        return answers.arrange(said)
 
 
 def _share(point: answers.Point) -> float:
@@ -256,31 +237,22 @@ def _compare(
 class _About(Ask):
     """A command about a reservation that is given."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer the reservation.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        options.add_reservation(parser)
-        options.add_overhead(parser)
-        return parser
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Offer the reservation."""
+        super().add_arguments(parser)
+        options.add(parser, 'reservation', required=True)
+        options.add(parser, 'overhead')
 
 
 class Rate(_About):
     """Compute the rate of requests that a reservation bears."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the needs of a service.
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the needs of a service."""
+        super().add_arguments(parser)
+        options.add(parser, 'deadline', 'percentile', required=True)
 
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        options.add_deadline(parser)
-        options.add_percentile(parser)
-        return parser
-
-    def answer(self, given: argparse.Namespace) -> question.Answer:
+    def answer(self, given: argparse.Namespace) -> dict[str, Any]:
         """Find the highest rate.
 
         :returns: properties and their values
@@ -298,81 +270,59 @@ class Rate(_About):
             choice, found, given.reservation, given.vcpus, limits,
             given.percentile, given.deadline,
         )  # fmt: skip
-        return self.tell(point, given, {'Rate': columns.Rate(found)})
+        return _tell(point, given, {'Rate': columns.Rate(found)})
 
 
 class Deadline(_About):
     """Compute the deadline that a reservation can promise."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the needs of a service.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        options.add_rate(parser)
-        options.add_percentile(parser)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the needs of a service."""
+        super().add_arguments(parser)
+        options.add(parser, 'rate')
+        options.add(parser, 'percentile', required=True)
         options.add_always(parser)
-        return parser
 
-    def answer(self, given: argparse.Namespace) -> question.Answer:
+    def answer(self, given: argparse.Namespace) -> dict[str, Any]:
         """Find the shortest deadline.
 
         :returns: properties and their values
         """
-        choice = services.choose(options.service(given))
-        rate = options.rate_per_s(given, choice.service)
-        arrivals = options.arrivals(given, choice.service, rate)
-        limits = options.limits(given)
+        choice, rate, arrivals, limits = _read(given)
         found = questions.min_deadline_s(
-            choice.model, given.reservation, rate, given.percentile,
-            limits,
-        )  # fmt: skip
+            choice.model, given.reservation, rate, given.percentile, limits
+        )
         point = answers.Point(
             choice, rate, given.reservation, given.vcpus, limits,
             given.percentile, found,
         )  # fmt: skip
-        return self.tell(
-            point, given, {'Deadline': columns.Deadline(found)},
-            _always(given, arrivals, point),
-        )  # fmt: skip
+        said = {'Deadline': columns.Deadline(found)}
+        return _tell(point, given, said | _always(given, arrivals, point))
 
 
 class Latency(_About):
     """Compute the response times of a service."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the questions about them.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        options.add_rate(parser)
-        options.add_percentile(parser, required=False)
-        options.add_deadline(parser, required=False)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the questions about them."""
+        super().add_arguments(parser)
+        options.add(parser, 'rate', 'percentile', 'deadline')
         options.add_always(parser)
-        return parser
 
-    def answer(self, given: argparse.Namespace) -> question.Answer:
+    def answer(self, given: argparse.Namespace) -> dict[str, Any]:
         """Find mean and percentiles, and how many meet a deadline.
 
         :returns: properties and their values
         """
-        choice = services.choose(options.service(given))
-        rate = options.rate_per_s(given, choice.service)
-        arrivals = options.arrivals(given, choice.service, rate)
-        limits = options.limits(given)
+        choice, rate, arrivals, limits = _read(given)
         point = answers.Point(
             choice, rate, given.reservation, given.vcpus, limits,
             given.percentile, given.deadline,
         )  # fmt: skip
-        said: dict[str, Any] = {}
+        said = _always(given, arrivals, point)
         if given.deadline is not None:
             promised = questions.fraction(
-                choice.model, given.reservation, rate, given.deadline,
-                limits,
-            )  # fmt: skip
+                choice.model, given.reservation, rate, given.deadline, limits
+            )
             said['In time'] = columns.Percent(promised)
-        return self.tell(
-            point, given, None, said | _always(given, arrivals, point)
-        )
+        return _tell(point, given, said)

@@ -12,7 +12,6 @@ from nova_rt.cmd.model import (
     ask,
     columns,
     options,
-    question,
     samples,
 )
 from nova_rt.model import units
@@ -32,25 +31,18 @@ class Fit(ask.Reservation):
     the answer is that of the command reservation with --measured.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Offer the file.
-
-        :returns: the parser
-        """
-        parser = question.Question.get_parser(self, prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Offer the file."""
         parser.add_argument('csv', help='The file.')
         samples.add_options(parser)
         before = len(parser._actions)
         group = parser.add_argument_group('reservation')
-        options.add_rate(group)
-        options.add_deadline(group, required=False)
-        options.add_percentile(group, required=False)
+        options.add(group, 'rate', 'deadline', 'percentile')
         options.add_requests(parser, group)
         ask.add_needs(parser)
         self._needs = parser._actions[before:]
-        return parser
 
-    def answer(self, given: argparse.Namespace) -> question.Answer:
+    def answer(self, given: argparse.Namespace) -> dict[str, Any]:
         """Describe the times.
 
         :returns: properties and their values
@@ -78,13 +70,13 @@ class Fit(ask.Reservation):
             given.measured, given.plot = given.csv, None
             given.service_time = given.distribution = None
             # The mean of response times is another one.
-            more = self.size(given)
+            more = super().answer(given)
             said['Mean time'] = said.pop('Mean')
             said = {f'Time {name}' if name in more else name: value
                     for name, value in said.items()} | more  # fmt: skip
         elif cautions:
             said['Caution'] = columns.Text(' '.join(cautions))
-        return tuple(said), tuple(said.values())
+        return said
 
 
 def _describe(times_s: list[float]) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 
 import argparse
 from collections.abc import Callable
-from typing import TypeVar
+import functools
+from typing import Any, TypeVar
 
 from nova_rt import exception
 from nova_rt.cmd.model import samples
@@ -67,55 +68,123 @@ def number(name: str, values: spec_values.Number) -> Callable[[str], int]:
     return reader(lambda text: values.parse(name, text))
 
 
-def add_rate(parser: argparse._ActionsContainer) -> None:
-    """Offer ``--rate``."""
-    parser.add_argument(
-        '--rate', type=reader(units.rate_per_s),
-        metavar='RATE',
-        help='Requests of all clients together, such as 500/s or 257/100ms. '
+def bandwidth(text: str) -> float:
+    """Read a part of a CPU in percent.
+
+    :returns: a fraction
+    :raises InvalidQuantity: if it is none
+    """
+    return 1.0 if text in {'100', '100%'} else units.percentile(text)
+
+
+# Name -> reader, name of its value, default, help.
+_OPTIONS: dict[str, tuple[Callable[[str], Any], str, Any, str]] = {
+    'rate': (
+        units.rate_per_s, 'RATE', None,
+        'Requests of all clients together, such as 500/s or 257/100ms. '
         'With a file of arrivals it is theirs by default.',
-    )  # fmt: skip
-
-
-def add_deadline(
-    parser: argparse._ActionsContainer, required: bool = True
-) -> None:
-    """Offer ``--deadline``."""
-    parser.add_argument(
-        '--deadline', required=required, type=reader(units.duration_s),
-        metavar='TIME',
-        help='From sending a request to having the answer, such as 10ms.',
-    )  # fmt: skip
-
-
-def add_percentile(
-    parser: argparse._ActionsContainer, required: bool = True
-) -> None:
-    """Offer ``--percentile``."""
-    parser.add_argument(
-        '--percentile', required=required, type=reader(units.percentile),
-        metavar='PERCENT',
-        help='How many of the requests must be in time, such as 99.',
-    )  # fmt: skip
-
-
-def add_reservation(parser: argparse.ArgumentParser) -> None:
-    """Offer ``--reservation``."""
-    parser.add_argument(
-        '--reservation', required=True, type=reader(Reservation.parse),
-        metavar='Q/P',
-        help='Runtime and period of each vCPU in microseconds, such as '
+    ),
+    'deadline': (
+        units.duration_s, 'TIME', None,
+        'From sending a request to having the answer, such as 10ms.',
+    ),
+    'percentile': (
+        units.percentile, 'PERCENT', None,
+        'How many of the requests must be in time, such as 99.',
+    ),
+    'reservation': (
+        Reservation.parse, 'Q/P', None,
+        'Runtime and period of each vCPU in microseconds, such as '
         '1400/2000.',
-    )  # fmt: skip
+    ),
+    'service-time': (
+        units.duration_s, 'TIME', None,
+        'Mean CPU time of a request at full speed, such as 1ms.',
+    ),
+    'latency': (
+        units.delay_s, 'TIME', 0.0,
+        'Of the network, one way, such as 0.1ms. Default: none.',
+    ),
+    'vcpus': (
+        functools.partial(_VCPUS.parse, '--vcpus'), 'N', 1,
+        'Number of vCPUs, with a worker on each. Default: 1.',
+    ),
+    'wake-up': (
+        units.delay_s, 'TIME', 0.0,
+        'What it takes of the CPU to wake up for a request, such as '
+        '2us; added to each CPU time. Default: none.',
+    ),
+    'link': (
+        units.link_bit_per_s, 'RATE', None,
+        'Rate to which the link is shaped, such as 64Mbit.',
+    ),
+    'request-size': (
+        units.size_bit, 'SIZE', None,
+        'Mean size of a request with all its headers, such as 1KiB.',
+    ),
+    'jitter': (
+        units.delay_s, 'TIME', 0.0,
+        'Of periodic requests, the most that one is late, at random. '
+        'Default: none.',
+    ),
+    'batch': (
+        functools.partial(_BURST.parse, '--batch'), 'N', 1,
+        'So many requests come together. Default: 1.',
+    ),
+    'burst': (
+        functools.partial(_BURST.parse, '--burst'), 'N', None,
+        'Requests that can come at the same instant, at most.',
+    ),
+    'longest': (
+        units.duration_s, 'TIME', None,
+        'CPU time of any request, at most, such as 2ms.',
+    ),
+    'period': (
+        whole_us, 'TIME', None,
+        'Take this period, such as 2ms. Default: the best one.',
+    ),
+    'min-period': (
+        whole_us, 'TIME', _USUAL.min_period_us,
+        'Shortest period that the cloud allows. Default: '
+        f'{units.tell_duration(_USUAL.min_period_us / 1e6)}.',
+    ),
+    'max-period': (
+        whole_us, 'TIME', _USUAL.max_period_us,
+        'Longest period that the cloud allows. Default: '
+        f'{units.tell_duration(_USUAL.max_period_us / 1e6)}.',
+    ),
+    'max-bandwidth': (
+        bandwidth, 'PERCENT', _USUAL.max_bandwidth,
+        'The most of a CPU that a host promises, such as 95. '
+        'Default: 100.',
+    ),
+    'overhead': (
+        units.delay_s, 'TIME', _USUAL.overhead_us / 1e6,
+        'What switching takes of each runtime. Default: '
+        f'{_USUAL.overhead_us:g}us.',
+    ),
+}  # fmt: skip
+
+
+def add(
+    parser: argparse._ActionsContainer, *names: str, required: bool = False
+) -> None:
+    """Offer some of the options that have a value.
+
+    :param names: of the options, without dashes in front
+    """
+    for name in names:
+        read, metavar, default, text = _OPTIONS[name]
+        parser.add_argument(
+            f'--{name}', type=reader(read), metavar=metavar, default=default,
+            required=required, help=text,
+        )  # fmt: skip
 
 
 def add_service(parser: argparse.ArgumentParser) -> None:
     """Add the options of a service and of its arrivals."""
     group = parser.add_argument_group('service')
-    group.add_argument(
-        '--service-time', type=reader(units.duration_s), metavar='TIME',
-        help='Mean CPU time of a request at full speed, such as 1ms.',
-    )  # fmt: skip
+    add(group, 'service-time')
     group.add_argument(
         '--distribution', choices=('exponential', 'constant'),
         help='How CPU times vary. Default: exponential.',
@@ -132,15 +201,7 @@ def add_requests(
     parser: argparse.ArgumentParser, group: argparse._ActionsContainer
 ) -> None:
     """Offer the rest of :func:`add_service`, without CPU times."""
-    group.add_argument(
-        '--latency', default=0.0, type=reader(units.delay_s),
-        metavar='TIME',
-        help='Of the network, one way, such as 0.1ms. Default: none.',
-    )  # fmt: skip
-    group.add_argument(
-        '--vcpus', default=1, type=number('--vcpus', _VCPUS), metavar='N',
-        help='Number of vCPUs, with a worker on each. Default: 1.',
-    )  # fmt: skip
+    add(group, 'latency', 'vcpus')
     group.add_argument(
         '--split', action='store_true',
         help='Each vCPU has a queue of its own (RSS, SO_REUSEPORT, pinned '
@@ -152,19 +213,7 @@ def add_requests(
         help='The workers never sleep, as with DPDK: a request can wait for '
         '2 (P - Q).',
     )  # fmt: skip
-    group.add_argument(
-        '--wake-up', default=0.0, type=reader(units.delay_s), metavar='TIME',
-        help='What it takes of the CPU to wake up for a request, such as '
-        '2us; added to each CPU time. Default: none.',
-    )  # fmt: skip
-    group.add_argument(
-        '--link', type=reader(units.link_bit_per_s), metavar='RATE',
-        help='Rate to which the link is shaped, such as 64Mbit.',
-    )  # fmt: skip
-    group.add_argument(
-        '--request-size', type=reader(units.size_bit), metavar='SIZE',
-        help='Mean size of a request with all its headers, such as 1KiB.',
-    )  # fmt: skip
+    add(group, 'wake-up', 'link', 'request-size')
     group.add_argument(
         '--conservative', action='store_true',
         help="For a link: the papers' bound, not the exact percentile.",
@@ -177,82 +226,13 @@ def add_requests(
         'Default: poisson.',
     )  # fmt: skip
     samples.add_options(group, 'arrivals')
-    group.add_argument(
-        '--jitter', default=0.0, type=reader(units.delay_s), metavar='TIME',
-        help='Of periodic requests, the most that one is late, at random. '
-        'Default: none.',
-    )  # fmt: skip
-    group.add_argument(
-        '--batch', default=1, type=number('--batch', _BURST), metavar='N',
-        help='So many requests come together. Default: 1.',
-    )  # fmt: skip
+    add(group, 'jitter', 'batch')
 
 
 def add_always(parser: argparse.ArgumentParser) -> None:
     """Add the options of a bound that no request exceeds."""
     group = parser.add_argument_group('bound that no request exceeds')
-    group.add_argument(
-        '--burst', type=number('--burst', _BURST), metavar='N',
-        help='Requests that can come at the same instant, at most.',
-    )  # fmt: skip
-    group.add_argument(
-        '--longest', type=reader(units.duration_s), metavar='TIME',
-        help='CPU time of any request, at most, such as 2ms.',
-    )  # fmt: skip
-
-
-def add_overhead(parser: argparse.ArgumentParser) -> None:
-    """Offer ``--overhead``."""
-    parser.add_argument(
-        '--overhead', default=_USUAL.overhead_us / 1e6,
-        type=reader(units.delay_s), metavar='TIME',
-        help='What switching takes of each runtime. Default: '
-        f'{_USUAL.overhead_us:g}us.',
-    )  # fmt: skip
-
-
-def add_periods(parser: argparse.ArgumentParser) -> None:
-    """Offer ``--min-period`` and ``--max-period``."""
-    for name, default, word in (
-        ('min', _USUAL.min_period_us, 'Shortest'),
-        ('max', _USUAL.max_period_us, 'Longest'),
-    ):
-        parser.add_argument(
-            f'--{name}-period', default=default, type=reader(whole_us),
-            metavar='TIME',
-            help=f'{word} period that the cloud allows. Default: '
-            f'{units.tell_duration(default / 1e6)}.',
-        )  # fmt: skip
-
-
-def add_period(group: argparse._ActionsContainer) -> None:
-    """Offer ``--period``."""
-    group.add_argument(
-        '--period', type=reader(whole_us), metavar='TIME',
-        help='Take this period, such as 2ms. Default: the best one.',
-    )  # fmt: skip
-
-
-def add_choice(parser: argparse.ArgumentParser) -> None:
-    """Add the bounds of a reservation that is to be chosen."""
-    add_period(parser)
-    add_periods(parser)
-    parser.add_argument(
-        '--max-bandwidth', default=_USUAL.max_bandwidth,
-        type=reader(bandwidth), metavar='PERCENT',
-        help='The most of a CPU that a host promises, such as 95. '
-        'Default: 100.',
-    )  # fmt: skip
-    add_overhead(parser)
-
-
-def bandwidth(text: str) -> float:
-    """Read a part of a CPU in percent.
-
-    :returns: a fraction
-    :raises InvalidQuantity: if it is none
-    """
-    return 1.0 if text in {'100', '100%'} else units.percentile(text)
+    add(group, 'burst', 'longest')
 
 
 def service(given: argparse.Namespace) -> services.Service:
@@ -349,19 +329,16 @@ def rate_per_s(given: argparse.Namespace, service: services.Service) -> float:
     return found
 
 
-def limits(
-    given: argparse.Namespace, max_bandwidth: float = _USUAL.max_bandwidth
-) -> Limits:
-    """Put the options of :func:`add_choice`, or some of them, together.
+def limits(given: argparse.Namespace) -> Limits:
+    """Put the options of a reservation that is to be chosen together.
 
-    :param max_bandwidth: where there is no option for it
-    :returns: the limits
+    :returns: the limits, the usual ones where a command has no option
     :raises InvalidQuantity: if they contradict each other
     """
     return Limits(
         getattr(given, 'min_period', _USUAL.min_period_us),
         getattr(given, 'max_period', _USUAL.max_period_us),
-        getattr(given, 'max_bandwidth', max_bandwidth),
+        getattr(given, 'max_bandwidth', _USUAL.max_bandwidth),
         given.overhead * 1e6,
     )
 

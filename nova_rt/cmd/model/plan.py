@@ -21,12 +21,8 @@ class Plan(question.Question):
     manual. The exit code is 1 if not all of them fit.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the file and the bounds of the plan.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the file and the bounds of the plan."""
         parser.add_argument('file', help='The file.')
         parser.add_argument(
             '--placement', choices=[str(each) for each in Placement],
@@ -38,11 +34,9 @@ class Plan(question.Question):
             help='Servers are created in the order of the file. Default: in '
             'the best order that was found.',
         )  # fmt: skip
-        options.add_periods(parser)
-        options.add_overhead(parser)
-        return parser
+        options.add(parser, 'min-period', 'max-period', 'overhead')
 
-    def answer(self, given: argparse.Namespace) -> question.Answer:
+    def answer(self, given: argparse.Namespace) -> dict[str, Any]:
         """Plan.
 
         :returns: properties and their values
@@ -88,7 +82,7 @@ class Plan(question.Question):
                     for server in best.refused
                 ),
             )
-        return tuple(said), tuple(said.values())
+        return said
 
 
 def _cpus(ppm: int, *more: str) -> columns.Told:

@@ -9,9 +9,6 @@ from typing import Any, NoReturn
 from nova_rt import exception
 from nova_rt.cmd.cli import base
 
-#: Names of properties, and their values.
-Answer = tuple[Sequence[str], Sequence[Any]]
-
 # Options of cliff that can be there several times.
 _LISTS = {'columns', 'variables'}
 _MESSAGE = 400
@@ -68,7 +65,9 @@ class Question(base.ShowOne):
             column_names, data = zip(*known, strict=True)
         return super().produce_output(parsed_args, column_names, data)
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Answer:
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Sequence[Any]]:
         """Answer.
 
         :returns: properties and their values
@@ -81,12 +80,13 @@ class Question(base.ShowOne):
                     f'argument --{name.replace("_", "-")}: it has no value'
                 )
         try:
-            return self.answer(parsed_args)
+            said = self.answer(parsed_args)
         except (exception.Unanswerable, exception.InvalidRequest) as err:
             raise base.CannotRun(str(err)) from err
+        return tuple(said), tuple(said.values())
 
     @abc.abstractmethod
-    def answer(self, given: argparse.Namespace) -> Answer:
+    def answer(self, given: argparse.Namespace) -> dict[str, Any]:
         """Answer.
 
         :returns: properties and their values

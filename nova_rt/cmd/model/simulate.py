@@ -69,14 +69,10 @@ class Simulate(question.Question):
     allows, which is a fault of this program.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options of the simulation.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
-        options.add_reservation(parser)
-        options.add_rate(parser)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options of the simulation."""
+        options.add(parser, 'reservation', required=True)
+        options.add(parser, 'rate')
         options.add_service(parser)
         parser.add_argument(
             '--bucket', type=options.reader(units.size_bit), metavar='SIZE',
@@ -104,9 +100,8 @@ class Simulate(question.Question):
             metavar='N',
             help='Of the random numbers. Default: 1.',
         )  # fmt: skip
-        return parser
 
-    def answer(self, given: argparse.Namespace) -> question.Answer:
+    def answer(self, given: argparse.Namespace) -> dict[str, Any]:
         """Simulate.
 
         :returns: properties and their values
@@ -124,9 +119,7 @@ class Simulate(question.Question):
             'Queue': _queue(given),
             'Link': _link(asked),
         }
-        said |= self._run(given, asked)
-        said['Model'] = choice.name
-        return tuple(said), tuple(said.values())
+        return said | self._run(given, asked) | {'Model': choice.name}
 
     def _run(self, given: argparse.Namespace, asked: _Asked) -> dict[str, Any]:
         # Here, because only these commands need numpy.

@@ -30,12 +30,8 @@ class Audit(base.Lister):
     something could not be read.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options.
-
-        :returns: the parser
-        """
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options."""
         parser.add_argument(
             '--host',
             help='Audit this host alone. Default: all hosts of Nova.',
@@ -52,7 +48,6 @@ class Audit(base.Lister):
             action='store_true',
             help='Show what --repair would do, and change nothing.',
         )
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
