@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's databases, read as ``nova-manage`` reads them."""
 
+from collections.abc import Iterator
 import contextlib
 from typing import Any
 
@@ -32,11 +33,21 @@ def connect() -> Any:
     return context.get_admin_context()
 
 
-def hide(err: Exception) -> Unreadable:
-    """Make the error of a database that does not answer.
+@contextlib.contextmanager
+def errors() -> Iterator[None]:
+    """Turn errors of Nova's databases into one of ours.
 
-    :param err: of SQLAlchemy or its drivers, which have no common root; its
-        text may hold the password of the URL
-    :returns: an error to raise from it
+    Those of SQLAlchemy and its drivers have no common root, and their text may
+    hold the password of the URL.
+
+    :returns: nothing, once
+    :raises Unreadable: instead
     """
-    return Unreadable(f'the database does not answer ({type(err).__name__})')
+    try:
+        yield
+    except Unreadable:
+        raise
+    except Exception as err:
+        raise Unreadable(
+            f'the database does not answer ({type(err).__name__})'
+        ) from err

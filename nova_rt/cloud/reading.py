@@ -61,17 +61,6 @@ class Found:
 
 
 @contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    """Turn errors of Nova's databases into one of ours."""
-    try:
-        yield
-    except Unreadable:
-        raise
-    except Exception as err:
-        raise nova_db.hide(err) from err
-
-
-@contextlib.contextmanager
 def placement_errors() -> Iterator[None]:
     """Turn errors of Placement into one of ours.
 
@@ -98,7 +87,7 @@ class Cloud:
 
         :raises Unreadable: if something does not answer or is not configured
         """
-        with _errors():
+        with nova_db.errors():
             self.context = nova_db.connect()
             # Makes the option known that the URLs of cells may refer to.
             rpc.get_transport_url()
@@ -112,6 +101,15 @@ class Cloud:
 
     # Nova
 
+    @contextlib.contextmanager
+    def _in_cell(self, cell: Any) -> Iterator[Any]:
+        """Read the database of a cell."""
+        with (
+            nova_db.errors(),
+            nova_context.target_cell(self.context, cell) as context,
+        ):
+            yield context
+
     def list_nodes(self) -> list[Node]:
         """List all compute nodes.
 
@@ -120,7 +118,7 @@ class Cloud:
         """
         nodes = []
         for cell in self._cells:
-            with _errors(), nova_context.target_cell(self.context, cell) as c:
+            with self._in_cell(cell) as c:
                 nodes += [
                     Node(node.host, node.hypervisor_hostname, node.uuid, cell)
                     for node in objects.ComputeNodeList.get_all(c)
@@ -133,10 +131,7 @@ class Cloud:
         :returns: its servers and the published bandwidth
         :raises Unreadable: if its cell does not answer
         """
-        with (
-            _errors(),
-            nova_context.target_cell(self.context, node.cell) as cell,
-        ):
+        with self._in_cell(node.cell) as cell:
             stats = objects.ComputeNode.get_by_uuid(cell, node.uuid).stats
             found = list(
                 objects.InstanceList.get_by_host(
@@ -226,10 +221,7 @@ class Cloud:
 
         For Nova the migration is over by then.
         """
-        with (
-            _errors(),
-            nova_context.target_cell(self.context, node.cell) as cell,
-        ):
+        with self._in_cell(node.cell) as cell:
             try:
                 return instances.is_returning(
                     objects.Migration.get_by_uuid(cell, uuid)
@@ -239,10 +231,7 @@ class Cloud:
 
     def _classify_absent(self, node: Node, uuid: str) -> Holder:
         """Find out why a host holds something for a server of another one."""
-        with (
-            _errors(),
-            nova_context.target_cell(self.context, node.cell) as cell,
-        ):
+        with self._in_cell(node.cell) as cell:
             return instances.classify_absent(
                 node.host,
                 objects.MigrationList.get_by_filters(
@@ -257,7 +246,7 @@ class Cloud:
             if there is none; PENDING if it is in no cell yet
         :raises Unreadable: if a database does not answer
         """
-        with _errors():
+        with nova_db.errors():
             try:
                 mapping = objects.InstanceMapping.get_by_instance_uuid(
                     self.context, uuid
@@ -285,7 +274,7 @@ class Cloud:
         :returns: whether it is
         :raises Unreadable: if a database does not answer
         """
-        with _errors():
+        with nova_db.errors():
             mapping = objects.InstanceMapping.get_by_instance_uuid(
                 self.context, instance.uuid
             )

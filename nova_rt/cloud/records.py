@@ -4,13 +4,11 @@
 Needs Nova: a command imports it in its action.
 """
 
-from collections.abc import Iterator, Mapping
-import contextlib
+from collections.abc import Mapping
 import dataclasses
 import datetime
 from typing import Any, Self
 
-from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
 from nova.compute import vm_states
@@ -189,7 +187,7 @@ class Records(Cloud):
         }
         by_cell: list[list[str]] = []
         for cell in self._cells:
-            with _errors(), nova_context.target_cell(self.context, cell) as c:
+            with self._in_cell(cell) as c:
                 by_cell.append(_list_uuids(c, limit, marker, filters))
         page = sorted(uuid for uuids in by_cell for uuid in uuids)[:limit]
         found: list[Any] = []
@@ -216,7 +214,7 @@ class Records(Cloud):
         ]
 
     def _read_servers(self, cell: Any, uuids: list[str]) -> list[Any]:
-        with _errors(), nova_context.target_cell(self.context, cell) as c:
+        with self._in_cell(cell) as c:
             return list(
                 objects.InstanceList.get_by_filters(
                     c,
@@ -237,7 +235,7 @@ class Records(Cloud):
             raise exception.NotFound(
                 f'there is no server {uuid} with a reservation'
             )
-        with _errors():
+        with nova_db.errors():
             return ServerRecord.read(instance)
 
     def list_holdings(self, node: Node) -> list[Holding]:
@@ -275,7 +273,7 @@ class Records(Cloud):
             raise
 
     def _read_host(self, node: Node) -> HostRecord | None:
-        with _errors(), nova_context.target_cell(self.context, node.cell) as c:
+        with self._in_cell(node.cell) as c:
             stats = objects.ComputeNode.get_by_uuid(c, node.uuid).stats or {}
             free = instances.parse_free(stats)
             if free is None:
@@ -309,7 +307,7 @@ class Records(Cloud):
         if not servers.is_rt(instance):
             raise exception.NotFound(f'server {uuid} is not real-time')
         found: Record | str | None
-        with _errors():
+        with nova_db.errors():
             try:
                 found = servers.read_claimed(instance)
             except exception.InvalidRecord as err:
@@ -361,14 +359,3 @@ def _read_seen(context: Any, host: str) -> datetime.datetime | None:
     # As Nova's own judgement does, for one that has just come.
     seen: datetime.datetime | None = service.last_seen_up or service.created_at
     return seen
-
-
-@contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    """Turn errors of Nova's databases into one of ours."""
-    try:
-        yield
-    except nova_db.Unreadable:
-        raise
-    except Exception as err:
-        raise nova_db.hide(err) from err

@@ -44,16 +44,12 @@ def read() -> Iterable[Any]:
     :returns: private and disabled ones as well
     :raises nova_db.Unreadable: if there is no database, or none that answers
     """
-    try:
+    with nova_db.errors():
         context = nova_db.connect()
         # Here, because the commands for a host need no Nova.
         from nova import objects
 
         return list(objects.FlavorList.get_all(context, inactive=True))
-    except nova_db.Unreadable:
-        raise
-    except Exception as err:
-        raise nova_db.hide(err) from err
 
 
 def judge(flavor: Any, allowed: Bounds) -> Finding | None:
