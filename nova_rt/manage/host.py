@@ -10,7 +10,7 @@ from nova_rt.cmd.cli import base
 from nova_rt.manage import db_access, progress
 
 if TYPE_CHECKING:
-    from nova_rt.manage.records import HostRecord
+    from nova_rt.cloud.records import HostRecord
 
 _LIST = (
     'Host', 'Interface', 'Enforcement', 'CPUs', 'Capacity ppm',
@@ -35,8 +35,7 @@ class List(base.Lister):
         """
         from nova_rt.manage import records
 
-        with records.errors():
-            source = records.Records()
+        with records.connect() as source:
             nodes = progress.track(
                 source.find_nodes(None), 'Hosts', self.app.stderr
             )
@@ -85,8 +84,7 @@ class Show(base.Lister):
         """
         from nova_rt.manage import records
 
-        with records.errors():
-            source = records.Records()
+        with records.connect() as source:
             (node, *_) = source.find_nodes(parsed_args.host)
             host = source.read_host(node)
         if host is None:

@@ -7,17 +7,11 @@ from typing import TextIO, TypeVar
 _T = TypeVar('_T')
 
 
-def track(
-    items: Iterable[_T],
-    text: str,
-    stream: TextIO,
-    total: int | None = None,
-) -> Iterator[_T]:
+def track(items: Iterable[_T], text: str, stream: TextIO) -> Iterator[_T]:
     """Show how far an iteration has come, if a person is watching.
 
     :param text: a word for the items
     :param stream: where to show it; nothing is written unless it is a terminal
-    :param total: how many items there are, if their number is not known
     :returns: the items
     """
     if not stream.isatty():
@@ -27,6 +21,5 @@ def track(
     from rich import console, progress
 
     yield from progress.track(
-        items, text, total=total, transient=True,
-        console=console.Console(file=stream),
-    )  # fmt: skip
+        items, text, transient=True, console=console.Console(file=stream)
+    )

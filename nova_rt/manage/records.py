@@ -9,27 +9,20 @@ import contextlib
 
 from nova_rt import exception
 from nova_rt.cloud import nova_db
-from nova_rt.cloud.records import (
-    Holding,
-    HostRecord,
-    Records,
-    ServerRecord,
-)
+from nova_rt.cloud.records import Records
 from nova_rt.cmd.cli import base
-
-__all__ = ['Holding', 'HostRecord', 'Records', 'ServerRecord', 'errors']
 
 
 @contextlib.contextmanager
-def errors() -> Iterator[None]:
+def connect() -> Iterator[Records]:
     """Turn a failed reading into the error of a command.
 
-    :returns: nothing, once
+    :returns: the records, once
     :raises CannotRun: if a source does not answer
     :raises CommandFailed: if it has no such server or host
     """
     try:
-        yield
+        yield Records()
     except exception.NotFound as err:
         raise base.CommandFailed(str(err)) from err
     except nova_db.Unreadable as err:

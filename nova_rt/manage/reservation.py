@@ -17,7 +17,7 @@ from nova_rt.reservation.bounds import Bounds
 from nova_rt.reservation.reservation import Reservation
 
 if TYPE_CHECKING:
-    from nova_rt.manage.records import ServerRecord
+    from nova_rt.cloud.records import ServerRecord
 
 _COLUMNS = (
     'Server', 'Host', 'Condition', 'Desired', 'Allocated', 'Actual',
@@ -37,8 +37,8 @@ def _find(server: str) -> 'ServerRecord':
     """
     from nova_rt.manage import records
 
-    with records.errors():
-        found = records.Records().find_server(server)
+    with records.connect() as source:
+        found = source.find_server(server)
     if not found.host:
         raise base.CommandFailed(f'server {server} is on no host')
     if found.record is None:

@@ -12,8 +12,8 @@ from nova_rt.reservation import cpulist
 from nova_rt.reservation.extra_specs import SPECS
 
 if TYPE_CHECKING:
+    from nova_rt.cloud.records import Holding
     from nova_rt.formats.history import HistoryEvent, Interval
-    from nova_rt.manage.records import Holding
 
 _LIST = ('Server', 'Host', 'Reservation', 'CPUs', 'Total ppm', 'State')
 #: Extra specs that are shown by their names alone.
@@ -56,8 +56,7 @@ class List(base.Lister):
         """
         from nova_rt.manage import records
 
-        with records.errors():
-            source = records.Records()
+        with records.connect() as source:
             nodes = source.find_nodes(parsed_args.host)
             return _LIST, [
                 _list(each)
@@ -94,8 +93,8 @@ class Show(base.OfServer, base.ShowOne):
         """
         from nova_rt.manage import records
 
-        with records.errors():
-            held = records.Records().find_holding(parsed_args.server)
+        with records.connect() as source:
+            held = source.find_holding(parsed_args.server)
         if held is not None:
             return _SHOW, _show(held)
         return _SHOW, self._show_last(parsed_args.server)

@@ -6,7 +6,7 @@ from outside. nova-rt-compute alone verifies domain and kernel against the
 record.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from nova_rt.cloud.snapshot import (
     Finding,
@@ -20,7 +20,6 @@ from nova_rt.cloud.snapshot import (
 )
 from nova_rt.manage.audit import published
 from nova_rt.reservation import extra_specs
-from nova_rt.reservation.extra_specs import Plain
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 
@@ -81,18 +80,10 @@ def _compare_records(snapshot: HostSnapshot) -> Iterator[Finding]:
 
 
 def _describe(request: Request) -> str:
-    return _tell(request.plain(), f'{request.vcpus} CPU(s)', extra_specs.SPECS)
-
-
-def _tell(specs: Mapping[str, Plain], where: str, names: Iterable[str]) -> str:
-    """Put a reservation into words.
-
-    :param specs: values of extra specs
-    :param names: fields of those to tell beside the reservation itself
-    :returns: a part of a sentence
-    """
-    words = [f'{specs["reservation"]} us on {where}']
-    for name in names:
+    """Put a request into a part of a sentence."""
+    specs = request.plain()
+    words = [f'{specs["reservation"]} us on {request.vcpus} CPU(s)']
+    for name in extra_specs.SPECS:
         if name != 'reservation':
             value = specs[name]
             words.append(f'{name} {"none" if value is None else value}')
@@ -208,23 +199,12 @@ def _compare_holders(snapshot: HostSnapshot) -> Iterator[Finding]:
 REMOVABLE = frozenset(
     {Holder.GONE, Holder.LOST, Holder.UNPLACED, Holder.ELSEWHERE}
 )
+_REMOVE = '--repair removes all that it holds on this host'
 _HOLDERS = {
-    Holder.GONE: (
-        'a server that is gone',
-        '--repair removes all that it holds on this host',
-    ),
-    Holder.UNPLACED: (
-        'a server that is on no host',
-        '--repair removes all that it holds on this host',
-    ),
-    Holder.LOST: (
-        'a move that was not finished',
-        '--repair removes all that it holds on this host',
-    ),
-    Holder.ELSEWHERE: (
-        'a server of another host',
-        '--repair removes all that it holds on this host',
-    ),
+    Holder.GONE: ('a server that is gone', _REMOVE),
+    Holder.UNPLACED: ('a server that is on no host', _REMOVE),
+    Holder.LOST: ('a move that was not finished', _REMOVE),
+    Holder.ELSEWHERE: ('a server of another host', _REMOVE),
     Holder.EVACUATED: (
         'a server that was evacuated from this host',
         'the compute service of this host removes it when it starts; if it '
@@ -236,9 +216,3 @@ _HOLDERS = {
         'the server again',
     ),
 }
-
-
-# Domain and kernel
-
-
-# Database
