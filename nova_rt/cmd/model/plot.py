@@ -91,13 +91,11 @@ def _metadata(path: str) -> dict[str, None]:
     ]
 
 
-def _curves(
-    point: Point, fraction: float
-) -> tuple[list[float], list[float], list[float], list[float]]:
+def _curves(point: Point, fraction: float) -> tuple[tuple[float, ...], ...]:
     """Bandwidths, and in ms: means, percentiles, percentiles with the gap."""
     model, period_us = point.choice.model, point.reservation.period_us
     lost = point.limits.overhead_us / period_us
-    found: tuple[list[float], ...] = ([], [], [], [])
+    rows: list[tuple[float, ...]] = []
     for step in range(1, _STEPS + 1):
         gross = step / _STEPS
         net = gross - lost
@@ -105,18 +103,10 @@ def _curves(
             continue
         if point.rate_per_s >= model.capacity_per_s(net):
             continue
+        mean_s = model.mean_s(point.rate_per_s, net)
         fluid_s = model.percentile_s(point.rate_per_s, net, fraction)
         gap_s = model.gap_s(period_us / 1e6, net)
-        for values, value in zip(
-            found,
-            (
-                gross,
-                1e3 * model.mean_s(point.rate_per_s, net),
-                1e3 * fluid_s,
-                1e3 * (fluid_s + gap_s),
-            ),
-            strict=True,
-        ):
-            values.append(value)
-    bandwidths, means, fluids, bounds = found
-    return bandwidths, means, fluids, bounds
+        rows.append(
+            (gross, 1e3 * mean_s, 1e3 * fluid_s, 1e3 * (fluid_s + gap_s))
+        )
+    return tuple(zip(*rows, strict=True)) or ((), (), (), ())
