@@ -21,6 +21,6 @@ class TrackTest(base.BaseTestCase):
 
     def test_terminal(self):
         stream = _Terminal()
-        items = progress.track(iter([1, 2]), 'Hosts', stream, total=2)
+        items = progress.track(iter([1, 2]), 'Hosts', stream)
         self.assertEqual([1, 2], list(items))
         self.assertIn('Hosts', stream.getvalue())

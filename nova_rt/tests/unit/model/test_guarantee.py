@@ -51,12 +51,6 @@ def by_hand(arrivals, reservation, count):
 
 @ddt.ddt
 class DelayTest(base.BaseTestCase):
-    @ddt.data(*CASES)
-    def test_every_request(self, case):
-        reservation, arrivals = requests(case)
-        wanted = by_hand(arrivals, reservation, 3000)
-        self.assertEqual(wanted, guarantee.delay_ns(arrivals, reservation))
-
     def test_every_request_at_random(self):
         @_ABOUT
         @hypothesis.given(

@@ -20,7 +20,6 @@ from nova_rt.model import (
     sizing,
     split,
     tandem,
-    trace,
     units,
 )
 from nova_rt.model.limits import Limits
@@ -123,35 +122,6 @@ class QuestionsTest(base.BaseTestCase):
 
 
 class ChoiceTest(base.BaseTestCase):
-    def test_models(self):
-        link = services.Link(64e6, 8192)
-        for wanted, service in (
-            (single.SingleQueue, services.Service(service_s=1e-3)),
-            (many.ManyCPUs, services.Service(service_s=1e-3, cpus=2)),
-            (tandem.Tandem, services.Service(service_s=1e-3, link=link)),
-            (
-                tandem.TandemBound,
-                services.Service(
-                    service_s=1e-3, link=services.Link(64e6, 8192, True)
-                ),
-            ),
-            (
-                general.GeneralQueue,
-                services.Service(service_s=1e-3, constant=True),
-            ),
-            (
-                general.GeneralQueue,
-                services.Service(samples_s=[1e-3, 2e-3] * 10, link=link),
-            ),
-            (
-                trace.TraceQueue,
-                services.Service(service_s=1e-3, constant=True, periodic=True),
-            ),
-        ):
-            found = services.choose(service)
-            self.assertIs(wanted, type(found.model))
-            self.assertTrue(found.sure.endswith('.'))
-
     def test_split(self):
         """Three queues, each with a third of the requests."""
         for each in (
@@ -189,18 +159,6 @@ class ChoiceTest(base.BaseTestCase):
             split.percentile_s(1800, 0.7, 0.99),
         )
 
-    def test_polling(self):
-        """Twice the gap, also of a queue of its own."""
-        for more in ({}, {'cpus': 2, 'split': True}, {'cpus': 2}):
-            once, twice = (
-                services.choose(
-                    services.Service(service_s=1e-3, polling=polls, **more)
-                ).model.gap_s(1e-3, 0.6)
-                for polls in (False, True)
-            )
-            self.assertAlmostEqual(4e-4, once)
-            self.assertAlmostEqual(8e-4, twice)
-
     def test_worst(self):
         """The token bucket has every window of jittered batches."""
         rng = numpy.random.default_rng(7)
@@ -222,24 +180,3 @@ class ChoiceTest(base.BaseTestCase):
                     count,
                     bucket.burst + window_ns / bucket.interval_ns + 1e-6,
                 )
-
-    def test_no_model(self):
-        link = services.Link(64e6, 8192)
-        for service in (
-            services.Service(1e-3, constant=True, cpus=2),
-            services.Service(samples_s=[1e-3], cpus=2),
-            services.Service(1e-3, cpus=2, link=link),
-            services.Service(1e-3, batch=2, cpus=2),
-            services.Service(1e-3, batch=2, link=link),
-            services.Service(1e-3, periodic=True, cpus=2),
-            services.Service(1e-3, periodic=True, link=link),
-            services.Service(1e-3, split=True),
-            services.Service(1e-3, cpus=2, split=True, link=link),
-            services.Service(
-                1e-3, constant=True,
-                link=services.Link(64e6, 8192, conservative=True),
-            ),
-        ):  # fmt: skip
-            self.assertRaises(
-                exception.InvalidQuantity, services.choose, service
-            )

@@ -63,26 +63,6 @@ class SingleQueueTest(base.BaseTestCase):
             self.assertIn('the round trip takes 10 ms', str(err))
             self.assertEqual(0, queue.fraction(100, 0.7, deadline))
 
-    def test_nearest_is_possible(self):
-        queue = single.SingleQueue(1e-3)
-        err = self.assertRaises(
-            exception.Unreachable, queue.min_bandwidth, 900, 0.01, 0.99
-        )
-        self.assertIn('shortest deadline is 46.06ms', err.nearest)
-        self.assertIn('highest rate is 539.4/s', err.nearest)
-        self.assertIn('highest percentile is 63.21', err.nearest)
-        queue.min_bandwidth(900, 0.04606, 0.99)
-        queue.min_bandwidth(539.4, 0.01, 0.99)
-        queue.min_bandwidth(900, 0.01, 0.6321)
-        err = self.assertRaises(
-            exception.Unreachable, queue.min_bandwidth, 9000, 0.001, 0.99
-        )
-        self.assertEqual(
-            'with a rate of 500/s the shortest deadline is 9.211ms',
-            err.nearest,
-        )
-        queue.min_bandwidth(500, 0.009211, 0.99)
-
     def test_one_request_takes_too_long(self):
         queue = single.SingleQueue(1e-3)
         err = self.assertRaises(

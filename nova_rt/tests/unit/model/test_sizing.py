@@ -13,10 +13,8 @@ from nova_rt.model import (
     guarantee,
     simulation,
     sizing,
-    supply,
 )
 from nova_rt.model.limits import Limits
-from nova_rt.model.many import ManyCPUs
 from nova_rt.model.schedule import Position
 from nova_rt.model.single import SingleQueue
 from nova_rt.reservation.reservation import Reservation
@@ -108,49 +106,6 @@ class SizeTest(base.BaseTestCase):
         self.assertEqual(sorted(set(periods)), periods)
         self.assertEqual(100, periods[0])
 
-    def test_given_period(self):
-        found = sizing.size(SingleQueue(1e-3), 500, 0.02, 0.99, period_us=2000)
-        self.assertEqual(2000, found.reservation.period_us)
-        err = self.assertRaises(
-            exception.Unreachable,
-            sizing.size,
-            SingleQueue(1e-3),
-            500,
-            0.02,
-            0.99,
-            Limits(max_bandwidth=0.9),
-            900_000,
-        )
-        self.assertIn('90 % of a CPU in periods of 900 ms', str(err))
-        for period in (5, 999, 1_000_001):
-            self.assertRaises(
-                exception.InvalidQuantity,
-                sizing.size,
-                SingleQueue(1e-3),
-                500,
-                0.02,
-                0.99,
-                None,
-                period,
-            )
-
-    def test_impossible(self):
-        queue = SingleQueue(1e-3)
-        err = self.assertRaises(
-            exception.Unreachable, sizing.size, queue, 900, 0.01, 0.99
-        )
-        self.assertIn('shortest deadline is 46.06ms', err.nearest)
-        half = Limits(max_bandwidth=0.5)
-        err = self.assertRaises(
-            exception.Unreachable, sizing.size, queue, 490, 0.05, 0.99, half
-        )
-        self.assertIn('50 % of a CPU; the shortest deadline', str(err))
-        self.assertIn('highest rate is', err.nearest)
-        err = self.assertRaises(
-            exception.Unreachable, sizing.size, queue, 501, 0.005, 0.99, half
-        )
-        self.assertNotIn('\n', str(err))
-
     @ddt.data(0, -1, math.nan, math.inf)
     def test_what_is_no_quantity(self, bad):
         queue = SingleQueue(1e-3)
@@ -158,11 +113,6 @@ class SizeTest(base.BaseTestCase):
             self.assertRaises(
                 exception.InvalidQuantity, sizing.size, queue, *words
             )
-
-    def test_several_cpus(self):
-        found = sizing.size(ManyCPUs(4, 1e-3), 2000, 0.02, 0.99)
-        self.assertLess(500_000, found.reservation.ppm)
-        self.assertLess(found.reservation.ppm, 1_000_000)
 
 
 @ddt.ddt
@@ -242,28 +192,6 @@ class ExpectTest(base.BaseTestCase):
         found = sizing.expect(queue, 500, 0.99, Reservation(1000, 1000), FREE)
         self.assertEqual(found.mean_s, found.alone_s)
 
-    def test_overhead_of_the_whole_runtime(self):
-        self.assertRaises(
-            exception.InvalidQuantity,
-            sizing.expect,
-            SingleQueue(1e-3),
-            1,
-            0.9,
-            Reservation(5, 100),
-        )
-
-    def test_unstable_once_the_overhead_is_gone(self):
-        queue = SingleQueue(1e-3)
-        sizing.expect(queue, 699, 0.9, Reservation(1400, 2000), FREE)
-        self.assertRaises(
-            exception.Unstable,
-            sizing.expect,
-            queue,
-            699,
-            0.9,
-            Reservation(1400, 2000),
-        )
-
 
 @ddt.ddt
 class SizeForAllTest(base.BaseTestCase):
@@ -324,10 +252,3 @@ class LimitsTest(base.BaseTestCase):
     )
     def test_refused(self, words):
         self.assertRaises(exception.InvalidQuantity, Limits, **words)
-
-    def test_gap_is_that_of_the_reservation(self):
-        reservation = Reservation(1400, 2000)
-        found = sizing.expect(SingleQueue(1e-3), 500, 0.99, reservation, FREE)
-        self.assertLess(
-            abs(found.gap_s - supply.gap_us(reservation) / 1e6), 1e-15
-        )

@@ -106,15 +106,6 @@ class TandemTest(base.BaseTestCase):
                 exception.Unreachable, queue.max_rate_per_s, 1, 0.002, 0.99
             )
 
-    def test_transmission(self):
-        self.assertEqual(1e-3, tandem.transmission_s(64_000, 64e6))
-        self.assertRaises(
-            exception.InvalidQuantity, tandem.transmission_s, 0, 1
-        )
-        self.assertRaises(
-            exception.InvalidQuantity, tandem.transmission_s, 1, -1
-        )
-
 
 def dropped(rate, size_bit, bit_per_s, bucket_bit, count=200_000):
     """The part of the requests that a policer drops, in a simulation."""

@@ -7,7 +7,6 @@ import ddt
 import numpy
 from oslotest import base
 
-from nova_rt import exception
 from nova_rt.model import single, trace
 from nova_rt.model.services import Service, choose
 from nova_rt.tests.unit.model import runs
@@ -104,16 +103,3 @@ class TraceTest(base.BaseTestCase):
         counts = numpy.histogram(come, numpy.arange(0, come[-1], 0.05))[0]
         # Poisson counts would have the variance of their mean.
         self.assertLess(5, counts.var() / counts.mean())
-
-    @ddt.data(
-        ('too few', [1.0] * 10),
-        ('instant 3000 is before', [*range(2999), 5, *range(3000, 4000)]),
-        ('within 0 s', [1.0] * 4000),
-        ('within', [0.0] * 3999 + [1e10]),
-    )
-    @ddt.unpack
-    def test_no_requests(self, text, instants):
-        err = self.assertRaises(
-            exception.InvalidQuantity, trace.rate_of, instants
-        )
-        self.assertIn(text, str(err))

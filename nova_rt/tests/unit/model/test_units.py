@@ -7,37 +7,6 @@ from oslotest import base
 from nova_rt import exception
 from nova_rt.model import units
 
-READERS = (
-    units.duration_s,
-    units.rate_per_s,
-    units.size_bit,
-    units.link_bit_per_s,
-    units.percentile,
-)
-BAD_EVERYWHERE = {
-    'empty': '',
-    'no number': 'ms',
-    'nan': 'nan',
-    'nan with unit': 'nan ms',
-    'infinite': 'inf/s',
-    'zero': '0ms',
-    'zero percent': '0',
-    'negative': '-5ms',
-    'overflow': '1e999s',
-    'overflow of units': '9e308/ns',
-    'underflow': '1e-999s',
-    'huge': '9' * 500 + 'ms',
-    'unknown unit': '5 parsec',
-    'other digits': '\u0661\u0660ms',
-    'line break': '10ms\n',
-    'two numbers': '10ms 5ms',
-    'comma': '1,5ms',
-    'underscore': '1_000/s',
-    'plus': '+10ms',
-    'NUL': '10ms\0',
-    'no unit, no percentile': '100000',
-}
-
 
 @ddt.ddt
 class UnitsTest(base.BaseTestCase):
@@ -66,28 +35,17 @@ class UnitsTest(base.BaseTestCase):
     def test_read(self, read, text, wanted):
         self.assertLess(abs(read(text) / wanted - 1), 1e-12)
 
-    @ddt.data(*BAD_EVERYWHERE.items())
-    @ddt.unpack
-    def test_bad(self, _name, text):
-        for read in READERS:
+    def test_refused(self):
+        """The rest is refused by the options of the command."""
+        for read, text in (
+            (units.rate_per_s, '500ms'),
+            (units.size_bit, '64Mbit/s'),
+            # Megabytes, in a file or in a second?
+            (units.link_bit_per_s, '64MB'),
+            (units.duration_s, '9' * 500 + 'ms'),
+        ):
             err = self.assertRaises(exception.InvalidQuantity, read, text)
-            self.assertNotIn('\n', str(err))
             self.assertLess(len(str(err)), 200)
-
-    @ddt.data(
-        (units.duration_s, '10', 'has no unit'),
-        (units.rate_per_s, '500ms', "unit 'ms'"),
-        (units.size_bit, '64Mbit/s', "unit 'Mbit/s'"),
-        # Megabytes, in a file or in a second?
-        (units.link_bit_per_s, '64MB', "unit 'MB'"),
-        (units.percentile, '100', 'not below 100'),
-        (units.percentile, '150', 'not below 100'),
-        (units.percentile, '0.99', 'in percent'),
-    )
-    @ddt.unpack
-    def test_says_what_and_why(self, read, text, wanted):
-        err = self.assertRaises(exception.InvalidQuantity, read, text)
-        self.assertIn(wanted, str(err))
 
     @ddt.data((1.5, '1.5 s'), (0.0099155, '9.915 ms'), (126e-6, '126 us'),
               (5e-9, '5 ns'))  # fmt: skip

@@ -19,20 +19,13 @@ COMMANDS = {
     'deadline': ('rate', 'service-time', 'percentile', 'reservation'),
     'latency': ('rate', 'service-time', 'reservation'),
 }
-# Of another command.
-MORE = {
-    'simulate': ('rate', 'service-time', 'reservation', 'requests'),
-}
 
 
 def line(command='reservation', **changes):
-    values = {'reservation': '744/1000', 'requests': '3100', **GOOD}
-    known = COMMANDS | MORE
-    names = [name for name in known[command] if name != 'reservation']
-    if 'reservation' in known[command]:
-        names.append('reservation')
-    values |= {key.replace('_', '-'): text for key, text in changes.items()}
-    options = {*names, *(key.replace('_', '-') for key in changes)}
+    values = {'reservation': '744/1000', **GOOD}
+    changes = {key.replace('_', '-'): text for key, text in changes.items()}
+    values |= changes
+    options = {*COMMANDS[command], *changes}
     return ' '.join(
         [command]
         + [
@@ -84,7 +77,7 @@ class BadInputTest(base.TestCase):
         self.ask(line(deadline='8ms', rate='423.9/s'))
         self.ask(line(deadline='8ms', percentile='98.16'))
         self.assert_refused(
-            'shortest deadline they meet is 6.493ms',
+            'even one at a time; the shortest deadline they meet is 6.493ms',
             line('rate', deadline='6ms'),
         )
         self.ask(line('rate', deadline='6.493ms'))
@@ -189,6 +182,10 @@ class BadInputTest(base.TestCase):
              '--vcpus 2'),
             ('share a queue: give --split', '--batch 2 --vcpus 2'),
             ('share a queue: give --split', '--arrivals periodic --vcpus 2'),
+            ('no model covers such', '--arrivals periodic --link 1Gbit'
+             ' --request-size 1KiB'),
+            ('is for exponential', '--distribution constant --link 1Gbit'
+             ' --request-size 1KiB --conservative'),
             ('no model covers such', '--batch 2 --link 1Gbit'
              ' --request-size 1KiB'),
             ('no model covers --split', '--vcpus 2 --split --link 1Gbit'
@@ -213,6 +210,8 @@ class BadInputTest(base.TestCase):
             ('--max-bandwidth', '--max-bandwidth 101'),
             ('--max-bandwidth', '--max-bandwidth 0'),
             ('with 60 % of a CPU', '--max-bandwidth 60'),
+            ('with 90 % of a CPU in periods of 900 ms',
+             '--max-bandwidth 90 --period 900ms'),
             ('unrecognized', '--nonsense'),
             ('unrecognized', 'nonsense'),
         ):  # fmt: skip
