@@ -78,29 +78,6 @@ class OptionsTest(base.BaseTestCase):
     def test_file_that_cannot_be_parsed(self, text):
         self.refusal(text)
 
-    def test_file_in_another_encoding(self):
-        self.file.write_bytes('# für uns\n[nova_rt]\n'.encode('latin-1'))
-        with self.assertRaisesRegex(
-            options.Unusable, f'{self.file}: no text in UTF-8: '
-        ):
-            with options.errors(self.conf):
-                self.conf(['--config-file', str(self.file)], project='nova')
-
-    def test_no_file(self):
-        with self.assertRaisesRegex(options.Unusable, '/no/file'):
-            with options.errors(self.conf):
-                self.conf(['--config-file', '/no/file'], project='nova')
-
-    @ddt.data(
-        ('port', '65536'), ('port', 'http'), ('min_interval', '0'),
-        ('listen_address', 'here'), ('libvirt_timeout', '1 2'),
-    )  # fmt: skip
-    @ddt.unpack
-    def test_wrong_value(self, name, value):
-        text = f'[nova_rt_exporter]\n{name} = {value}\n'
-        message = self.refusal(text, 'nova_rt_exporter')
-        self.assertIn(f'[nova_rt_exporter] {name} = {value}: ', message)
-
     def test_of_several_the_wrong_one(self):
         """Both groups have an option of that name."""
         self.conf.register_opt(cfg.StrOpt('port'), group='other')

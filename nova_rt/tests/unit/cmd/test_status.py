@@ -93,13 +93,6 @@ class HostCheckTest(HostTestCase):
         self.conf.register_opt(cfg.StrOpt(name), group='compute')
         self.flags(group='compute', **{name: cpus})
 
-    def test_overlap(self):
-        self.flags(group='nova_rt', cpu_set='1-3')
-        self.give_others('cpu_dedicated_set', '3-5')
-        code, text = self._check('v2-rt-max-cpu')
-        self.assertEqual(1, code)
-        self.assertIn('3 are in [compute] cpu_dedicated_set', text)
-
     def test_nodes(self):
         _, text = self._check('v1-throttle', nodes=[(0, 1), (2, 3)])
         self.assertRegex(text, r'CPUs of node 0 +0-1\nCPUs of node 1 +2-3\n')
@@ -132,41 +125,45 @@ class HostCheckTest(HostTestCase):
         self.assertRegex(text, r'Spare pool +1000/10000\n')
         self.assertRegex(text, r'Capacity +3200000 ppm')
 
-    def test_json_of_a_host_without_an_interface(self):
-        self.kernel = self.useFixture(kernel.make('none'))
-        code, text = self._check_again(form='json')
-        self.assertEqual(1, code)
-        self.assertIn('CONFIG_RT_GROUP_SCHED', json.loads(text)['error'])
+    def test_cannot_hold_reservations(self):
+        """Said for people, and for a script."""
 
-    def test_no_cpusets(self):
-        self.kernel = self.useFixture(kernel.make('v1-throttle'))
-        self.kernel.remove_cpusets()
-        code, text = self._check_again()
-        self.assertEqual(1, code)
-        self.assertIn('cgroup v1 has no cpuset', text)
+        def overlap():
+            self.flags(group='nova_rt', cpu_set='1-3')
+            self.give_others('cpu_dedicated_set', '3-5')
 
-    def test_no_interface(self):
-        code, text = self._check('none')
-        self.assertEqual(1, code)
-        self.assertIn('CONFIG_RT_GROUP_SCHED', text)
+        def allow():
+            self.flags(group='nova_rt', cpu_set=None)
+            self.flags(group='compute', cpu_dedicated_set=None)
 
-    def test_kernel_that_starts_no_container(self):
-        self._check('v2-rt-max-cpu')
-        proc = self.kernel.files.proc
-        (proc / 'thread-self').mkdir()
-        code, text = self._check_again()
-        self.assertEqual(1, code)
-        self.assertIn('CONFIG_PROC_CHILDREN', text)
-        (proc / 'thread-self' / 'children').touch()
-        (proc / 'filesystems').write_text('\text4\n')
-        code, text = self._check_again()
-        self.assertEqual(1, code)
-        self.assertIn('FUSE', text)
+        for interface, kwargs, change, said in (
+            ('none', {}, lambda: None, 'CONFIG_RT_GROUP_SCHED'),
+            ('v1-throttle', {'limit_us': -1}, lambda: None,
+             'sched_rt_runtime_us'),
+            ('v1-throttle', {}, lambda: self.kernel.remove_cpusets(),
+             'cgroup v1 has no cpuset'),
+            ('v2-rt-max-cpu', {}, overlap,
+             '3 are in [compute] cpu_dedicated_set'),
+            ('v2-rt-max-cpu', {}, lambda: (allow(), self.proc('thread-self')),
+             'CONFIG_PROC_CHILDREN'),
+            ('v2-rt-max-cpu', {}, lambda: self.proc('filesystems'), 'FUSE'),
+        ):  # fmt: skip
+            self.kernel = self.useFixture(kernel.make(interface, **kwargs))
+            change()
+            code, text = self._check_again()
+            self.assertEqual(1, code)
+            self.assertIn(said, text)
+            code, text = self._check_again(form='json')
+            self.assertEqual(1, code)
+            self.assertIn(said, json.loads(text)['error'])
 
-    def test_set_up_in_the_way(self):
-        code, text = self._check('v1-throttle', limit_us=-1)
-        self.assertEqual(1, code)
-        self.assertIn('sched_rt_runtime_us', text)
+    def proc(self, name):
+        """Put something into procfs."""
+        path = self.kernel.files.proc / name
+        if name == 'filesystems':
+            path.write_text('\text4\n')
+        else:
+            path.mkdir()
 
 
 class HostUsageTest(HostTestCase):
@@ -191,20 +188,20 @@ class HostUsageTest(HostTestCase):
         )
         self.assertIn('600/1000 us  lxc-7-web.libvirt-lxc/libvirt', text)
 
+    def test_usage_that_is_not_known(self):
+        for interface, said in (
+            ('v1-throttle', 'does not count this with v1-throttle'),
+            ('none', 'cannot hold reservations'),
+        ):
+            self._check(interface)
+            code, text = self._usage()
+            self.assertEqual(1, code)
+            self.assertIn(said, text)
+
     def test_usage_of_nothing(self):
         self._check('v2-rt-max-cpu')
         code, text = self._usage()
         self.assertEqual((0, 1), (code, len(text.splitlines())))
-
-    def test_usage_that_is_not_counted(self):
-        self._check('v1-throttle')
-        code, text = self._usage()
-        self.assertEqual(1, code)
-        self.assertIn('does not count this with v1-throttle', text)
-
-    def test_usage_without_an_interface(self):
-        self._check('none')
-        self.assertEqual(1, self._usage()[0])
 
 
 class UpgradeCheckTest(base.BaseTestCase):
@@ -279,34 +276,20 @@ class FilterCheckTest(base.BaseTestCase):
         with fixtures.MonkeyPatch('nova.conf.CONF', conf):
             return status.Checks(conf)._filter()
 
-    def enable(self, names):
-        return self.check(f'[filter_scheduler]\nenabled_filters = {names}\n')
-
-    def test_enabled(self):
-        self.assertEqual(
-            0, self.enable('ComputeFilter,RTBandwidthFilter').code
-        )
-
-    def test_others_are_enabled(self):
-        result = self.enable('ComputeFilter,NotRTBandwidthFilter')
-        self.assertEqual(2, result.code)
-        self.assertIn('RTBandwidthFilter is not in', result.details)
-
-    def test_forgotten(self):
-        """A node of the control plane has the database; a host has none."""
-        result = self.check('[api_database]\nconnection = sqlite://\n')
-        self.assertEqual(2, result.code)
-
-    def test_not_configured_here(self):
-        result = self.check('')
-        self.assertEqual(1, result.code)
-        self.assertIn('where nova-scheduler has its nova.conf', result.details)
-
-    def test_is_one_of_the_checks(self):
-        self.assertIn(
-            status.Checks._filter,
-            [check for _, check in status.Checks._upgrade_checks],
-        )
+    def test_filters(self):
+        enabled = '[filter_scheduler]\nenabled_filters = ComputeFilter,'
+        for text, code, said in (
+            (f'{enabled}RTBandwidthFilter\n', 0, ''),
+            (f'{enabled}NotRTBandwidthFilter\n', 2,
+             'RTBandwidthFilter is not in'),
+            # A node of the control plane has the database; a host has none.
+            ('[api_database]\nconnection = sqlite://\n', 2,
+             'RTBandwidthFilter is not in'),
+            ('', 1, 'where nova-scheduler has its nova.conf'),
+        ):  # fmt: skip
+            result = self.check(text)
+            self.assertEqual(code, result.code)
+            self.assertIn(said, result.details or '')
 
 
 class MovesTest(base.BaseTestCase):

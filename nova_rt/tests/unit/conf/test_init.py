@@ -25,9 +25,6 @@ class ConfTest(base.BaseTestCase):
         nova_rt.conf.register_opts(self.conf)
         self.conf([], default_config_files=[])
 
-    def test_may_be_registered_again(self):
-        nova_rt.conf.register_opts(self.conf)
-
     def test_credentials(self):
         """They are read without being registered, and set by a file."""
         self.assertFalse(nova_api.is_configured(self.conf))
@@ -73,30 +70,19 @@ class ConfTest(base.BaseTestCase):
             for opt in opts:
                 self.assertTrue(opt.help, opt.name)
 
-    def test_hint_rules_are_those_of_the_parser(self):
-        for rule in HintRule:
-            self.conf.set_override('hints', rule.value, 'nova_rt')
-            self.assertIs(
-                rule, bounds.Bounds.from_options(self.conf.nova_rt).hints
-            )
+    def test_choices_are_those_of_the_code(self):
+        for name, default, values in (
+            ('hints', 'lower', HintRule),
+            ('placement', 'worst_fit', admission.Placement),
+            ('refusal_details', 'modest', exception.RefusalDetails),
+        ):
+            self.assertEqual(default, self.conf.nova_rt[name])
+            for value in values:
+                self.conf.set_override(name, value.value, 'nova_rt')
 
-    def test_placements_are_those_of_admission(self):
-        self.assertEqual('worst_fit', self.conf.nova_rt.placement)
-        for placement in admission.Placement:
-            self.conf.set_override('placement', placement.value, 'nova_rt')
-
-    def test_refusals_are_modest_unless_set(self):
-        self.assertEqual('modest', self.conf.nova_rt.refusal_details)
-        for details in exception.RefusalDetails:
-            self.conf.set_override('refusal_details', details.value, 'nova_rt')
-
-    def test_rules_of_the_defaults(self):
+    def test_bounds(self):
         self.assertEqual(
-            bounds.Bounds(
-                HintRule.LOWER,
-                1_000,
-                1_000_000,
-            ),
+            bounds.Bounds(HintRule.LOWER, 1_000, 1_000_000),
             bounds.Bounds.from_options(self.conf.nova_rt),
         )
 

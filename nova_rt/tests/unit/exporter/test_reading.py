@@ -96,13 +96,6 @@ class ReadingTest(base.BaseTestCase):
         host.reader.read()
         self.assertEqual(before, len(seen))
 
-    def test_usage(self):
-        host = self.host()
-        domain = host.add_server(10_000, 100_000, (1,))
-        host.machine.use(host.group_of(domain), 1, 7, 3, 21_000)
-        usage = host.reader.read().states[domain.name].usage
-        self.assertEqual((7, 3), (usage[1].periods, usage[1].throttled))
-
     def test_a_kernel_that_does_not_count(self):
         host = self.host('v1-throttle')
         domain = host.add_server(10_000, 100_000, (1,))
@@ -274,11 +267,6 @@ class ReadingTest(base.BaseTestCase):
         found = host.reader.read()
         self.assertEqual({Source.COMPUTE}, found.failed)
         self.assertIsNone(found.kernel.offered)
-
-    def test_no_counters(self):
-        host = self.host()
-        host.counters.unlink()
-        self.assertEqual({Source.COMPUTE}, self.failed(host))
 
     def test_what_fails_is_logged_once(self):
         host = self.host()

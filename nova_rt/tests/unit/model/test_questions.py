@@ -70,23 +70,6 @@ class QuestionsTest(base.BaseTestCase):
             slack * questions.fraction(model, found, rate, deadline),
         )
 
-    def test_inverses(self):
-        """The highest rate meets the deadline exactly."""
-        reservation = Reservation(1400, 2000)
-        for model in MODELS:
-            rate = questions.max_rate_per_s(model, reservation, 0.03, 0.99)
-            # Of a grid, within a step of it.
-            near = 1e-4 if model.tolerance else 1e-9
-            self.assertAlmostEqual(
-                0.03,
-                questions.min_deadline_s(model, reservation, rate, 0.99),
-                delta=near,
-            )
-            self.assertAlmostEqual(
-                0.99, questions.fraction(model, reservation, rate, 0.03),
-                delta=near,
-            )  # fmt: skip
-
     def test_nothing_in_time(self):
         """A deadline that is shorter than the gap promises nothing."""
         slow = Reservation(10_000, 100_000)

@@ -9,7 +9,6 @@ from oslotest import base
 from nova_rt import exception
 from nova_rt.model import (
     cbs,
-    confidence,
     guarantee,
     simulation,
     sizing,
@@ -26,30 +25,6 @@ FREE = Limits(overhead_us=0)
 
 @ddt.ddt
 class SizeTest(base.BaseTestCase):
-    @ddt.data(
-        (500, 0.02, 0.99), (100, 0.1, 0.9), (50, 1.0, 0.999),
-        (900, 0.1, 0.99),
-    )  # fmt: skip
-    @ddt.unpack
-    def test_the_scheduler_meets_the_deadline(self, rate, deadline, fraction):
-        """Beside others, in the worst position, within the confidence."""
-        queue = SingleQueue(1e-3, 1e-4)
-        found = sizing.size(queue, rate, deadline, fraction, FREE)
-        count = 400_000
-        rng = runs.rng(14)
-        arrivals = simulation.poisson_ns(rate, count, rng)
-        works = simulation.exponential_ns(1e-3, count, rng)
-        highest = 0
-        for position in (Position.FIRST, Position.LAST, Position.RANDOM):
-            done = cbs.DeadlineServer(found.reservation, position).fifo_ns(
-                arrivals, works
-            )
-            seen = confidence.percentile(done - arrivals, fraction)
-            highest = max(highest, seen.value)
-            self.assertLess(seen.low / 1e9 + 2e-4, deadline)
-        # Nor is it too much.
-        self.assertLess(0.7 * deadline, highest / 1e9 + 2e-4)
-
     def test_rounded_up_the_shortest_periods_are_too_much(self):
         """Two microseconds are more than 1 % of all but longer ones."""
         limits = Limits(overhead_us=0, min_period_us=100, max_bandwidth=0.01)

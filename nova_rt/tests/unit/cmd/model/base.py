@@ -4,31 +4,17 @@
 import pathlib
 import shlex
 
-from cliff import commandmanager
 import fixtures
 from oslotest import base
 
-from nova_rt.cmd.model import app, ask, fit, plan, simulate
+from nova_rt.cmd.model import app
 from nova_rt.tests.fixtures import manage
-
-COMMANDS = {
-    'deadline': ask.Deadline,
-    'fit': fit.Fit,
-    'latency': ask.Latency,
-    'plan': plan.Plan,
-    'rate': ask.Rate,
-    'reservation': ask.Reservation,
-    'simulate': simulate.Simulate,
-}
 
 
 class TestCase(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.manager = commandmanager.CommandManager('nova_rt.no_such_group')
-        for name, command in COMMANDS.items():
-            self.manager.add_command(name, command)
 
     def run_it(self, line, *words):
         """Run a command.
@@ -37,7 +23,7 @@ class TestCase(base.BaseTestCase):
         :param words: more of them, as they are
         """
         return manage.run_program(
-            lambda **streams: app.App(self.manager, alone=False, **streams),
+            lambda **streams: app.App(alone=False, **streams),
             *shlex.split(line), *words,
         )  # fmt: skip
 

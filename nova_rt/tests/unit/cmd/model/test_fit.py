@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.cmd.model.fit and samples."""
 
-import os
 import random
 import shlex
 
@@ -91,43 +90,6 @@ class FitTest(base.TestCase):
         ):
             self.assertIn('Hosts promise 95 %', said['Caution'])
 
-    def test_size_is_not_asked_for(self):
-        data = '1ms\n' * 50
-        for text, more in (
-            ('--rate is for --deadline', '--rate 5/s'),
-            ('--batch is for --deadline', '--batch 2'),
-            ('--flavors is for --deadline', '--flavors x'),
-            ('go together', '--percentile 99'),
-            ('give --rate', '--deadline 9ms --percentile 99'),
-            ('do not meet', '--rate 5/s --deadline 20ms --percentile 99 '
-             '--latency 10ms'),
-        ):  # fmt: skip
-            self.refused(text, data, more)
-
-    def test_decimal_comma(self):
-        """Never cut off."""
-        for data, more in (
-            ('time_ms\n1\n0,8\n', ''),
-            ('time_ms\n0,8\n1,5\n', ''),
-            ('1\n1,5\n', ''),
-            ('1,5\n1\n', '--csv-column 1'),
-        ):
-            self.refused('decimal points, not', data, f'--csv-unit ms {more}')
-        self.refused(
-            'with a decimal comma', '1,5\n12,25\n' * 20,
-            '--csv-unit ms --csv-column 1',
-        )  # fmt: skip
-        self.refused(
-            "line 2: '0,8' is not", 'id;time_ms\n1;0,8\n',
-            '--csv-unit ms --csv-column time_ms',
-        )  # fmt: skip
-
-    def test_names_are_told(self):
-        self.refused(
-            ": Date_ms, response_time_ms", 'Date_ms;response_time_ms;\n1;2;\n',
-            '--csv-unit ms --csv-column nope',
-        )  # fmt: skip
-
     def test_spellings(self):
         """With names or without, by name or number, with what editors add."""
         line = '0.001\n'
@@ -153,14 +115,6 @@ class FitTest(base.TestCase):
             for same in ('Mean', 'Longest'):
                 self.assertEqual(wanted[same], said[same], data[:20])
 
-    def test_empty(self):
-        for data in ('', '\n\n', ' \n', ',,\n', 'time\n', '\ufeff'):
-            self.refused('there are no service times', data)
-
-    def test_too_few(self):
-        self.refused('19 service times are too few', '1ms\n' * 19)
-        self.fit('1ms\n' * 20)
-
     def test_no_times(self):
         for text, why in (
             ('0', 'must be from'), ('-1', 'must be from'),
@@ -178,46 +132,56 @@ class FitTest(base.TestCase):
             self.refused(why, data, '--csv-unit s')
             self.refused('line 31', data, '--csv-unit s')
 
-    def test_empty_cell(self):
-        self.refused(
-            "line 3: '' is not a duration", 'a,b\n1,2\n1,\n',
-            '--csv-column b --csv-unit s',
-        )  # fmt: skip
-
-    def test_bad_first_line(self):
-        """It is not taken for a name."""
-        for text in ('nan', '-inf', '1e309', '-5', '0', '1\x00'):
-            self.refused('line 1', f'{text}\n' + '1\n' * 30, '--csv-unit s')
-
-    def test_unit_is_not_guessed(self):
-        self.refused("line 2: '1' has no unit", 'ms\n' + '1\n' * 30)
-
-    def test_columns(self):
-        data = 'a,b,b\n' + '1,2,3\n' * 30
-        self.refused('3 columns: choose one', data, '--csv-unit ms')
-        for column in ('b', 'c', '0', '4', '-1', '99999', ''):
-            self.refused(
-                'there is no column', data,
-                f'--csv-unit ms --csv-column={column!r}',
-            )  # fmt: skip
-        self.refused(
-            'line 3 has 1 columns', 'a,b\n1,2\n1\n',
-            '--csv-column b --csv-unit ms',
-        )  # fmt: skip
-
-    def test_hostile(self):
-        self.refused('line 1 is longer', '1' * 100_000)
-        self.refused('line 1 is longer', b'\0' * 100_000)
-        self.refused('is not text', b'\xff\xfe1\n')
-        self.refused('is not CSV', '"1\n1\n')
-        self.refused('is not CSV', '"1"x\n')
-        self.refused('2001 columns', 'a,' * 2000)
-        self.assert_refused('line 1 is longer', 'fit /dev/zero')
-        self.assert_refused('No such file', 'fit /nowhere')
-        self.assert_refused('directory', 'fit', str(self.directory))
-        unreadable = self.write('y\x1b.csv', '')
-        os.unlink(unreadable)
-        self.assert_refused('No such file', 'fit', unreadable)
+    def test_refused(self):
+        ms = '--csv-unit ms '
+        plain, rows = '1ms\n' * 50, 'a,b,b\n' + '1,2,3\n' * 30
+        # A decimal comma is never cut off.
+        comma = 'decimal points, not'
+        for text, data, more in (
+            ('--rate is for --deadline', plain, '--rate 5/s'),
+            ('--batch is for --deadline', plain, '--batch 2'),
+            ('--flavors is for --deadline', plain, '--flavors x'),
+            ('go together', plain, '--percentile 99'),
+            ('give --rate', plain, '--deadline 9ms --percentile 99'),
+            ('do not meet', plain, '--rate 5/s --deadline 20ms '
+             '--percentile 99 --latency 10ms'),
+            (comma, 'time_ms\n1\n0,8\n', ms),
+            (comma, 'time_ms\n0,8\n1,5\n', ms),
+            (comma, '1\n1,5\n', ms),
+            (comma, '1,5\n1\n', ms + '--csv-column 1'),
+            ('with a decimal comma', '1,5\n12,25\n' * 20,
+             ms + '--csv-column 1'),
+            ("line 2: '0,8' is not", 'id;time_ms\n1;0,8\n',
+             ms + '--csv-column time_ms'),
+            (': Date_ms, response_time_ms',
+             'Date_ms;response_time_ms;\n1;2;\n', ms + '--csv-column nope'),
+            ("line 3: '' is not a duration", 'a,b\n1,2\n1,\n',
+             ms + '--csv-column b'),
+            ('line 3 has 1 columns', 'a,b\n1,2\n1\n', ms + '--csv-column b'),
+            ("line 2: '1' has no unit", 'ms\n' + '1\n' * 30, ''),
+            ('19 service times are too few', '1ms\n' * 19, ''),
+            ('3 columns: choose one', rows, ms),
+            *(('there is no column', rows, f'{ms}--csv-column={name!r}')
+              for name in ('b', 'c', '0', '4', '-1', '99999', '')),
+            *(('there are no service times', data, '')
+              for data in ('', '\n\n', ' \n', ',,\n', 'time\n', '\ufeff')),
+            # Not taken for a name.
+            *(('line 1', f'{first}\n' + '1\n' * 30, '--csv-unit s')
+              for first in ('nan', '-inf', '1e309', '-5', '0', '1\x00')),
+            ('line 1 is longer', '1' * 100_000, ''),
+            ('line 1 is longer', b'\0' * 100_000, ''),
+            ('is not text', b'\xff\xfe1\n', ''),
+            ('is not CSV', '"1\n1\n', ''),
+            ('is not CSV', '"1"x\n', ''),
+            ('2001 columns', 'a,' * 2000, ''),
+        ):  # fmt: skip
+            self.refused(text, data, more)
+        self.fit('1ms\n' * 20)
+        for path, text in (
+            ('/dev/zero', 'line 1 is longer'), ('/nowhere', 'No such file'),
+            (str(self.directory), 'directory'), ('y\x1b.csv', 'No such file'),
+        ):  # fmt: skip
+            self.assert_refused(text, 'fit', path)
 
     def test_huge(self):
         """It stops reading, whatever follows."""

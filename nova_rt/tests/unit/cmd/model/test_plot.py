@@ -19,30 +19,19 @@ class PlotTest(base.TestCase):
             ('png', b'\x89PNG'), ('svg', b'<?xml'), ('pdf', b'%PDF'),
         ):  # fmt: skip
             path = self.directory / f'x.{ending}'
-            said = self.ask(LINE, '--plot', str(path))
-            self.assertEqual(self.ask(LINE), said)
-            self.assertTrue(path.read_bytes().startswith(magic))
-
-    def test_the_same_twice(self):
-        drawn = []
-        for name in ('a.svg', 'b.svg'):
-            path = self.directory / name
             self.ask(LINE, '--plot', str(path))
-            drawn.append(path.read_bytes())
-        self.assertEqual(*drawn)
-        self.assertIn(b'963/1300', drawn[0])
+            drawn = path.read_bytes()
+            self.assertTrue(drawn.startswith(magic))
+            self.ask(LINE, '--plot', str(path))
+            self.assertEqual(drawn, path.read_bytes(), 'twice the same')
 
-    def test_every_model(self):
-        about = 'latency --rate 300/s --reservation 744/1000'
-        path = str(self.directory / 'x.svg')
-        csv = self.write('x.csv', '1ms\n' * 50)
-        for more in (
-            '--service-time 1ms --distribution constant',
-            '--service-time 1ms --vcpus 4',
-            '--service-time 1ms --link 64Mbit --request-size 2KiB',
-            f'--measured {csv}',
-        ):
-            self.ask(f'{about} {more} --plot', path)
+    def test_without_a_deadline(self):
+        path = self.directory / 'x.svg'
+        self.ask(
+            'latency --rate 300/s --service-time 1ms --vcpus 4 '
+            '--reservation 744/1000 --plot', str(path),
+        )  # fmt: skip
+        self.assertIn(b'744/1000', path.read_bytes())
 
     def test_curves(self):
         """The chosen point is where the bound meets the deadline."""
