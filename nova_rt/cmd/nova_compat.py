@@ -298,7 +298,7 @@ def compare(needed: Extension, ours: Any, theirs: Any) -> Iterator[str]:
             yield f'{where}.{name}() takes {_render(found)}'
 
 
-def _has_names(found: list['Parameter'], names: str) -> bool:
+def _has_names(found: list[inspect.Parameter], names: str) -> bool:
     has = [each.name for each in found]
     wanted = [
         name.removesuffix('?')
@@ -308,17 +308,8 @@ def _has_names(found: list['Parameter'], names: str) -> bool:
     return has == wanted
 
 
-@dataclasses.dataclass(frozen=True)
-class Parameter:
-    """A parameter of a method, without its annotation."""
-
-    name: str
-    kind: str
-    default: Any
-
-
-def parameters(method: Callable[..., Any]) -> list[Parameter]:
-    """List the parameters of the function below decorators.
+def parameters(method: Callable[..., Any]) -> list[inspect.Parameter]:
+    """List the parameters of the function below decorators, unannotated.
 
     oslo.messaging's decorators hide it in a variable.
     """
@@ -326,10 +317,10 @@ def parameters(method: Callable[..., Any]) -> list[Parameter]:
     if method.__module__.startswith('oslo_messaging.'):
         method = inspect.getclosurevars(method).nonlocals['func']
     return [
-        Parameter(each.name, each.kind.description, each.default)
+        each.replace(annotation=inspect.Parameter.empty)
         for each in inspect.signature(method).parameters.values()
     ]
 
 
-def _render(found: list[Parameter]) -> str:
+def _render(found: list[inspect.Parameter]) -> str:
     return f'({", ".join(each.name for each in found)})'

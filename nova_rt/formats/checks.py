@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks values that came over the message bus for their types and sizes."""
 
-from collections.abc import Callable
+from collections.abc import Sized
 import re
 from typing import Any
 
@@ -13,17 +13,16 @@ HOST = re.compile('[!-~]{1,255}')
 _MAX = 2**62
 
 
-def kind(name: str, value: Any, wanted: Callable[..., Any], most: int) -> Any:
+def kind(name: str, value: Any, wanted: type[Sized], most: int) -> Any:
     """Check that a value is a list or a dict, and not too long.
 
     :param most: how many entries it may have
     :returns: the value
     :raises InvalidReport: if it is anything else
     """
-    assert isinstance(wanted, type)
     if not isinstance(value, wanted):
         raise exception.InvalidReport(f'{name} is no {wanted.__name__}')
-    if len(value) > most:  # type: ignore[arg-type]
+    if len(value) > most:
         raise exception.InvalidReport(f'{name} has more than {most} entries')
     return value
 

@@ -140,21 +140,3 @@ class AnswersTest(base.BaseTestCase):
         return lambda rate, bandwidth: model.percentile_s(
             rate, bandwidth, fraction
         )
-
-    def test_the_bound_is_one(self):
-        exact, bound = MODELS['tandem'], MODELS['bound']
-
-        @_ABOUT
-        @hypothesis.given(
-            load=st.floats(1e-6, 0.999999),
-            bandwidth=st.floats(0.01, 1),
-            fraction=st.floats(1e-6, 1 - 1e-9),
-        )
-        def check(load, bandwidth, fraction):
-            rate = load * exact.capacity_per_s(bandwidth)
-            self.assertLessEqual(
-                exact.percentile_s(rate, bandwidth, fraction),
-                bound.percentile_s(rate, bandwidth, fraction) * (1 + 1e-12),
-            )
-
-        check()
