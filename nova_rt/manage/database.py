@@ -30,7 +30,7 @@ class Sync(base.Command):
 class Version(base.ShowOne):
     """Show the revision of the tables, and the one that is needed."""
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
+    def take_action(self, parsed_args: Any) -> base.Values:
         """Read both."""
         db_access.require(self.conf)
         from nova_rt.db import migration
@@ -82,7 +82,7 @@ class Purge(base.ShowOne):
             help='leave the rest for another time after so many seconds',
         )
 
-    def take_action(self, parsed_args: Any) -> tuple[Any, Any]:
+    def take_action(self, parsed_args: Any) -> base.Values:
         """Delete, and say how much."""
         db_access.require(self.conf)
         from nova_rt.db import api, retention

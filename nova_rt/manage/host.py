@@ -26,13 +26,8 @@ class List(base.Lister):
     down is told by its age.
     """
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], list[Sequence[Any]]]:
-        """Read them.
-
-        :returns: columns and rows
-        """
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        """Read columns and rows."""
         from nova_rt.manage import records
 
         with records.connect() as source:
@@ -74,9 +69,7 @@ class Show(base.Lister):
         """Add the arguments."""
         parser.add_argument('host', help='Name of the host.')
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         """Read it.
 
         :returns: columns and rows

@@ -89,13 +89,8 @@ class Show(base.OfServer, base.ShowOne):
     now, and is asked again; ``Infeasible``: it stays as it is.
     """
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], Sequence[Any]]:
-        """Read it.
-
-        :returns: columns and values
-        """
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Values:
+        """Read columns and values."""
         db_access.require(self.conf)
         from nova_rt.db import changes
 
@@ -150,9 +145,7 @@ class Set(base.OfServer, base.ShowOne):
             help='Seconds to wait. Default: 300.',
         )
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], Sequence[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Values:
         """Store the wish, and wake a conductor.
 
         :returns: columns and values

@@ -47,13 +47,8 @@ class List(base.Lister):
         """Add the options."""
         parser.add_argument('--host', help='Those of this host alone.')
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], list[Sequence[Any]]]:
-        """Read them.
-
-        :returns: columns and rows
-        """
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        """Read columns and rows."""
         from nova_rt.manage import records
 
         with records.connect() as source:
@@ -84,13 +79,8 @@ class Show(base.OfServer, base.ShowOne):
     there is one, has its last reservation; the state is ``released`` then.
     """
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], Sequence[Any]]:
-        """Read it.
-
-        :returns: columns and values
-        """
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Values:
+        """Read columns and values."""
         from nova_rt.manage import records
 
         with records.connect() as source:
@@ -155,13 +145,8 @@ class History(base.OfServer, base.Lister):
             help=f'The latest N events. Default: {_ENTRIES}; 0 for all.',
         )
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], list[Sequence[Any]]]:
-        """Read it.
-
-        :returns: columns and rows
-        """
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        """Read columns and rows."""
         db_access.require(self.conf)
         from nova_rt.db import api
 
@@ -192,13 +177,8 @@ class Reservations(base.OfServer, base.Lister):
     service of its host is down, none does.
     """
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], list[Sequence[Any]]]:
-        """Read them.
-
-        :returns: columns and rows
-        """
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        """Read columns and rows."""
         db_access.require(self.conf)
         from nova_rt.db import api
 

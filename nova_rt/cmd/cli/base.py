@@ -16,6 +16,10 @@ from nova_rt.cmd.cli import terminal
 if TYPE_CHECKING:
     from oslo_config import cfg
 
+#: Columns and rows of a table, or properties of one thing and their values.
+Rows = tuple[Sequence[str], list[Sequence[Any]]]
+Values = tuple[Sequence[str], Sequence[Any]]
+
 
 class CommandFailed(Exception):
     """A command ends here, with one line for the user.

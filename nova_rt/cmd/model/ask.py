@@ -119,10 +119,7 @@ class Reservation(Ask):
         add_needs(parser)
 
     def answer(self, given: argparse.Namespace) -> dict[str, Any]:
-        """Choose runtime and period.
-
-        :returns: properties and their values
-        """
+        """Choose runtime and period."""
         if given.percentile is None:
             return self._for_all(given)
         flavors = []
@@ -253,10 +250,7 @@ class Rate(_About):
         options.add(parser, 'deadline', 'percentile', required=True)
 
     def answer(self, given: argparse.Namespace) -> dict[str, Any]:
-        """Find the highest rate.
-
-        :returns: properties and their values
-        """
+        """Find the highest rate."""
         choice = services.choose(options.service(given))
         if choice.service.instants_s:
             # It checks the file. The answer is for its requests, faster.
@@ -284,10 +278,7 @@ class Deadline(_About):
         options.add_always(parser)
 
     def answer(self, given: argparse.Namespace) -> dict[str, Any]:
-        """Find the shortest deadline.
-
-        :returns: properties and their values
-        """
+        """Find the shortest deadline."""
         choice, rate, arrivals, limits = _read(given)
         found = questions.min_deadline_s(
             choice.model, given.reservation, rate, given.percentile, limits
@@ -310,10 +301,7 @@ class Latency(_About):
         options.add_always(parser)
 
     def answer(self, given: argparse.Namespace) -> dict[str, Any]:
-        """Find mean and percentiles, and how many meet a deadline.
-
-        :returns: properties and their values
-        """
+        """Find mean and percentiles, and how many meet a deadline."""
         choice, rate, arrivals, limits = _read(given)
         point = answers.Point(
             choice, rate, given.reservation, given.vcpus, limits,

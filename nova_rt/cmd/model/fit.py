@@ -43,10 +43,7 @@ class Fit(ask.Reservation):
         self._needs = parser._actions[before:]
 
     def answer(self, given: argparse.Namespace) -> dict[str, Any]:
-        """Describe the times.
-
-        :returns: properties and their values
-        """
+        """Describe the times."""
         wanted = given.deadline is not None
         if wanted != (given.percentile is not None):
             raise exception.InvalidQuantity(

@@ -37,10 +37,7 @@ class Plan(question.Question):
         options.add(parser, 'min-period', 'max-period', 'overhead')
 
     def answer(self, given: argparse.Namespace) -> dict[str, Any]:
-        """Plan.
-
-        :returns: properties and their values
-        """
+        """Plan."""
         # Here, because only this command needs YAML.
         from nova_rt.cmd.model import planfile
 

@@ -65,9 +65,7 @@ class Question(base.ShowOne):
             column_names, data = zip(*known, strict=True)
         return super().produce_output(parsed_args, column_names, data)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], Sequence[Any]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Values:
         """Answer.
 
         :returns: properties and their values

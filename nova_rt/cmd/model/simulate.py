@@ -102,10 +102,7 @@ class Simulate(question.Question):
         )  # fmt: skip
 
     def answer(self, given: argparse.Namespace) -> dict[str, Any]:
-        """Simulate.
-
-        :returns: properties and their values
-        """
+        """Simulate."""
         _check(given)
         # Before the time is spent: it may not be stable.
         asked = _Asked.of(given)

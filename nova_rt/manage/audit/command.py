@@ -49,9 +49,7 @@ class Audit(base.Lister):
             help='Show what --repair would do, and change nothing.',
         )
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[Sequence[str], list[Sequence[str]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         """Audit, and mend.
 
         :returns: columns and rows

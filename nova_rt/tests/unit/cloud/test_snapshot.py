@@ -7,27 +7,16 @@ from nova_rt.cloud import snapshot
 
 
 class ExtentTest(base.BaseTestCase):
-    def describe(self, *pictures):
-        extent = snapshot.Extent()
-        for each in pictures:
-            extent.add(each)
-        return extent.describe()
-
-    def test_nothing(self):
-        self.assertEqual(
-            'Compared 0 server(s) on 0 host(s)',
-            self.describe(),
-        )
-
-    def test_servers(self):
+    def test_describe(self):
         settled = snapshot.NovaServer(None, 'broken')
         busy = snapshot.NovaServer(None, 'broken', busy=True)
+        extent = snapshot.Extent()
+        for name, servers in (
+            ('one', {'a': settled, 'b': busy}),
+            ('two', {'c': settled, 'd': settled}),
+        ):
+            extent.add(snapshot.HostSnapshot(name, 'p', servers))
         self.assertEqual(
             'Compared 3 server(s) (1 more left out: busy) on 2 host(s)',
-            self.describe(
-                snapshot.HostSnapshot('one', 'p', {'a': settled, 'b': busy}),
-                snapshot.HostSnapshot(
-                    'two', 'q', {'c': settled, 'd': settled}
-                ),
-            ),
+            extent.describe(),
         )

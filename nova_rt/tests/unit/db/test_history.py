@@ -81,6 +81,3 @@ class HistoryTest(base.DatabaseTest):
         api.add_event(LIFE[0], NOW)
         for read in api.get_history, api.get_intervals:
             self.assertRaises(exception.ServerNotFound, read, make_uuid(1))
-
-    def test_ping(self):
-        api.ping()
