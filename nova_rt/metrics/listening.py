@@ -77,13 +77,25 @@ def read(
     if value('tls_cert_file'):
         names = [name for name in listening.TLS_FILES if value(name)]
         for name in names:
-            _read(value(name), f'[{group}] {called(name)}')
-        tls = _make_context(
-            value('tls_cert_file'),
-            value('tls_key_file') or None,
-            value('tls_client_ca_file') or None,
-            f'[{group}] {", ".join(map(called, names))}',
-        )
+            try:
+                open(value(name), 'rb').close()
+            except OSError as err:
+                # OpenSSL does not name the file.
+                raise OSError(
+                    f'[{group}] {called(name)}: {err.strerror}'
+                ) from err
+        try:
+            tls = server.make_context(
+                value('tls_cert_file'),
+                value('tls_key_file') or None,
+                value('tls_client_ca_file') or None,
+            )
+        except OSError as err:
+            raise OSError(
+                f'[{group}] {", ".join(map(called, names))}: not a '
+                'certificate with its key, or not in PEM '
+                f'({err.strerror or err})'
+            ) from err
     elif value('tls_key_file') or value('tls_client_ca_file'):
         raise OSError(
             f'[{group}] {prefix}tls_key_file and {prefix}tls_client_ca_file '
@@ -91,31 +103,3 @@ def read(
         )
     where = f'[{group}] {called("listen_address")}, {prefix}port = {port}'
     return Listening(program, where, address, port, tls)
-
-
-def _read(path: str, called: str) -> bytes:
-    """Read a file.
-
-    :raises OSError: that names the option, and the file, which OpenSSL does
-        not
-    """
-    try:
-        with open(path, 'rb') as file:
-            return file.read()
-    except OSError as err:
-        raise OSError(f'{called}: {err.strerror}') from err
-
-
-def _make_context(
-    cert_file: str,
-    key_file: str | None,
-    client_ca_file: str | None,
-    called: str,
-) -> ssl.SSLContext:
-    try:
-        return server.make_context(cert_file, key_file, client_ca_file)
-    except OSError as err:
-        raise OSError(
-            f'{called}: not a certificate with its key, or not in PEM '
-            f'({err.strerror or err})'
-        ) from err

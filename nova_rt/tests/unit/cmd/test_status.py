@@ -361,4 +361,5 @@ class MainTest(base.BaseTestCase):
         text = out.read()
         # Without a database the flavors are not checked.
         self.assertIn('Flavors were not checked', text)
+        self.assertIn('Filter of nova-scheduler', text)
         self.assertIn('auth_url', text)

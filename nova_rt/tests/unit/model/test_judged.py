@@ -5,7 +5,7 @@ import numpy
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.model import cbs, edf, judged
+from nova_rt.model import judged
 from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.unit.model import runs, test_theorem
 
@@ -38,22 +38,6 @@ class JudgedTest(base.BaseTestCase):
             odd, come.tolist(), works.tolist(), done.tolist()
         )
         self.assertAlmostEqual(1000 - 1000 / (odd.ppm / 1e6), float(found), 2)
-
-    def test_neighbours(self):
-        """None of them, and beyond what is admitted."""
-        come, works = self.requests()
-        wanted = cbs.DeadlineServer(OURS).fifo_ns(come, works)
-        self.assertEqual(
-            wanted.tolist(), edf.fifo_ns(OURS, (), come, works).tolist()
-        )
-        beside = judged.Place(neighbours=(Reservation(599, 2000),))
-        self.assertLess(
-            int(wanted.sum()), int(judged.run(OURS, beside, come, works).sum())
-        )
-        full = judged.Place(neighbours=(Reservation(601, 2000),))
-        self.assertRaises(
-            exception.InvalidQuantity, judged.run, OURS, full, come, works
-        )
 
     def test_a_queue_for_each_cpu(self):
         """As each CPU does by itself, and as late as the worst of them."""
@@ -97,11 +81,3 @@ class JudgedTest(base.BaseTestCase):
             exception.InvalidQuantity,
             judged.run_split, OURS, beside, come, works, chosen,
         )  # fmt: skip
-
-    def test_too_long(self):
-        come = runs.constant_ns(1e6, 3)
-        works = runs.constant_ns(1e-3, 3)
-        beside = judged.Place(neighbours=(Reservation(100, 1000),))
-        self.assertRaises(
-            exception.InvalidQuantity, judged.run, OURS, beside, come, works
-        )
