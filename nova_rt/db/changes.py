@@ -124,7 +124,9 @@ def get_all(uuids: Collection[str]) -> dict[str, Change]:
 
     :returns: by UUID, of those that have one
     """
-    return _select(_ROW.server.in_(uuids))
+    query = sa.select(_ROW).where(_ROW.server.in_(uuids))
+    with session.reader() as reader:
+        return {row.server: _read(row) for row in reader.scalars(query)}
 
 
 def get_open() -> dict[str, Change]:
@@ -132,11 +134,7 @@ def get_open() -> dict[str, Change]:
 
     :returns: by UUID of their servers
     """
-    return _select(_ROW.due_at.is_not(None))
-
-
-def _select(which: sa.ColumnElement[bool]) -> dict[str, Change]:
-    query = sa.select(_ROW).where(which)
+    query = sa.select(_ROW).where(_ROW.due_at.is_not(None))
     with session.reader() as reader:
         return {row.server: _read(row) for row in reader.scalars(query)}
 
