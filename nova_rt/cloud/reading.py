@@ -4,7 +4,7 @@
 Read from Nova's databases, cell by cell, as ``nova-manage`` does.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 import contextlib
 import dataclasses
 from typing import Any
@@ -178,20 +178,15 @@ class Cloud:
         }
 
     def classify(
-        self, uuids: Iterable[str], node: Node | None, found: Found | None
-    ) -> dict[str, Holder]:
-        """Classify the holders of allocations that are no servers of a host.
-
-        :param uuids: consumers that are no real-time servers of the host
-        :param node: the host; None if Nova does not have it
-        :returns: the kind of each
-        :raises Unreadable: if a database does not answer
-        """
-        return {uuid: self._classify(uuid, node, found) for uuid in uuids}
-
-    def _classify(
         self, uuid: str, node: Node | None, found: Found | None
     ) -> Holder:
+        """Classify the holder of an allocation that is no server of a host.
+
+        :param uuid: a consumer that is no real-time server of the host
+        :param node: the host; None if Nova does not have it
+        :returns: its kind
+        :raises Unreadable: if a database does not answer
+        """
         if found is not None:
             if uuid in found.moving:
                 return Holder.BUSY
@@ -210,11 +205,15 @@ class Cloud:
         if node is not None and instance.host == node.host:
             # It has come since the host was read.
             return Holder.BUSY
-        return (
-            Holder.ELSEWHERE
-            if node is None
-            else self._classify_absent(node, uuid)
-        )
+        if node is None:
+            return Holder.ELSEWHERE
+        with self._in_cell(node.cell) as cell:
+            return instances.classify_absent(
+                node.host,
+                objects.MigrationList.get_by_filters(
+                    cell, {'instance_uuid': uuid}
+                ),
+            )
 
     def _is_returning(self, node: Node, uuid: str) -> bool:
         """Whether a UUID is of a revert that its source has not ended.
@@ -228,16 +227,6 @@ class Cloud:
                 )
             except nova_exception.MigrationNotFound:
                 return False
-
-    def _classify_absent(self, node: Node, uuid: str) -> Holder:
-        """Find out why a host holds something for a server of another one."""
-        with self._in_cell(node.cell) as cell:
-            return instances.classify_absent(
-                node.host,
-                objects.MigrationList.get_by_filters(
-                    cell, {'instance_uuid': uuid}
-                ),
-            )
 
     def find(self, uuid: str) -> Any:
         """Look for a server, wherever it is.

@@ -99,7 +99,9 @@ class Auditor:
             moves=found.moves,
             allocations=allocations,
             others=resources,
-            holders=self.cloud.classify(others, node, found),
+            holders={
+                uuid: self.cloud.classify(uuid, node, found) for uuid in others
+            },
             inventory_ppm=inventory_ppm,
             free=found.free,
         )

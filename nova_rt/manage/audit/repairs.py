@@ -141,8 +141,7 @@ def _remove(auditor: Auditor, repair: RemoveAllocation) -> None:
     payload = _read(source, repair.uuid, repair.provider, repair.held_ppm)
     node = auditor.find_node(repair.provider)
     found = source.read_node(node) if node is not None else None
-    (holder,) = source.classify([repair.uuid], node, found).values()
-    if holder not in REMOVABLE:
+    if source.classify(repair.uuid, node, found) not in REMOVABLE:
         raise NotMended(_CHANGED)
     del payload['allocations'][repair.provider]
     _put(source, repair.uuid, payload)
