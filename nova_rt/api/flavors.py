@@ -42,7 +42,11 @@ def check(
     }
     for key, text in given.items():
         if key.startswith(extra_specs.NAMESPACE):
-            _check_one(key, text, allowed)
+            spec = extra_specs.find(key)
+            try:
+                allowed.check_value(spec, text)
+            except exception.InvalidRequest as err:
+                raise type(err)(f'extra spec {key}: {err}') from err
     try:
         flavor = objects.Flavor.get_by_flavor_id(context, flavor_id)
     except nova_exception.FlavorNotFound:
@@ -50,11 +54,3 @@ def check(
     both = flavor.extra_specs | given
     if extra_specs.is_rt(both):
         resources.check(both)
-
-
-def _check_one(key: str, text: str, allowed: Bounds) -> None:
-    spec = extra_specs.find(key)
-    try:
-        allowed.check_value(spec, text)
-    except exception.InvalidRequest as err:
-        raise type(err)(f'extra spec {key}: {err}') from err
