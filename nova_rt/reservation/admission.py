@@ -181,25 +181,11 @@ def sum_by_cpu(claims: Iterable[Record]) -> collections.Counter[int]:
 # the cheaper choice is better; among equals, that with the lowest numbers.
 
 
-def worst_fit(free_ppm: int) -> int:
-    """Compute the cost of a CPU: lower with more free bandwidth."""
-    return -free_ppm
-
-
-def first_fit(free_ppm: int) -> int:
-    """Return the same cost for each CPU, so that its number decides."""
-    return 0
-
-
-def best_fit(free_ppm: int) -> int:
-    """Compute the cost of a CPU: lower with less free bandwidth."""
-    return free_ppm
-
-
 HEURISTICS: Mapping[Placement, Callable[[int], int]] = {
-    Placement.WORST_FIT: worst_fit,
-    Placement.FIRST_FIT: first_fit,
-    Placement.BEST_FIT: best_fit,
+    Placement.WORST_FIT: lambda free_ppm: -free_ppm,
+    # The number of the CPU decides.
+    Placement.FIRST_FIT: lambda free_ppm: 0,
+    Placement.BEST_FIT: lambda free_ppm: free_ppm,
 }
 
 

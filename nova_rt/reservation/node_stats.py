@@ -136,9 +136,6 @@ def _parse_placement(text: str | None) -> Placement:
     It does not decide whether one server fits. For several at once, the
     compute service has the last word.
     """
-    if text is None:
-        return Placement.WORST_FIT
-    try:
-        return Placement(text)
-    except ValueError:
-        return Placement.WORST_FIT
+    return next(
+        (each for each in Placement if each == text), Placement.WORST_FIT
+    )

@@ -4,31 +4,15 @@
 import dataclasses
 import enum
 import re
-from typing import Any, Protocol
+from typing import Any
 
 from nova_rt import exception
 from nova_rt.reservation.reservation import Reservation
 
-
-class Values(Protocol):
-    """The permitted values of an extra spec."""
-
-    @property
-    def error(self) -> type[exception.InvalidRequest]:
-        """The error for a hint of another type than one text."""
-
-    @property
-    def form(self) -> str:
-        """The form of a value, for messages and the manual."""
-
-    def parse(self, key: str, text: str) -> Any:
-        """Parse a value.
-
-        :param key: the extra spec, for the message
-        :param text: the value as it stands in the flavor
-        :returns: the value, of the type of its field
-        :raises InvalidRequest: if it is not one of the values
-        """
+# Each type has:
+# - error: raised for a hint of another type than one text
+# - form: the form of a value, for messages and the manual
+# - parse(): reads the value of an extra spec, which it names in its error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +28,11 @@ class Words:
         return f'one of {", ".join(self.words)}'
 
     def parse(self, key: str, text: str) -> Any:
-        """Read a word; see :class:`Values`."""
+        """Read a word.
+
+        :returns: the member of the enumeration
+        :raises InvalidRequest: if it is none of them
+        """
         try:
             return self.words(text)
         except ValueError as err:
@@ -65,7 +53,11 @@ class Number:
         return f'a whole number from {self.minimum} to {self.maximum}'
 
     def parse(self, key: str, text: str) -> int:
-        """Read a number; see :class:`Values`."""
+        """Read a number.
+
+        :returns: the number
+        :raises InvalidRequest: if it is none, or out of the bounds
+        """
         digits = len(str(self.maximum))
         # ASCII digits only: int() takes those of other scripts as well.
         if re.fullmatch(f'[0-9]{{1,{digits}}}', text):
@@ -82,8 +74,16 @@ class ReservationValues:
     form = '<runtime_us>/<period_us>, for example 1400/2000'
 
     def parse(self, key: str, text: str) -> Reservation:
-        """Read a reservation; see :class:`Values`."""
+        """Read a reservation.
+
+        :returns: the reservation
+        :raises InvalidReservation: if it is none
+        """
         return Reservation.parse(text)
+
+
+#: The permitted values of an extra spec.
+Values = Words | Number | ReservationValues
 
 
 def _not_a_value(key: str, form: str, text: str) -> exception.InvalidRequest:

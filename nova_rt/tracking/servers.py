@@ -414,7 +414,7 @@ def read_source(instance: Any) -> record.Record | None:
     :returns: None if there is none
     :raises InvalidRecord: if it cannot be read
     """
-    return _read_slot(instance, OLD)
+    return _read_slot(instance, OLD, record.KEY)
 
 
 def read_destination(instance: Any) -> record.Record | None:
@@ -423,7 +423,7 @@ def read_destination(instance: Any) -> record.Record | None:
     :returns: None if there is none
     :raises InvalidRecord: if it cannot be read
     """
-    return _read_slot(instance, NEW)
+    return _read_slot(instance, NEW, record.KEY)
 
 
 def read_beside(instance: Any) -> record.Record | None:
@@ -432,17 +432,13 @@ def read_beside(instance: Any) -> record.Record | None:
     :returns: None if there is none
     :raises InvalidRecord: if it cannot be read
     """
-    key = OLD if OLD in instance.system_metadata else NEW
-    text = instance.system_metadata.get(key, _PLAIN)
-    return _check_claimed(
-        None if text == _PLAIN else record.Record.decode(text)
-    )
+    return _read_slot(instance, OLD, NEW)
 
 
-def _read_slot(instance: Any, key: str) -> record.Record | None:
-    text = instance.system_metadata.get(
-        key, instance.system_metadata.get(record.KEY, _PLAIN)
-    )
+def _read_slot(instance: Any, *keys: str) -> record.Record | None:
+    """Read the first of these keys that is there."""
+    metadata = instance.system_metadata
+    text = next((metadata[key] for key in keys if key in metadata), _PLAIN)
     return _check_claimed(
         None if text == _PLAIN else record.Record.decode(text)
     )

@@ -19,38 +19,31 @@ def asks_for(value):
 class BoundsTest(base.BaseTestCase):
     BOUNDS = bounds.Bounds(HintRule.LOWER, 1000, 10_000)
 
-    def test_plain(self):
-        self.assertIsNone(self.BOUNDS.parse_request({}, 1))
-
     def test_inside(self):
         request = self.BOUNDS.parse_request(FLAVOR, 4, asks_for(['100/3000']))
         self.assertEqual(Reservation(100, 3000), request.reservation)
         self.assertEqual(4, request.vcpus)
+        self.assertIsNone(self.BOUNDS.parse_request({}, 1))
 
-    def test_period_of_the_flavor(self):
-        for text in ('100/999', '100/10001'):
-            self.assertRaises(
-                exception.InvalidReservation,
-                self.BOUNDS.parse_request,
-                {'rt:reservation': text},
-                1,
-            )
-
-    def test_period_of_the_hint(self):
+    def test_refused(self):
         anything = bounds.Bounds(HintRule.ANY, 1000, 10_000)
-        for allowed, text in (
-            (anything, '100/999'),
-            (anything, '100/10001'),
-            (self.BOUNDS, '100/10001'),
+        for allowed, specs_of, *hints in (
+            (self.BOUNDS, {'rt:reservation': '100/999'}),
+            (self.BOUNDS, {'rt:reservation': '100/10001'}),
+            (self.BOUNDS, FLAVOR, asks_for('100/10001')),
+            (anything, FLAVOR, asks_for('100/999')),
+            (anything, FLAVOR, asks_for('100/10001')),
         ):
             err = self.assertRaises(
                 exception.InvalidReservation,
-                allowed.parse_request,
-                FLAVOR,
-                1,
-                asks_for(text),
-            )
+                allowed.parse_request, specs_of, 1, *hints,
+            )  # fmt: skip
             self.assertIn('1000 to 10000', str(err))
+        strict = bounds.Bounds(HintRule.DENY, 100, 10_000)
+        self.assertRaises(
+            exception.HintRefused,
+            strict.parse_request, FLAVOR, 1, asks_for('100/1000'),
+        )  # fmt: skip
 
     def test_hint_replaces_a_period_out_of_bounds(self):
         request = self.BOUNDS.parse_request(
@@ -78,13 +71,3 @@ class BoundsTest(base.BaseTestCase):
                 specs.ONE_MORE,
                 text,
             )
-
-    def test_rule_for_hints(self):
-        strict = bounds.Bounds(HintRule.DENY, 100, 10_000)
-        self.assertRaises(
-            exception.HintRefused,
-            strict.parse_request,
-            FLAVOR,
-            1,
-            asks_for('100/1000'),
-        )

@@ -29,22 +29,12 @@ class CPUListTest(base.BaseTestCase):
         self.assertEqual((1, 2, 3, 4), cpulist.parse('3-4,1,2-3'))
         self.assertEqual('1-4', cpulist.render([4, 1, 3, 2, 3]))
 
-    @ddt.data(
-        ' ',
-        ',',
-        '1,',
-        '1-',
-        '-1',
-        '3-1',
-        'a',
-        '1 2',
-        '0-3:1/2',
-        '1\n',
-        '123456',
-        '\u0661',
-    )
-    def test_bad(self, text):
-        self.assertRaises(ValueError, cpulist.parse, text)
+    def test_bad(self):
+        for text in (
+            ' ', ',', '1,', '1-', '-1', '3-1', 'a', '1 2', '0-3:1/2', '1\n',
+            '123456', '\u0661',
+        ):  # fmt: skip
+            self.assertRaises(ValueError, cpulist.parse, text)
 
     @ddt.data(
         ('', ()),
@@ -91,15 +81,6 @@ class PackedTest(base.BaseTestCase):
             self.assertRegex(text, '^[0-9]+~[A-Za-z0-9_-]*$')
             self.assertEqual(cpus, cpulist.unpack(text))
 
-    def test_sets_of_two_in_their_order(self):
-        texts = [
-            cpulist.pack((low, high))
-            for high in range(30)
-            for low in range(high)
-        ]
-        self.assertEqual(30 * 29 // 2, len({*texts}))
-        self.assertEqual('2~', texts[0])
-
     def test_how_many(self):
         cpus = tuple(range(0, 2 * 999, 2))
         self.assertEqual(cpus, cpulist.unpack(cpulist.pack(cpus)))
@@ -109,26 +90,14 @@ class PackedTest(base.BaseTestCase):
         # The last of all sets of 64 below 1024.
         self.assertEqual(len('64~') + 58, len(cpulist.pack(range(960, 1024))))
 
-    @ddt.data(
-        '',
-        '~',
-        '64',
-        '~AQ',
-        '-1~AQ',
-        '1~A',
-        '1~AQ=',
-        '1~A Q',
-        '1~AR',  # The same number, spelt in another way.
-        '1~AAE',
-        '01~AQ',
-        '0~AQ',
-        '1~AYag',  # CPU 100000
-        '1000~AQ',
-        '1~' + '_' * 200,
-        '2~' + '_' * 200,
-        '\u0661~AQ',
-        '1~\u0661',
-        '1~AQ\n',
-    )
-    def test_bad(self, text):
-        self.assertRaises(ValueError, cpulist.unpack, text)
+    def test_bad(self):
+        for text in (
+            '', '~', '64', '~AQ', '-1~AQ', '1~A', '1~AQ=', '1~A Q',
+            '1~AR',  # The same number, spelt in another way.
+            '1~AAE', '01~AQ', '0~AQ',
+            '1~AYag',  # CPU 100000
+            '1000~AQ', '1~' + '_' * 200, '2~' + '_' * 200, '\u0661~AQ',
+            '1~\u0661', '1~AQ\n',
+        ):  # fmt: skip
+            with self.subTest(text=text):
+                self.assertRaises(ValueError, cpulist.unpack, text)

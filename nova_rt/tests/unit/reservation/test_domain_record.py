@@ -23,12 +23,10 @@ class DomainRecordTest(base.BaseTestCase):
     """Beside test_metadata, where Nova and libvirt write it."""
 
     def test_element(self):
+        """With two records, it is resized on its host."""
         self.assertEqual(
             DomainRecord(RECORD), domain_record.parse_element(ELEMENT)
         )
-
-    def test_two_records(self):
-        """Those of a server that is resized on its host."""
         both = ELEMENT.replace('">', f'" beside="{BESIDE.encode()}">')
         found = domain_record.parse_element(both)
         self.assertEqual(DomainRecord(RECORD, BESIDE), found)
@@ -36,16 +34,15 @@ class DomainRecordTest(base.BaseTestCase):
         self.assertEqual((RECORD,), DomainRecord(RECORD).claims)
 
     def test_domain(self):
-        xml = f'<domain><metadata>{ELEMENT}</metadata></domain>'
-        self.assertEqual(DomainRecord(RECORD), domain_record.parse_domain(xml))
-
-    def test_an_element_elsewhere_is_not_ours(self):
-        other = ELEMENT.replace('urn:', 'other:')
-        for xml in (
-            f'<domain>{ELEMENT}</domain>',
-            f'<domain><metadata>{other}</metadata></domain>',
-        ):
-            self.assertIsNone(domain_record.parse_domain(xml))
+        for xml, found in (
+            (f'<metadata>{ELEMENT}</metadata>', DomainRecord(RECORD)),
+            # Elements elsewhere, and of others.
+            (ELEMENT, None),
+            (ELEMENT.join(('<metadata>', '</metadata>')).replace(
+                'urn:', 'other:'), None),
+        ):  # fmt: skip
+            xml = f'<domain>{xml}</domain>'
+            self.assertEqual(found, domain_record.parse_domain(xml))
 
     @ddt.data(
         ELEMENT.replace('">', '" beside="v=1">'),

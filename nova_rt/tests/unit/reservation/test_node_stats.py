@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.reservation.node_stats."""
 
-import json
-
-import ddt
 from oslotest import base
 
 from nova_rt.reservation import node_stats
@@ -11,59 +8,39 @@ from nova_rt.reservation.admission import Capacity, Placement
 from nova_rt.reservation.reservation import Reservation
 
 
-@ddt.ddt
 class PublishedTest(base.BaseTestCase):
     def test_text(self):
         free = Capacity({0: 950_000, 1: 950_000, 2: 0, 7: 950_000}, 400_000)
+        rendered = {'rt_free': '{"0-1,7":950000,"2":0}'}
         self.assertEqual(
-            {
-                'rt_free': '{"0-1,7":950000,"2":0}',
-                'rt_host_free': '400000',
-            },
-            node_stats.render(free),
+            rendered | {'rt_host_free': '400000'}, node_stats.render(free)
         )
-
-    def test_text_of_nodes_and_placement(self):
         free = Capacity(
-            {0: 5, 1: 5, 2: 0, 7: 5}, None, {0: (0, 2), 3: (1, 7)},
-            Placement.BEST_FIT,
-        )  # fmt: skip
+            free.cpus, None, {0: (0, 2), 3: (1, 7)}, Placement.BEST_FIT
+        )
+        nodes = {'rt_nodes': '{"0":"0,2","3":"1,7"}'}
         self.assertEqual(
-            {
-                'rt_free': '{"0-1,7":5,"2":0}',
-                'rt_nodes': '{"0":"0,2","3":"1,7"}',
-                'rt_placement': 'best_fit',
-            },
+            rendered | nodes | {'rt_placement': 'best_fit'},
             node_stats.render(free),
         )
 
-    def test_all_keys(self):
+    def test_there_and_back(self):
         nodes = {0: (0,), 1: (1,)}
-        free = Capacity(
-            {0: 5, 1: 5},
-            9,
-            nodes,
-            Placement.FIRST_FIT,
-            6,
+        every = Capacity(
+            # A CPU of which no node is known.
+            {0: 5, 1: 5, 2: 5}, 9, nodes, Placement.FIRST_FIT, 6,
             Reservation(100, 1000),
-        )
-        self.assertEqual({*node_stats.KEYS}, {*node_stats.render(free)})
-
-    @ddt.data(
-        Capacity({}),
-        Capacity({0: 950_000}),
-        Capacity({0: 950_000, 7: 0}, 0),
-        Capacity({0: 5, 1: 5}, None, {0: (0,), 1: (1,)}),
-        # A CPU of which no node is known.
-        Capacity({0: 5, 1: 5, 2: 5}, 9, {0: (0,), 1: (1,)}),
-        Capacity({0: 5}, placement=Placement.FIRST_FIT),
-        Capacity({0: 5}, placement=Placement.BEST_FIT),
-        Capacity({0: 5}, overhead_us=6),
-        Capacity({0: 5}, spare=Reservation(100, 1000)),
-        Capacity({cpu: cpu % 7 * 100_000 for cpu in range(64)}, 950_000),
-    )
-    def test_there_and_back(self, free):
-        self.assertEqual(free, node_stats.parse(node_stats.render(free)))
+        )  # fmt: skip
+        self.assertEqual({*node_stats.KEYS}, {*node_stats.render(every)})
+        for free in (
+            every,
+            Capacity({}),
+            Capacity({0: 950_000, 7: 0}, 0),
+            Capacity({0: 5, 1: 5}, None, nodes),
+            Capacity({0: 5}, placement=Placement.BEST_FIT),
+            Capacity({cpu: cpu % 7 * 100_000 for cpu in range(64)}, 950_000),
+        ):
+            self.assertEqual(free, node_stats.parse(node_stats.render(free)))
 
     def test_short_where_many_cpus_are_alike(self):
         free = Capacity(dict.fromkeys(range(1, 256, 2), 950_000))
@@ -77,44 +54,27 @@ class PublishedTest(base.BaseTestCase):
         stats |= node_stats.render(Capacity({0: 5}))
         self.assertEqual(Capacity({0: 5}), node_stats.parse(stats))
 
-    @ddt.data(
-        '',
-        'x',
-        '[]',
-        '950000',
-        'null',
-        '{"0": "950000"}',
-        '{"0": 0.95}',
-        '{"0": true}',
-        '{"0": null}',
-        '{"0": NaN}',
-        '{"cpu0": 950000}',
-        '{"3-1": 950000}',
-        '{"0": 950000',
-    )
-    def test_bad(self, text):
-        self.assertRaises(ValueError, node_stats.parse, {'rt_free': text})
-
-    @ddt.data('', 'x', '0.95', '{}')
-    def test_bad_host_free(self, text):
-        stats = {'rt_free': json.dumps({'0': 950_000}), 'rt_host_free': text}
-        self.assertRaises(ValueError, node_stats.parse, stats)
-
-    @ddt.data(
-        '',
-        'x',
-        'null',
-        '["0","1"]',
-        '{"0":0,"1":1}',
-        '{"0":[0],"1":[1]}',
-        '{"x":"0","1":"1"}',
-        '{"0":"1-0","1":"1"}',
-        '{"0":"0","1":"0-1"}',
-        '{"0":"0","1":"1-2"}',
-    )
-    def test_bad_nodes(self, text):
-        stats = node_stats.render(Capacity({0: 5, 1: 5})) | {'rt_nodes': text}
-        self.assertRaises(ValueError, node_stats.parse, stats)
+    def test_bad(self):
+        good = node_stats.render(Capacity({0: 5, 1: 5}))
+        for key, texts in {
+            'rt_free': (
+                '', 'x', '[]', '950000', 'null', '{"0": "950000"}',
+                '{"0": 0.95}', '{"0": true}', '{"0": null}', '{"0": NaN}',
+                '{"cpu0": 950000}', '{"3-1": 950000}', '{"0": 950000',
+            ),
+            'rt_host_free': ('', 'x', '0.95', '{}'),
+            'rt_nodes': (
+                '', 'x', 'null', '["0","1"]', '{"0":0,"1":1}',
+                '{"0":[0],"1":[1]}', '{"x":"0","1":"1"}',
+                '{"0":"1-0","1":"1"}', '{"0":"0","1":"0-1"}',
+                '{"0":"0","1":"1-2"}',
+            ),
+        }.items():  # fmt: skip
+            for text in texts:
+                with self.subTest(key=key, text=text):
+                    self.assertRaises(
+                        ValueError, node_stats.parse, good | {key: text}
+                    )
 
     def test_placement_of_a_newer_version(self):
         stats = node_stats.render(Capacity({0: 5})) | {'rt_placement': 'new'}

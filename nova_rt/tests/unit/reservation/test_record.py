@@ -41,13 +41,12 @@ WIDEST = Request(
 
 @ddt.ddt
 class RecordTest(base.BaseTestCase):
-    def test_text(self):
-        self.assertEqual(TEXT, record.Record(REQUEST, (1, 2, 7)).encode())
-
     def test_there_and_back(self):
-        for cpus in ((), (0,), (1, 2, 7)):
+        for cpus, end in ((), ''), ((0,), '0'), ((1, 2, 7), '1-2,7'):
             rec = record.Record(REQUEST, cpus)
-            self.assertEqual(rec, record.Record.decode(rec.encode()))
+            text = TEXT.replace('1-2,7', end)
+            self.assertEqual(text, rec.encode())
+            self.assertEqual(rec, record.Record.decode(text))
 
     def test_nodes(self):
         """Older versions know no nodes, and refuse a flavor with them."""
@@ -70,13 +69,6 @@ class RecordTest(base.BaseTestCase):
         rec = record.Record.decode(TEXT)
         self.assertEqual((700_000, 2_100_000), (rec.ppm, rec.total_ppm))
         self.assertEqual(0, record.Record(REQUEST).total_ppm)
-
-    def test_fits_the_column(self):
-        request = Request(Reservation(4_194_304, 4_194_304), 512, priority=99)
-        cpus = tuple(range(512, 1024))
-        self.assertLessEqual(
-            len(record.Record(request, cpus).encode()), record.MAX_LENGTH
-        )
 
     @ddt.data(
         '',
@@ -169,9 +161,6 @@ class VersionsTest(base.BaseTestCase):
         self.assertEqual(text, rec.encode())
 
     def test_values_of_version_1(self):
-        self.assertEqual(
-            record.Record(REQUEST, (1, 2, 7)), record.Record.decode(TEXT)
-        )
         rec = record.Record.decode(self.OLD[2])
         self.assertEqual(
             Request(
@@ -226,8 +215,9 @@ class LengthTest(base.BaseTestCase):
         return text
 
     def test_a_list_as_long_as_it_fits(self):
-        cpus = tuple(range(0, 120, 2))
-        self.assertIn('v=1;', self.assert_fits(record.Record(REQUEST, cpus)))
+        for number, version in (60, 'v=1;'), (70, 'v=2;'):
+            rec = record.Record(REQUEST, tuple(range(0, 2 * number, 2)))
+            self.assertIn(version, self.assert_fits(rec))
 
     def test_64_scattered(self):
         cpus = tuple(range(0, 128, 2))

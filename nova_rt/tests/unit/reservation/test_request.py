@@ -10,7 +10,6 @@ from nova_rt import exception
 from nova_rt.reservation.extra_specs import Enforcement, TaskPolicy
 from nova_rt.reservation.request import HintRule, Request, choose_hints
 from nova_rt.reservation.reservation import Reservation
-from nova_rt.tests.unit.reservation import test_reservation
 
 FLAVOR = {'rt:reservation': '1400/2000'}
 
@@ -20,22 +19,23 @@ def asks_for(value):
     return {'same_host': ['x'], 'rt_reservation': value}
 
 
-@ddt.ddt
 class FlavorTest(base.BaseTestCase):
     def test_plain(self):
-        self.assertIsNone(Request.from_flavor({'hw:cpu_policy': 'shared'}, 2))
-        self.assertIsNone(Request.from_flavor({}, 2))
-
-    def test_other_namespaces_that_begin_alike(self):
-        self.assertIsNone(Request.from_flavor({'rtx:reservation': 'abc'}, 2))
+        for specs in {}, {'hw:cpu_policy': 'shared', 'rtx:reservation': 'abc'}:
+            self.assertIsNone(Request.from_flavor(specs, 2))
 
     def test_defaults(self):
         request = Request.from_flavor(FLAVOR, 2)
-        self.assertEqual(Reservation(1400, 2000), request.reservation)
-        self.assertEqual(2, request.vcpus)
-        self.assertIs(Enforcement.GUARANTEE, request.enforcement)
-        self.assertIs(TaskPolicy.RR, request.policy)
-        self.assertEqual(1, request.priority)
+        self.assertEqual(
+            Request(
+                Reservation(1400, 2000),
+                2,
+                enforcement=Enforcement.GUARANTEE,
+                policy=TaskPolicy.RR,
+                priority=1,
+            ),
+            request,
+        )
         self.assertEqual(1_400_000, request.total_ppm)
 
     def test_all_keys(self):
@@ -59,51 +59,23 @@ class FlavorTest(base.BaseTestCase):
             request,
         )
 
-    @ddt.data(*test_reservation.BAD.items())
-    @ddt.unpack
-    def test_bad_reservation(self, _name, text):
-        self.assertRaises(
-            exception.InvalidReservation,
-            Request.from_flavor,
-            {'rt:reservation': text},
-            1,
-        )
-
-    @ddt.data(
-        ('rt:runtime_us', '1400'),
-        ('rt:Reservation', '1400/2000'),
-        ('rt:', '1'),
-        ('rt:policy', 'fair'),
-        ('rt:policy', 'RR'),
-        ('rt:policy', ''),
-        ('rt:enforcement', 'strict'),
-        ('rt:enforcement', 'guarantee '),
-        ('rt:priority', '0'),
-        ('rt:priority', '100'),
-        ('rt:priority', '-1'),
-        ('rt:priority', '1.5'),
-        ('rt:priority', 'high'),
-        ('rt:priority', '\u0661'),
-        ('rt:priority', ''),
-    )
-    @ddt.unpack
-    def test_bad_key(self, key, value):
-        err = self.assertRaises(
-            exception.InvalidRequest,
-            Request.from_flavor,
-            FLAVOR | {key: value},
-            1,
-        )
-        self.assertIn(key, str(err))
-
-    def test_no_reservation(self):
-        err = self.assertRaises(
-            exception.InvalidRequest,
-            Request.from_flavor,
-            {'rt:priority': '5'},
-            1,
-        )
-        self.assertIn('rt:reservation', str(err))
+    def test_bad(self):
+        for specs, text in (
+            ({'rt:reservation': 'abc'}, 'abc'),
+            ({'rt:priority': '5'}, 'needs rt:reservation'),
+            (FLAVOR | {'rt:runtime_us': '1400'}, 'rt:runtime_us'),
+            (FLAVOR | {'rt:Reservation': '1400/2000'}, 'rt:Reservation'),
+            (FLAVOR | {'rt:': '1'}, 'rt:'),
+            (FLAVOR | {'rt:policy': 'RR'}, 'rt:policy'),
+            (FLAVOR | {'rt:policy': ''}, 'rt:policy'),
+            (FLAVOR | {'rt:enforcement': 'guarantee '}, 'rt:enforcement'),
+            (FLAVOR | {'rt:priority': '0'}, 'rt:priority'),
+            (FLAVOR | {'rt:priority': '100'}, 'rt:priority'),
+        ):
+            err = self.assertRaises(
+                exception.InvalidRequest, Request.from_flavor, specs, 1
+            )
+            self.assertIn(text, str(err))
 
 
 @ddt.ddt
@@ -262,161 +234,88 @@ class ChangeTest(base.BaseTestCase):
         self.assertIn('1400/2000', str(err))
 
 
-@ddt.ddt
 class HintTest(base.BaseTestCase):
-    def test_lower(self):
-        for hint in ('1000/2000', ['1000/2000']):
-            request = Request.from_flavor(FLAVOR, 1, asks_for(hint))
-            self.assertEqual(Reservation(1000, 2000), request.reservation)
+    def read(self, hint, rule=HintRule.LOWER, **specs):
+        flavor = FLAVOR | {f'rt:{key}': text for key, text in specs.items()}
+        return Request.from_flavor(flavor, 3, asks_for(hint), rule)
 
-    def test_keeps_the_rest_of_the_flavor(self):
-        request = Request.from_flavor(
-            FLAVOR | {'rt:policy': 'fifo', 'rt:priority': '7'},
-            3,
-            asks_for('1000/2000'),
-        )
-        self.assertEqual(3, request.vcpus)
-        self.assertIs(TaskPolicy.FIFO, request.policy)
-        self.assertEqual(7, request.priority)
+    def test_good(self):
+        for hint, rule, expected in (
+            ('1000/2000', HintRule.LOWER, Reservation(1000, 2000)),
+            (['1000/2000'], HintRule.LOWER, Reservation(1000, 2000)),
+            # The same bandwidth.
+            ('2800/4000', HintRule.LOWER, Reservation(2800, 4000)),
+            ('700/1000', HintRule.ANY, Reservation(700, 1000)),
+            ('1500/2000', HintRule.ANY, Reservation(1500, 2000)),
+            (None, HintRule.DENY, Reservation(1400, 2000)),
+        ):
+            request = self.read(hint, rule, policy='fifo')
+            self.assertEqual(expected, request.reservation)
+            # The rest is the flavor's.
+            self.assertIs(TaskPolicy.FIFO, request.policy)
+            self.assertEqual(3, request.vcpus)
 
-    def test_equal_bandwidth_with_a_longer_period(self):
-        request = Request.from_flavor(FLAVOR, 1, asks_for('2800/4000'))
-        self.assertEqual(Reservation(2800, 4000), request.reservation)
-
-    @ddt.data('700/1000', '1399/1999', '2/100')
-    def test_shorter_period(self, hint):
-        err = self.assertRaises(
-            exception.HintRefused,
-            Request.from_flavor,
-            FLAVOR,
-            1,
-            asks_for(hint),
-        )
-        self.assertIn(f'{hint.split("/")[1]} us', str(err))
-        self.assertIn('2000 us', str(err))
-
-    def test_shorter_period_where_any_is_allowed(self):
-        request = Request.from_flavor(
-            FLAVOR, 1, asks_for('700/1000'), HintRule.ANY
-        )
-        self.assertEqual(Reservation(700, 1000), request.reservation)
-
-    def test_larger(self):
-        err = self.assertRaises(
-            exception.HintRefused,
-            Request.from_flavor,
-            FLAVOR,
-            1,
-            asks_for('1500/2000'),
-        )
-        for number in ('1500/2000', '750000', '1400/2000', '700000'):
-            self.assertIn(number, str(err))
-
-    def test_larger_by_less_than_a_ppm(self):
-        # Both round up to 333334 ppm.
+    def test_refused(self):
+        for hint, *numbers in (
+            ('700/1000', '1000 us', '2000 us'),
+            ('1399/1999', '1999 us', '2000 us'),
+            ('1500/2000', '1500/2000', '750000', '1400/2000', '700000'),
+        ):
+            err = self.assertRaises(exception.HintRefused, self.read, hint)
+            for number in numbers:
+                self.assertIn(number, str(err))
+        # Larger, and both round up to 333334 ppm.
         self.assertRaises(
             exception.HintRefused,
-            Request.from_flavor,
-            {'rt:reservation': '1000/3000'},
-            1,
-            asks_for('1333334/4000000'),
-        )
-
-    def test_any(self):
-        request = Request.from_flavor(
-            FLAVOR, 1, asks_for('1500/2000'), HintRule.ANY
-        )
-        self.assertEqual(Reservation(1500, 2000), request.reservation)
-
-    def test_deny(self):
+            self.read, '1333334/4000000', reservation='1000/3000',
+        )  # fmt: skip
         err = self.assertRaises(
-            exception.HintRefused,
-            Request.from_flavor,
-            FLAVOR,
-            1,
-            asks_for('1000/2000'),
-            HintRule.DENY,
+            exception.HintRefused, self.read, '1000/2000', HintRule.DENY
         )
         self.assertIn('1400/2000', str(err))
 
-    def test_no_hint_of_ours(self):
-        for hints in (
-            None,
-            {},
-            {'group': 'x', 'rt_other': '5'},
-            asks_for(None),
-        ):
-            self.assertIsNone(Request.from_flavor({}, 1, hints))
-            request = Request.from_flavor(FLAVOR, 1, hints, HintRule.DENY)
-            self.assertEqual(Reservation(1400, 2000), request.reservation)
-
     def test_plain_flavor(self):
+        for hints in None, {}, {'group': 'x', 'rt_other': '5'}, asks_for(None):
+            self.assertIsNone(Request.from_flavor({}, 1, hints))
         for rule in HintRule:
             self.assertRaises(
                 exception.HintRefused,
-                Request.from_flavor,
-                {},
-                1,
-                asks_for('1000/2000'),
-                rule,
-            )
+                Request.from_flavor, {}, 1, asks_for('1000/2000'), rule,
+            )  # fmt: skip
 
-    @ddt.data(*test_reservation.BAD.items())
-    @ddt.unpack
-    def test_bad_reservation(self, _name, text):
-        for hint in (text, [text]):
+    def test_bad(self):
+        """Whatever the rule, with the name of the hint."""
+        for hint in (
+            'abc',
+            ['abc'],
+            ['1000/2000', '500/2000'],
+            [],
+            [None],
+            [['1000/2000']],
+            {'runtime': 1000, 'period': 2000},
+            1000,
+            True,
+        ):
             for rule in HintRule:
                 err = self.assertRaises(
-                    exception.InvalidReservation,
-                    Request.from_flavor,
-                    FLAVOR,
-                    1,
-                    asks_for(hint),
-                    rule,
+                    exception.InvalidReservation, self.read, hint, rule
                 )
                 self.assertIn('rt_reservation', str(err))
-
-    @ddt.data(
-        ['1000/2000', '500/2000'],
-        [],
-        [None],
-        [['1000/2000']],
-        {'runtime': 1000, 'period': 2000},
-        1000,
-        0.5,
-        True,
-    )
-    def test_not_one_text(self, hint):
-        err = self.assertRaises(
-            exception.InvalidReservation,
-            Request.from_flavor,
-            FLAVOR,
-            1,
-            asks_for(hint),
-        )
-        self.assertIn('rt_reservation', str(err))
 
 
 class ChooseHintsTest(base.BaseTestCase):
     """A hint applies to the flavor that it was given with."""
 
-    def test_same_flavor(self):
-        hints = asks_for(['1000/2000']) | {'rt_flavor': ['rt']}
-        self.assertEqual(hints, choose_hints(hints, 'rt'))
-
-    def test_another_flavor(self):
-        hints = asks_for(['1000/2000']) | {'rt_flavor': ['rt']}
-        self.assertEqual(
-            {'same_host': ['x'], 'rt_flavor': ['rt']},
-            choose_hints(hints, 'other'),
-        )
-
-    def test_flavor_that_was_not_noted(self):
+    def test_choose(self):
         hints = asks_for(['1000/2000'])
-        for noted in ({}, {'rt_flavor': []}):
-            both = hints | noted
-            self.assertEqual(both, choose_hints(both, 'other'))
-
-    def test_no_hints(self):
-        self.assertEqual({}, choose_hints(None, 'rt'))
-        self.assertEqual({}, choose_hints({}, 'rt'))
+        noted = {'rt_flavor': ['rt']}
+        for given, flavor, chosen in (
+            (hints | noted, 'rt', hints | noted),
+            (hints | noted, 'other', {'same_host': ['x']} | noted),
+            # The flavor was not noted.
+            (hints, 'other', hints),
+            (hints | {'rt_flavor': []}, 'x', hints | {'rt_flavor': []}),
+            (None, 'rt', {}),
+            ({}, 'rt', {}),
+        ):
+            self.assertEqual(chosen, choose_hints(given, flavor))

@@ -25,33 +25,24 @@ class ResourcesTest(base.BaseTestCase):
 
     def test_ask(self):
         self.assertEqual(GUARANTEE, resources.ask(self.request))
-
-    def test_ask_of_a_limit(self):
-        request = Request.from_flavor(FLAVOR | {'rt:enforcement': 'limit'}, 1)
+        # Rounded up on each CPU.
+        request = Request.from_flavor(
+            {'rt:reservation': '1000/3000', 'rt:enforcement': 'limit'}, 3
+        )
         self.assertEqual(
             {
-                'resources:CUSTOM_RT_BANDWIDTH': '700000',
+                'resources:CUSTOM_RT_BANDWIDTH': '1000002',
                 'resources:VCPU': '0',
                 'trait:CUSTOM_RT_LIMIT': 'required',
             },
             resources.ask(request),
         )
 
-    def test_rounded_up_on_each_cpu(self):
-        request = Request.from_flavor({'rt:reservation': '1000/3000'}, 3)
-        asked = resources.ask(request)
-        self.assertEqual('1000002', asked['resources:CUSTOM_RT_BANDWIDTH'])
-
     def test_replace(self):
         stale = {'trait:CUSTOM_RT_LIMIT': 'forbidden', 'resources:VCPU': '2'}
         self.assertEqual(
             {'a': 'b'} | FLAVOR | GUARANTEE,
             resources.replace({'a': 'b'} | FLAVOR | stale, self.request),
-        )
-
-    def test_nothing_to_change(self):
-        self.assertEqual(
-            ({}, []), resources.differences(FLAVOR | GUARANTEE, self.request)
         )
 
     def test_surplus(self):
@@ -66,7 +57,10 @@ class ResourcesTest(base.BaseTestCase):
             surplus,
         )
 
-    def test_all_to_change(self):
+    def test_differences(self):
+        self.assertEqual(
+            ({}, []), resources.differences(FLAVOR | GUARANTEE, self.request)
+        )
         self.assertEqual(
             (GUARANTEE, ['trait:CUSTOM_RT_LIMIT']),
             resources.differences(

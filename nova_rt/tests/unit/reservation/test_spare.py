@@ -100,9 +100,10 @@ class PoolTest(base.BaseTestCase):
 
     def test_nothing(self):
         wish = Reservation(1000, 10_000)
-        self.assertTrue(spare.covers(None, None))
-        self.assertTrue(spare.covers(wish, None))
-        self.assertFalse(spare.covers(None, wish))
+        for pool, asked, expected in (
+            (None, None, True), (wish, None, True), (None, wish, False)
+        ):  # fmt: skip
+            self.assertIs(expected, spare.covers(pool, asked))
 
 
 class AdmissionTest(base.BaseTestCase):
