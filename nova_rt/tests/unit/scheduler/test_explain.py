@@ -35,34 +35,43 @@ class ExplainTest(base.BaseTestCase):
         hosts = [Capacity({0: 0}), Capacity({0: 600_000})]
         self.assertIsNone(explain.explain(asked(), 1, hosts))
 
-    def test_full(self):
-        hosts = [
-            Capacity({0: 100_000, 1: 0}),
-            Capacity({0: 350_000, 1: 200_000}),
-            Capacity({}),
-        ]
-        text = self._explain(asked(), 1, hosts)
-        self.assertIn('asked 600000', text)
-        self.assertIn('free 350000 ppm', text)
-        self.assertIn('best of 3', text)
-
-    def test_full_host_sum(self):
-        hosts = [Capacity({0: 950_000, 1: 950_000}, 350_000)]
-        text = self._explain(asked(), 1, hosts)
-        self.assertIn('free 350000 ppm', text)
-        self.assertIn('whole host', text)
-
-    def test_too_many_vcpus(self):
-        hosts = [Capacity(dict.fromkeys(range(64), 950_000))] * 1000
-        text = self._explain(asked(vcpus=100), 1, hosts)
-        self.assertIn('each of 100 CPU(s)', text)
-        self.assertIn('64 offered', text)
-        self.assertIn('best of 1000', text)
-
-    def test_enough_cpus_is_nearer_than_few_empty_ones(self):
-        hosts = [Capacity({0: 950_000}), Capacity({0: 500_000, 1: 400_000})]
-        text = self._explain(asked(vcpus=2), 1, hosts)
-        self.assertIn('free 500000, 400000 ppm', text)
+    def test_refused(self):
+        empty = {0: 950_000, 1: 950_000}
+        many = Capacity(dict.fromkeys(range(64), 950_000))
+        for vcpus, count, hosts, *texts in (
+            (
+                1, 1,
+                [
+                    Capacity({0: 100_000, 1: 0}),
+                    Capacity({0: 350_000, 1: 200_000}),
+                    Capacity({}),
+                ],
+                'asked 600000', 'free 350000 ppm', 'best of 3',
+            ),
+            (
+                1, 1, [Capacity(empty, 350_000)],
+                'free 350000 ppm', 'whole host',
+            ),
+            (
+                100, 1, [many] * 1000,
+                'each of 100 CPU(s)', '64 offered', 'best of 1000',
+            ),
+            # Enough CPUs are nearer than few empty ones.
+            (
+                2, 1, [Capacity({0: 950_000}),
+                       Capacity({0: 500_000, 1: 400_000})],
+                'free 500000, 400000 ppm',
+            ),
+            (
+                1, 4, [Capacity(empty), Capacity({0: 950_000})],
+                'asked 4 servers with 600000', 'room for 3 on 2',
+            ),
+        ):  # fmt: skip
+            found = self._explain(asked(vcpus), count, hosts)
+            for text in texts:
+                self.assertIn(text, found)
+        fitting = [Capacity(empty), Capacity({0: 950_000})]
+        self.assertIsNone(explain.explain(asked(), 3, fitting))
 
     def test_no_node(self):
         nodes = {
@@ -79,14 +88,6 @@ class ExplainTest(base.BaseTestCase):
         self.assertIsNone(explain.explain(asked(2, numa=Numa.SAME), 2, [both]))
         text = self._explain(asked(3, numa=Numa.SAME), 1, [both])
         self.assertIn('node 0 0, node 1 0', text)
-
-    def test_several_servers(self):
-        hosts = [Capacity({0: 950_000, 1: 950_000}), Capacity({0: 950_000})]
-        self.assertIsNone(explain.explain(asked(), 3, hosts))
-        text = self._explain(asked(), 4, hosts)
-        self.assertIn('asked 4 servers', text)
-        self.assertIn('600000', text)
-        self.assertIn('room for 3 on 2', text)
 
     def test_given_away(self):
         """Placement counts servers that the hosts do not know yet."""
@@ -106,31 +107,22 @@ class ExplainTest(base.BaseTestCase):
         )
 
     def test_no_host(self):
-        text = self._explain(asked(), 1, [])
-        self.assertIn('asked 600000', text)
-        self.assertIn('free none', text)
-        self.assertIn('guarantees', text)
-        self.assertNotIn('limit', text)
-
-    def test_no_host_but_some_that_limit(self):
-        text = self._explain(asked(), 1, [], {Enforcement.LIMIT: 12})
-        self.assertIn('12 only limit', text)
-        self.assertIn('rt:enforcement=limit', text)
-
-    def test_no_host_but_some_that_are_soft(self):
-        weaker = {Enforcement.SOFT: 2, Enforcement.LIMIT: 0}
-        text = self._explain(asked(), 1, [], weaker)
-        self.assertIn('2 only soft', text)
-        self.assertIn('rt:enforcement=soft accepts', text)
-        self.assertNotIn('limit', text)
-
-    def test_no_host_that_is_soft(self):
-        wish = asked(enforcement=Enforcement.SOFT)
-        text = self._explain(wish, 1, [], {Enforcement.LIMIT: 3})
-        self.assertIn('no host with a scheduler that keeps it', text)
-        self.assertIn('3 only limit', text)
-
-    def test_no_host_even_to_limit(self):
-        text = self._explain(asked(enforcement=Enforcement.LIMIT), 1, [])
-        self.assertIn('free none', text)
-        self.assertNotIn('guarantee', text)
+        limits = {Enforcement.LIMIT: 12}
+        soft = {Enforcement.SOFT: 2, Enforcement.LIMIT: 0}
+        for wish, weaker, texts, others in (
+            (Enforcement.GUARANTEE, None, ('free none', 'guarantees'),
+             'limit'),
+            (Enforcement.GUARANTEE, limits,
+             ('12 only limit', 'rt:enforcement=limit'), 'soft'),
+            (Enforcement.GUARANTEE, soft,
+             ('2 only soft', 'rt:enforcement=soft accepts'), 'limit'),
+            (Enforcement.SOFT, limits,
+             ('no host with a scheduler that keeps it', '12 only limit'),
+             'guarantee'),
+            (Enforcement.LIMIT, None, ('asked 600000', 'free none'),
+             'guarantee'),
+        ):  # fmt: skip
+            found = self._explain(asked(enforcement=wish), 1, [], weaker)
+            for text in texts:
+                self.assertIn(text, found)
+            self.assertNotIn(others, found)

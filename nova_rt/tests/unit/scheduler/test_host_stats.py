@@ -11,11 +11,12 @@ from nova_rt.tests.unit.scheduler import objects
 
 class OfTest(base.BaseTestCase):
     def test_nothing_published(self):
-        self.assertIsNone(host_stats.parse_free(objects.host_state()))
-
-    def test_node_that_has_not_reported_yet(self):
-        state = host_manager.HostState('new', 'new', 'cell')
-        self.assertIsNone(host_stats.parse_free(state))
+        for state in (
+            objects.host_state(),
+            # It has not reported yet.
+            host_manager.HostState('new', 'new', 'cell'),
+        ):
+            self.assertIsNone(host_stats.parse_free(state))
 
     def test_host_that_has_not_changed_is_read_once(self):
         first = objects.host_state('same', rt_free={0: 1}, rt_host_free=1)
@@ -26,41 +27,22 @@ class OfTest(base.BaseTestCase):
         )
 
     def test_changes_are_seen(self):
-        for free, host in (
-            ({0: 1}, 1),
-            ({0: 2}, 1),
-            ({0: 2}, 2),
-            ({0: 2}, None),
-        ):
-            self.assertEqual(
-                Capacity(free, host),
-                host_stats.parse_free(objects.host_state('h', free, host)),
-            )
-
-    def test_changes_beside_free_bandwidth_are_seen(self):
-        """After a restart with other options, for example."""
-        cpus = {0: 1, 1: 1}
+        """Also after a restart with other options, and of each host."""
         nodes = {0: (0,), 1: (1,)}
-        for options in (
-            {},
-            {'nodes': nodes},
-            {'nodes': nodes, 'placement': Placement.BEST_FIT},
-            {'placement': Placement.FIRST_FIT},
+        for name, free in (
+            ('h', Capacity({0: 1, 1: 1}, 1)),
+            ('h', Capacity({0: 2, 1: 1}, 1)),
+            ('other', Capacity({0: 3, 1: 1}, 1)),
+            ('h', Capacity({0: 2, 1: 1}, 2)),
+            ('h', Capacity({0: 2, 1: 1})),
+            ('h', Capacity({0: 2, 1: 1}, nodes=nodes)),
+            ('h', Capacity({0: 2, 1: 1}, None, nodes, Placement.BEST_FIT)),
+            ('h', Capacity({0: 2, 1: 1}, placement=Placement.FIRST_FIT)),
         ):
-            rt = {f'rt_{name}': value for name, value in options.items()}
-            self.assertEqual(
-                Capacity(cpus, **options),
-                host_stats.parse_free(objects.host_state('h', cpus, **rt)),
+            state = objects.host_state(
+                name, free.cpus, free.host_ppm, free.nodes, free.placement
             )
-
-    def test_hosts_are_kept_apart(self):
-        self.assertEqual(
-            [Capacity({0: 1}), Capacity({0: 2})],
-            [
-                host_stats.parse_free(objects.host_state('a', {0: 1})),
-                host_stats.parse_free(objects.host_state('b', {0: 2})),
-            ],
-        )
+            self.assertEqual(free, host_stats.parse_free(state))
 
     def test_text_that_cannot_be_read_does_not_leave_the_old(self):
         host_stats.parse_free(objects.host_state('h', {0: 1}))
