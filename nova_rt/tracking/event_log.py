@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logging of the events of reservations in nova-compute."""
 
-import functools
+from collections.abc import Mapping
 
 from oslo_log import log as logging
 
@@ -9,6 +9,48 @@ from nova_rt import events
 from nova_rt.reservation import cpulist
 
 LOG = logging.getLogger(__name__)
+
+#: Type of event -> level and text; ``has`` is the reservation.
+_TEXTS: Mapping[type[events.Event], tuple[int, str]] = {
+    events.Claimed: (
+        logging.INFO, 'Claimed {has.ppm} ppm ({has}) on CPU {cpus}',
+    ),
+    events.Added: (
+        logging.INFO, 'Claimed another {has.ppm} ppm ({has}) on CPU {cpus}, '
+        'for a resize',
+    ),
+    events.Changed: (
+        logging.INFO, 'Changed reservation from {event.before} to {has} on '
+        'CPU {cpus}',
+    ),
+    events.Frozen: (
+        logging.WARNING, 'The reservation does not follow the load: '
+        '{event.reason}',
+    ),
+    events.Applied: (
+        logging.INFO, 'Applied reservation {has} on CPU {cpus}',
+    ),
+    events.Drifted: (
+        logging.ERROR, 'Reservation not held: {event.difference}; applying it '
+        'again',
+    ),
+    events.Repaired: (
+        logging.INFO, 'Repaired reservation {has} on CPU {cpus}; repair '
+        '{repairs} since the start of this service',
+    ),
+    events.Stopped: (
+        logging.ERROR, 'Stopping this container: its reservation is not '
+        'held: {event.reason}',
+    ),
+    events.Unverified: (
+        logging.ERROR, 'Cannot verify or repair the reservation: '
+        '{event.reason}; the container runs on, and each check tries again',
+    ),
+    # Of a claim; Nova logs the others.
+    events.Refused: (
+        logging.WARNING, 'Cannot claim reservation: {event.reason}',
+    ),
+}  # fmt: skip
 
 
 class EventLog:
@@ -22,89 +64,18 @@ class EventLog:
 
     def __call__(self, event: events.Event) -> None:
         """Log an event; types without a message of their own are skipped."""
-        if not event.repeated:
-            self._log(event)
-
-    @functools.singledispatchmethod
-    def _log(self, event: events.Event) -> None:
-        pass
-
-    @_log.register
-    def _(self, event: events.Claimed) -> None:
-        reservation = event.record.request.reservation
-        LOG.info(
-            'Claimed %d ppm (%s) on CPU %s', reservation.ppm, reservation,
-            cpulist.render(event.record.cpus), instance_uuid=event.uuid,
-        )  # fmt: skip
-
-    @_log.register
-    def _(self, event: events.Added) -> None:
-        reservation = event.record.request.reservation
-        LOG.info(
-            'Claimed another %d ppm (%s) on CPU %s, for a resize',
-            reservation.ppm, reservation, cpulist.render(event.record.cpus),
-            instance_uuid=event.uuid,
-        )  # fmt: skip
-
-    @_log.register
-    def _(self, event: events.Changed) -> None:
-        LOG.info(
-            'Changed reservation from %s to %s on CPU %s', event.before,
-            event.record.request.reservation,
-            cpulist.render(event.record.cpus), instance_uuid=event.uuid,
-        )  # fmt: skip
-
-    @_log.register
-    def _(self, event: events.Frozen) -> None:
-        LOG.warning(
-            'The reservation does not follow the load: %s', event.reason,
-            instance_uuid=event.uuid,
-        )  # fmt: skip
-
-    @_log.register
-    def _(self, event: events.Applied) -> None:
-        LOG.info(
-            'Applied reservation %s on CPU %s',
-            event.record.request.reservation,
-            cpulist.render(event.record.cpus), instance_uuid=event.uuid,
-        )  # fmt: skip
-
-    @_log.register
-    def _(self, event: events.Drifted) -> None:
-        LOG.error(
-            'Reservation not held: %s; applying it again',
-            event.difference, instance_uuid=event.uuid,
-        )  # fmt: skip
-
-    @_log.register
-    def _(self, event: events.Repaired) -> None:
-        LOG.info(
-            'Repaired reservation %s on CPU %s; repair %d since the start of '
-            'this service', event.record.request.reservation,
-            cpulist.render(event.record.cpus),
-            self._counter.get(events.Repaired), instance_uuid=event.uuid,
-        )  # fmt: skip
-
-    @_log.register
-    def _(self, event: events.Stopped) -> None:
-        LOG.error(
-            'Stopping this container: its reservation is not held: %s',
-            event.reason, instance_uuid=event.uuid,
-        )  # fmt: skip
-
-    @_log.register
-    def _(self, event: events.Unverified) -> None:
-        LOG.error(
-            'Cannot verify or repair the reservation: %s; the container runs '
-            'on, and each check tries again', event.reason,
-            instance_uuid=event.uuid,
-        )  # fmt: skip
-
-    @_log.register
-    def _(self, event: events.Refused) -> None:
-        if event.action is events.Action.CLAIM:
-            LOG.warning(
-                'Cannot claim reservation: %s',
-                event.reason,
-                instance_uuid=event.uuid,
-            )
+        if event.repeated or type(event) not in _TEXTS:
+            return
+        if isinstance(event, events.Refused) and (
+            event.action is not events.Action.CLAIM
+        ):
+            return
+        level, text = _TEXTS[type(event)]
+        rec = event.held
+        text = text.format(
+            event=event,
+            has=None if rec is None else rec.request.reservation,
+            cpus='' if rec is None else cpulist.render(rec.cpus),
+            repairs=self._counter.get(events.Repaired),
+        )
+        LOG.log(level, '%s', text, instance_uuid=event.uuid)

@@ -30,69 +30,63 @@ class EventLogTest(base.BaseTestCase):
         self.dispatcher.subscribe(counter)
         self.dispatcher.subscribe(event_log.EventLog(counter))
 
-    def assert_logged(self, expected, event):
-        before = len(self.log.output)
-        self.dispatcher.emit(event)
-        self.assertEqual(expected, self.log.output[before:].rstrip('\n'))
+    def test_texts(self):
+        repaired = 'INFO Repaired reservation 1400/2000 on CPU 3,7; repair %d'
+        for event, text in (
+            (
+                events.Claimed('a', RECORD),
+                'INFO Claimed 700000 ppm (1400/2000) on CPU 3,7',
+            ),
+            (
+                events.Added('a', RECORD),
+                'INFO Claimed another 700000 ppm (1400/2000) on CPU 3,7, for '
+                'a resize',
+            ),
+            (
+                events.Changed('a', RECORD, '1/2'),
+                'INFO Changed reservation from 1/2 to 1400/2000 on CPU 3,7',
+            ),
+            (
+                events.Frozen('a', 'it is odd'),
+                'WARNING The reservation does not follow the load: it is odd',
+            ),
+            (
+                events.Applied('a', RECORD),
+                'INFO Applied reservation 1400/2000 on CPU 3,7',
+            ),
+            (
+                events.Drifted('a', RECORD, 'it is red'),
+                'ERROR Reservation not held: it is red; applying it again',
+            ),
+            *(
+                (
+                    events.Repaired('a', RECORD, 'it is red'),
+                    f'{repaired % number} since the start of this service',
+                )
+                for number in (1, 2)
+            ),
+            (
+                events.Stopped('a', 'it is red'),
+                'ERROR Stopping this container: its reservation is not held: '
+                'it is red',
+            ),
+            (
+                events.Unverified('a', 'it is red'),
+                'ERROR Cannot verify or repair the reservation: it is red; '
+                'the container runs on, and each check tries again',
+            ),
+            (
+                events.Refused('a', events.Action.CLAIM, 'full'),
+                'WARNING Cannot claim reservation: full',
+            ),
+            # They go on.
+            (events.Drifted('a', RECORD, 'it is red', again=True), ''),
+            (events.Unverified('a', 'it is red', again=True), ''),
+            # Nova logs these, or nobody needs them.
+            (events.Released('a', RECORD), ''),
+            (events.Refused('a', events.Action.MOVE, 'never'), ''),
+        ):
+            before = len(self.log.output)
+            self.dispatcher.emit(event)
+            self.assertEqual(text, self.log.output[before:].rstrip('\n'))
         self.assertEqual(0, self.dispatcher.failures)
-
-    def test_claimed(self):
-        self.assert_logged(
-            'INFO Claimed 700000 ppm (1400/2000) on CPU 3,7',
-            events.Claimed('a', RECORD),
-        )
-
-    def test_applied(self):
-        self.assert_logged(
-            'INFO Applied reservation 1400/2000 on CPU 3,7',
-            events.Applied('a', RECORD),
-        )
-
-    def test_drifted(self):
-        self.assert_logged(
-            'ERROR Reservation not held: it is red; applying it again',
-            events.Drifted('a', RECORD, 'it is red'),
-        )
-
-    def test_repaired(self):
-        for number in (1, 2):
-            self.assert_logged(
-                f'INFO Repaired reservation 1400/2000 on CPU 3,7; repair '
-                f'{number} since the start of this service',
-                events.Repaired('a', RECORD, 'it is red'),
-            )
-
-    def test_stopped(self):
-        self.assert_logged(
-            'ERROR Stopping this container: its reservation is not held: '
-            'it is red',
-            events.Stopped('a', 'it is red'),
-        )
-
-    def test_unverified(self):
-        self.assert_logged(
-            'ERROR Cannot verify or repair the reservation: it is red; the '
-            'container runs on, and each check tries again',
-            events.Unverified('a', 'it is red'),
-        )
-
-    def test_what_goes_on_is_logged_once(self):
-        for event in (
-            events.Drifted('a', RECORD, 'it is red', again=True),
-            events.Unverified('a', 'it is red', again=True),
-        ):
-            self.assert_logged('', event)
-
-    def test_refused(self):
-        self.assert_logged(
-            'WARNING Cannot claim reservation: full',
-            events.Refused('a', events.Action.CLAIM, 'full'),
-        )
-
-    def test_not_logged(self):
-        """Nova logs these, or nobody needs them."""
-        for event in (
-            events.Released('a', RECORD),
-            events.Refused('a', events.Action.MOVE, 'never'),
-        ):
-            self.assert_logged('', event)
