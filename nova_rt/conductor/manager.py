@@ -42,10 +42,6 @@ def quieten() -> None:
     )
 
 
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 class Events:
     """The endpoint of the queue. Its method may run in several threads.
 
@@ -58,7 +54,7 @@ class Events:
         self,
         stopping: threading.Event,
         changes: Changes,
-        clock: Callable[[], datetime.datetime] = _now,
+        clock: Callable[[], datetime.datetime] = metrics.now,
     ) -> None:
         self._stopping = stopping
         self._changes = changes
@@ -188,7 +184,7 @@ class Upkeep:
     def __init__(
         self,
         keep: datetime.timedelta,
-        clock: Callable[[], datetime.datetime] = _now,
+        clock: Callable[[], datetime.datetime] = metrics.now,
     ) -> None:
         self._keep = keep
         self._clock = clock

@@ -45,7 +45,8 @@ PURGED = prometheus_client.Counter(
 )
 
 
-def _now() -> datetime.datetime:
+def now() -> datetime.datetime:
+    """Read the clock."""
     return datetime.datetime.now(datetime.UTC)
 
 
@@ -83,7 +84,7 @@ class OpenChanges(registry.Collector):
     def __init__(
         self,
         read: Callable[[], Mapping[str, datetime.datetime]],
-        clock: Callable[[], datetime.datetime] = _now,
+        clock: Callable[[], datetime.datetime] = now,
     ) -> None:
         self._read = read
         self._clock = clock

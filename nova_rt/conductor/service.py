@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes of nova-rt-conductor: workers, upkeep and metrics."""
 
+from collections.abc import Callable
 import threading
 from typing import Any
 
@@ -23,8 +24,8 @@ THREADS = 8
 _KEEP_S = 2.0
 
 
-class Worker(service.Service):
-    """Takes events, and takes care of changes.
+class _Service(service.Service):
+    """One process, with a thread of its own.
 
     :param conf: the configuration
     """
@@ -33,14 +34,39 @@ class Worker(service.Service):
         super().__init__()
         self._conf = conf
         self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Connect: each process by itself, after the fork."""
+        super().start()
+        api.configure(self._conf)
+
+    @staticmethod
+    def _run(name: str, work: Callable[[], None]) -> None:
+        threading.Thread(target=work, name=name, daemon=True).start()
+
+    def stop(self, graceful: bool = False) -> None:
+        """End the work."""
+        self._stop.set()
+        super().stop(graceful)
+
+    def wait(self) -> None:
+        """Wait until it is stopped."""
+        self._stop.wait()
+        super().wait()
+
+
+class Worker(_Service):
+    """Takes events, and takes care of changes."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
         self._listener: Any = None
         self._changes: changes.Changes | None = None
 
     def start(self) -> None:
-        """Connect: each worker by itself, after the fork."""
-        super().start()
+        """Connect."""
         manager.quieten()
-        api.configure(self._conf)
+        super().start()
         self._changes = changes.Changes(
             changes.Hosts(self._conf).ask,
             nova=NovaAPI.from_options(self._conf),
@@ -48,9 +74,7 @@ class Worker(service.Service):
         listener = manager.make_listener(
             self._conf, manager.Events(self._stop, self._changes)
         )
-        threading.Thread(
-            target=self._changes.run, name='changes', daemon=True
-        ).start()
+        self._run('changes', self._changes.run)
         listener.start(override_pool_size=THREADS)
         self._listener = listener
 
@@ -65,30 +89,17 @@ class Worker(service.Service):
             self._listener.wait()
         super().stop(graceful)
 
-    def wait(self) -> None:
-        """Wait until it is stopped."""
-        self._stop.wait()
-        super().wait()
 
-
-class Upkeep(service.Service):
+class Upkeep(_Service):
     """Does the upkeep for all workers of this machine.
 
-    :param conf: the configuration
+    Its end leaves the rest to the next run.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        super().__init__()
-        self._conf = conf
-        self._stop = threading.Event()
-
     def start(self) -> None:
-        """Connect: by itself, after the fork."""
+        """Connect."""
         super().start()
-        api.configure(self._conf)
-        threading.Thread(
-            target=self._keep_up, name='upkeep', daemon=True
-        ).start()
+        self._run('upkeep', self._keep_up)
 
     def _keep_up(self) -> None:
         upkeep = manager.Upkeep(retention.from_options(self._conf))
@@ -96,43 +107,27 @@ class Upkeep(service.Service):
         while not self._stop.wait(interval_s):
             upkeep.run(self._stop.is_set)
 
-    def stop(self, graceful: bool = False) -> None:
-        """Leave the rest to the next run."""
-        self._stop.set()
-        super().stop(graceful)
 
-    def wait(self) -> None:
-        """Wait until it is stopped."""
-        self._stop.wait()
-        super().wait()
-
-
-class Metrics(service.Service):
+class Metrics(_Service):
     """Answers Prometheus for all workers of this machine.
 
-    :param conf: the configuration
     :param listening: where, and to which clients
     """
 
     def __init__(self, conf: cfg.ConfigOpts, listening: Listening) -> None:
-        super().__init__()
-        self._conf = conf
+        super().__init__(conf)
         self._listening = listening
-        self._stop = threading.Event()
         self._server: server.MetricsServer | None = None
 
     def start(self) -> None:
         """Listen."""
         super().start()
-        api.configure(self._conf)
         found = metrics.make_registry(api.ping, db_changes.find_oldest)
         page = server.Page(
             lambda: prometheus_client.generate_latest(found), _KEEP_S
         )
         self._server = self._listening.open(page)
-        threading.Thread(
-            target=self._server.serve_forever, name='metrics', daemon=True
-        ).start()
+        self._run('metrics', self._server.serve_forever)
 
     def stop(self, graceful: bool = False) -> None:
         """Listen no more."""
@@ -141,8 +136,3 @@ class Metrics(service.Service):
             self._server.shutdown()
             self._server.server_close()
         super().stop(graceful)
-
-    def wait(self) -> None:
-        """Wait until it is stopped."""
-        self._stop.wait()
-        super().wait()

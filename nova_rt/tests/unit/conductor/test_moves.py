@@ -162,46 +162,42 @@ class MovesTest(base.DatabaseTest):
         self.assertEqual(BUSY, self.follow(BUSY))
         self.assertEqual(['migrate'], self.nova.done)
 
-    def test_a_resize_afterwards(self):
+    def test_later(self):
+        """A move that has begun: its end, or that of its change."""
         self.begin()
-        self.nova.actions.insert(0, RESIZE)
-        self.nova.server = Server('b', True, True)
-        self.assertEqual(BUSY, self.follow(BUSY))
-        self.assertEqual([], self.nova.done)
-
-    def test_no_host(self):
-        self.begin()
-        self.nova.actions[0] = FAILED
-        self.nova.server = Server('a', False, True)
-        self.assert_ended('No valid host', self.follow(NO_ROOM))
-        self.assertEqual([], self.nova.done)
-
-    def test_no_host_is_large_enough(self):
-        self.begin()
-        self.nova.actions[0] = FAILED
-        self.nova.server = Server('a', False, True)
+        here, there = Server('a', False, True), Server('b', False, True)
+        waiting = Server('b', True, True)
+        lost = 'not its migration any more, request req-move'
+        for actions, server, answer, text in (
+            ([FAILED, CREATE], here, NO_ROOM, 'No valid host'),
+            ([REVERT, FAILED, CREATE], here, NO_ROOM, 'was reverted'),
+            ([MOVE, CREATE], there, NO_ROOM, 'once already'),
+            # Nova has forgotten the move: there is no second one.
+            ([RESIZE, CREATE], there, NO_ROOM, lost),
+            ([], there, NO_ROOM, f'server {make_uuid(1)}, and {lost}'),
+            # The host says what hinders it; nobody moves the server again.
+            ([MOVE, CREATE], there, BUSY, None),
+            # Others have resized it.
+            ([RESIZE, MOVE, CREATE], waiting, BUSY, None),
+        ):
+            self.nova.actions, self.nova.server = actions, server
+            found = self.follow(answer)
+            if text is None:
+                self.assertEqual(answer, found)
+                self.assertEqual([], self.asked)
+            else:
+                self.assert_ended(text, found)
+                self.asked.clear()
+            self.assertEqual([], self.nova.done)
+        # No host is large enough.
+        self.nova.actions, self.nova.server = [FAILED, CREATE], here
         self.final = dataclasses.replace(
             NO_ROOM, condition=Condition.INFEASIBLE
         )
         self.assert_ended('No valid host', self.follow(NO_ROOM))
-
-    def test_reverted(self):
-        self.begin()
-        self.nova.actions[:1] = [REVERT, FAILED]
-        self.nova.server = Server('a', False, True)
-        self.assert_ended('was reverted', self.follow(NO_ROOM))
-
-    def test_purged(self):
-        """Nova has forgotten the move: there is no second one."""
-        self.begin()
-        self.nova.server = Server('b', False, True)
-        for self.nova.actions in [RESIZE, CREATE], []:
-            self.asked.clear()
-            answer = self.follow(NO_ROOM)
-            self.assert_ended('not its migration any more', answer)
-            for text in make_uuid(1), 'req-move', 'unknown':
-                self.assertIn(text, answer.reason)
-        self.assertEqual([], self.nova.done)
+        # Asked for the last time, it has room.
+        for self.final in APPLIED, BUSY, GONE:
+            self.assertEqual(self.final, self.follow(NO_ROOM))
 
     def test_purged_while_moving(self):
         """The host may have its wish yet."""
@@ -211,26 +207,6 @@ class MovesTest(base.DatabaseTest):
         self.final = BUSY
         self.assertEqual(BUSY, self.follow(BUSY))
         self.assertEqual([OnNoRoom.FAIL], self.asked)
-        self.assertEqual([], self.nova.done)
-
-    def test_no_room_there_either(self):
-        self.begin()
-        self.nova.server = Server('b', False, True)
-        self.assert_ended('once already', self.follow(NO_ROOM))
-
-    def test_room_at_last(self):
-        """Asked for the last time, the host has it."""
-        self.begin()
-        self.nova.actions[0] = FAILED
-        self.nova.server = Server('a', False, True)
-        for self.final in APPLIED, BUSY, GONE:
-            self.assertEqual(self.final, self.follow(NO_ROOM))
-
-    def test_stopped_halfway(self):
-        """The host says what hinders it; nobody moves the server again."""
-        self.begin()
-        self.nova.server = Server('b', False, True)
-        self.assertEqual(BUSY, self.follow(BUSY))
         self.assertEqual([], self.nova.done)
 
     def test_locked(self):
