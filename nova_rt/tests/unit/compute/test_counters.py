@@ -79,13 +79,18 @@ class CountersTest(base.BaseTestCase):
         self.wait('stopped', 2)
         self.assertEqual(7, Counts.decode(self.path.read_text()).verified_at)
 
-    def test_checks_that_were_turned_off(self):
-        """The last one before would only grow old."""
+    def test_options_are_those_of_this_start(self):
+        """The last check, if they are turned off, would only grow old."""
         self.path.parent.mkdir()
-        self.path.write_text(Counts({'stopped': 1}, verified_at=7).encode())
+        before = Counts(
+            {'stopped': 1}, host=Options(smt=True).to_dict(), verified_at=7
+        )
+        self.path.write_text(before.encode())
         self.start(verifies=False)(STOPPED)
         self.wait('stopped', 2)
-        self.assertEqual(0, Counts.decode(self.path.read_text()).verified_at)
+        found = Counts.decode(self.path.read_text())
+        self.assertEqual(Options(), Options.from_dict(found.host))
+        self.assertEqual(0, found.verified_at)
 
     def test_events_that_were_dropped(self):
         """Also those of earlier starts, and what comes as this one ends."""
@@ -96,15 +101,6 @@ class CountersTest(base.BaseTestCase):
         counter.note_dropped(3)
         counter.stop()
         self.assertEqual(5, Counts.decode(self.path.read_text()).dropped)
-
-    def test_options_are_those_of_this_start(self):
-        self.path.parent.mkdir()
-        before = Counts({'stopped': 1}, host=Options(smt=True).to_dict())
-        self.path.write_text(before.encode())
-        self.start()(STOPPED)
-        self.wait('stopped', 2)
-        found = Counts.decode(self.path.read_text())
-        self.assertEqual(Options(), Options.from_dict(found.host))
 
     def test_goes_on_after_a_restart(self):
         self.start()(STOPPED)
@@ -148,24 +144,6 @@ class CountersTest(base.BaseTestCase):
         found = Counts.decode(self.path.read_text())
         self.assertEqual(1, found.by_kind['stopped'])
 
-    def test_a_disk_that_hangs_does_not_hold_up_the_end(self):
-        go = threading.Event()
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.compute.counters._LAST_S', 0.1)
-        )
-        counter = self.start()
-        self.addCleanup(go.set)
-        self.wait('stopped', 0)
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.compute.state_files.os.replace',
-                lambda *args: go.wait(120),
-            )
-        )
-        counter(STOPPED)
-        counter.stop()
-        self.assertFalse(go.is_set())
-
     def test_a_disk_that_fails_is_said_once_and_tried_again(self):
         self.path.parent.write_text('no directory')
         with self.assertLogs('nova_rt.compute.counters') as logs:
@@ -179,7 +157,11 @@ class CountersTest(base.BaseTestCase):
         counter(STOPPED)
         self.wait('stopped', 6)
 
-    def test_a_disk_that_hangs_holds_up_no_event(self):
+    def test_a_disk_that_hangs(self):
+        """It holds up no event, and not the end."""
+        self.useFixture(
+            fixtures.MonkeyPatch('nova_rt.compute.counters._LAST_S', 0.1)
+        )
         go = threading.Event()
         self.useFixture(
             fixtures.MonkeyPatch(
@@ -192,9 +174,5 @@ class CountersTest(base.BaseTestCase):
         began = time.monotonic()
         for _ in range(1000):
             counter(STOPPED)
-        self.assertLess(time.monotonic() - began, 5)
-
-    def test_what_is_written_is_json(self):
-        self.start()(STOPPED)
-        self.wait('stopped', 1)
-        self.assertEqual(1, json.loads(self.path.read_text())['v'])
+        counter.stop()
+        self.assertLess(time.monotonic() - began, 20)
