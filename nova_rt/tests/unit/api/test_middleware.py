@@ -324,18 +324,19 @@ class ExtraSpecsTest(MiddlewareTestCase):
 
     def test_users_get_novas_answer(self):
         """A 403; they do not learn what an unseen flavor says."""
-        for action in ('create', 'update'):
+        rule = 'os_compute_api:os-flavor-extra-specs:'
+        user = nova_context.RequestContext('user', 'project')
+        for create, update in (('!', '@'), ('@', '!')):
             self.policy.set_rules(
-                {
-                    f'os_compute_api:os-flavor-extra-specs:{action}': (
-                        'is_admin:True'
-                    )
-                },
+                {f'{rule}create': create, f'{rule}update': update},
                 overwrite=False,
             )
-        user = nova_context.RequestContext('user', 'project')
-        for each in self._both({'rt:policy': 'fair'}, context=user):
-            self.assertPasses(each)
+            sent = self._both({'rt:policy': 'fair'}, context=user)
+            for allowed in (create, update):
+                if allowed == '@':
+                    self.assertRefused(next(sent), 'rt:policy')
+                else:
+                    self.assertPasses(next(sent))
 
     def test_bodies_left_to_nova(self):
         path = '/flavors/rt/os-extra_specs'

@@ -42,6 +42,11 @@ def make_server(number, project=OURS, flavor=None, **values):
     return dataclasses.replace(made, **values)
 
 
+def pick(found, *names):
+    """Choose fields of an answer."""
+    return tuple(found[name] for name in names)
+
+
 def make_change(server, generation=1, answer=None, flavor=5):
     """Make the last change of a server."""
     return Change(

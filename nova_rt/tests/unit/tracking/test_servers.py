@@ -116,6 +116,8 @@ class MoveTest(base.BaseTestCase):
             exception.InvalidRecord, servers.read_for, instance, 'there'
         )
         self.assertIn('no CPUs were claimed', str(refusal))
+        for read in servers.read_destination, servers.read_beside:
+            self.assertRaises(exception.InvalidRecord, read, instance)
 
     def test_what_a_failed_move_left_behind(self):
         """The next one replaces it."""
