@@ -4,7 +4,6 @@
 import dataclasses
 import random
 
-import ddt
 from oslotest import base
 
 from nova_rt import exception
@@ -117,7 +116,6 @@ class RecordTest(base.BaseTestCase):
                 continue
 
 
-@ddt.ddt
 class VersionsTest(base.BaseTestCase):
     """Records of other versions than this one."""
 
@@ -130,23 +128,11 @@ class VersionsTest(base.BaseTestCase):
         'v=1;q=4194304;p=4194304;n=512;e=guarantee;s=rr;r=99;c=512-1023',
     )
 
-    @ddt.data(*OLD)
-    def test_version_1_is_read_and_reads_what_is_written(self, text):
-        rec = record.Record.decode(text)
-        self.assertEqual((), rec.unknown)
-        self.assertEqual(text, rec.encode())
-
-    def test_values_of_version_1(self):
-        rec = record.Record.decode(self.OLD[2])
-        self.assertEqual(
-            Request(
-                Reservation(600_000, 1_000_000),
-                1,
-                policy=extra_specs.TaskPolicy.OTHER,
-                priority=99,
-            ),
-            rec.request,
-        )
+    def test_version_1_is_read_and_reads_what_is_written(self):
+        for text in self.OLD:
+            rec = record.Record.decode(text)
+            self.assertEqual((), rec.unknown)
+            self.assertEqual(text, rec.encode())
 
     def test_one_that_this_version_can_read(self):
         for version in ('1', '2', '3', '01'):
@@ -162,19 +148,16 @@ class VersionsTest(base.BaseTestCase):
         self.assertIn('version 4', str(err))
         self.assertIn('up to version 3', str(err))
 
-    @ddt.data(
-        TEXT + ';x=1',
-        TEXT + ';y2=;x=a/b,c:d-~_%',
-    )
-    def test_what_is_not_known_is_kept(self, text):
-        rec = record.Record.decode(text)
-        self.assertEqual(REQUEST, rec.request)
-        self.assertEqual((1, 2, 7), rec.cpus)
-        self.assertEqual(text, rec.encode())
-        self.assertEqual(
-            text.replace('c=1-2,7', 'c=3-5'),
-            rec.claimed_on((3, 4, 5)).encode(),
-        )
+    def test_what_is_not_known_is_kept(self):
+        for text in f'{TEXT};x=1', f'{TEXT};y2=;x=a/b,c:d-~_%':
+            rec = record.Record.decode(text)
+            self.assertEqual(REQUEST, rec.request)
+            self.assertEqual((1, 2, 7), rec.cpus)
+            self.assertEqual(text, rec.encode())
+            self.assertEqual(
+                text.replace('c=1-2,7', 'c=3-5'),
+                rec.claimed_on((3, 4, 5)).encode(),
+            )
 
     def test_an_extra_spec_that_is_missing_has_its_default(self):
         rec = record.Record.decode('v=1;q=1400;p=2000;n=3;c=1-2,7')

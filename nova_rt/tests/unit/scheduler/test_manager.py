@@ -144,6 +144,10 @@ class RTSchedulerManagerTest(ManagerTestCase):
         self.assertIn('2 only limit', self._refusal())
         hosts = self._select(FLAVOR | {'rt:enforcement': 'limit'})
         self.assertIn(hosts[0], ('one', 'two'))
+        self._add('soft', traits=(extra_specs.TRAIT_SOFT, *LIMIT))
+        message = self._refusal()
+        self.assertIn('1 only soft', message)
+        self.assertIn('2 only limit', message)
 
     def test_hosts_that_may_not_take_it_do_not_count(self):
         self._add('down', (950_000,), up=False)

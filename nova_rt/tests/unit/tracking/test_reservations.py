@@ -211,13 +211,14 @@ class ClaimsTest(base.TestBase):
 
     def test_two_slots_that_are_the_same(self):
         rec = RECORD.claimed_on((1,))
-        self.reservations.hold('a', rec)
-        self.reservations.hold('a', rec, rec)
-        self.assertEqual(0, self.reservations.free().cpus[1])
-        self.reservations.hold('a', rec)
-        self.assertEqual(
-            self.before.cpus[1] - 600_000, self.reservations.free().cpus[1]
-        )
+        for beside, left_ppm in (None, 600_000), (rec, 1_200_000), (
+            None, 600_000
+        ):  # fmt: skip
+            self.reservations.hold('a', rec, beside)
+            self.assertEqual(
+                max(0, self.before.cpus[1] - left_ppm),
+                self.reservations.free().cpus[1],
+            )
         self.assertEqual(
             ['Claimed', 'Added', 'Dropped'],
             [type(event).__name__ for event in self.events],
@@ -293,19 +294,12 @@ class ClaimsTest(base.TestBase):
                 self.log.output.count('Ignoring unreadable reservation record')
             )
         self.assertEqual([1, 1, 2, 2, 2, 3, 4], said)
-
-    def test_claim_of_a_server_that_had_a_broken_record(self):
-        self.server('a', 'v=9')
-        rec = self.reservations.claim('a', self.asked)
-        self.assertEqual(rec, self.reservations.held.get_record('a'))
+        # A claim replaces it.
+        rec = self.reservations.claim('said-once', self.asked)
+        self.assertEqual(rec, self.reservations.held.get_record('said-once'))
 
     def change(self, rec, runtime_us):
-        wanted = dataclasses.replace(
-            rec,
-            request=dataclasses.replace(
-                rec.request, reservation=Reservation(runtime_us, 1_000_000)
-            ),
-        )
+        wanted = rec.with_runtime(runtime_us)
         return self.reservations.begin_change('a', rec, wanted)
 
     def fill(self):
@@ -333,16 +327,7 @@ class ClaimsTest(base.TestBase):
             self.assertEqual([], self.events)
             self.reservations.release('a')
 
-    def test_change_to_other_cpus(self):
-        self.reservations.hold('a', RECORD)
-        self.fill()
-        self.reservations.release('other1')
-        new = self.change(RECORD, 700_000)
-        self.assertEqual((1,), new.cpus)
-        held = self.reservations.held.claims()['a']
-        self.assertEqual({RECORD, new}, set(held))
-
-    def test_change_that_does_not_fit(self):
+    def test_change_beside_others(self):
         self.reservations.hold('a', RECORD)
         self.fill()
         before = self.reservations.held.list_all()
@@ -352,46 +337,39 @@ class ClaimsTest(base.TestBase):
         err = self.refusal_of(self.change, RECORD, 1_000_000)
         self.assertIsInstance(err, exception.TooLarge)
         self.assertEqual(before, self.reservations.held.list_all())
+        # There is room on another CPU.
+        self.reservations.release('other1')
+        new = self.change(RECORD, 700_000)
+        self.assertEqual((1,), new.cpus)
+        held = self.reservations.held.claims()['a']
+        self.assertEqual({RECORD, new}, set(held))
 
-    def test_change_while_a_move_is_prepared(self):
+    def test_change_and_move(self):
         """Nova claims for a move to the same host without the server's lock.
 
         The claim stays, whichever of both comes first.
         """
-        rec = self.reservations.claim('a', self.asked)
-        beside = self.reservations.claim('a', self.asked, beside=True)
-        err = self.assertRaises(
-            exception.ClaimsUnknown, self.change, rec, 600_000
-        )
-        self.assertIn('a move of the server has begun', str(err))
-        self.assertEqual(Slots(rec, beside), self.reservations.held.get('a'))
-
-    def test_move_while_a_change_begins(self):
         self.server('a', RECORD)
         self.change(RECORD, 500_000)
         beside = self.reservations.claim('a', self.asked, beside=True)
+        slots = Slots(RECORD, beside)
         self.reservations.hold_record(self.servers['a'])
-        self.assertEqual(
-            Slots(RECORD, beside), self.reservations.held.get('a')
-        )
+        self.assertEqual(slots, self.reservations.held.get('a'))
         self.reservations.note_record('a', RECORD)
-        self.assertEqual(
-            Slots(RECORD, beside), self.reservations.held.get('a')
+        self.assertEqual(slots, self.reservations.held.get('a'))
+        err = self.assertRaises(
+            exception.ClaimsUnknown, self.change, RECORD, 600_000
         )
+        self.assertIn('a move of the server has begun', str(err))
+        self.assertEqual(slots, self.reservations.held.get('a'))
 
     def test_refuse(self):
-        text = self.reservations.refuse('a', events.Action.MOVE, 'never')
-        self.assertEqual('never', text)
-        error = exception.InvalidReservation('0/0')
-        text = self.reservations.refuse('a', events.Action.REQUEST, error)
-        self.assertEqual('0/0', text)
-        self.assertEqual(
-            [
-                events.Refused('a', events.Action.MOVE, 'never'),
-                events.Refused('a', events.Action.REQUEST, '0/0'),
-            ],
-            self.events,
-        )
+        for why in 'never', exception.InvalidReservation('0/0'):
+            text = self.reservations.refuse('a', events.Action.MOVE, why)
+            self.assertEqual(str(why), text)
+            self.assertEqual(
+                events.Refused('a', events.Action.MOVE, text), self.events[-1]
+            )
 
 
 class BoostedTest(base.TestBase):

@@ -212,11 +212,12 @@ class ChangeTest(base.BaseTestCase):
         )
 
     def test_lesser(self):
-        elsewhere = self.target.claimed_on((2,))
         for one, other, expected in (
-            (OLD, self.target, True), (self.target, OLD, False),
-            (OLD, OLD, True), (OLD, elsewhere, False),
-        ):  # fmt: skip
+            (OLD, self.target, True),
+            (self.target, OLD, False),
+            (OLD, OLD, True),
+            (OLD, self.target.claimed_on((2,)), False),
+        ):
             self.assertIs(expected, servers.is_lesser(one, other))
 
     def test_evacuated(self):
