@@ -31,7 +31,11 @@ def check(context: Any, body: dict[str, Any], allowed: Bounds) -> bool:
     :raises nova.exception.PolicyNotAuthorized: if the user may give none
     """
     given = next((body[key] for key in _KEYS if key in body), None)
-    hints = _ours(given)
+    if not isinstance(given, dict):
+        return False
+    hints = {
+        key: value for key, value in given.items() if key.startswith(_PREFIX)
+    }
     if not hints:
         return False
     policies.authorize_hints(context)
@@ -45,17 +49,8 @@ def check(context: Any, body: dict[str, Any], allowed: Bounds) -> bool:
         for name, hint in hints.items()
     }
     allowed.parse_request(flavor.extra_specs, flavor.vcpus, stored)
-    assert isinstance(given, dict)  # else there were no hints in it
     given[FLAVOR_HINT] = flavor.flavorid
     return True
-
-
-def _ours(hints: Any) -> dict[str, Any]:
-    if not isinstance(hints, dict):
-        return {}
-    return {
-        key: value for key, value in hints.items() if key.startswith(_PREFIX)
-    }
 
 
 def _flavor(context: Any, body: dict[str, Any]) -> Any:

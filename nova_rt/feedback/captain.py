@@ -58,15 +58,12 @@ class Captain:
         self._count += 1
         excess = self._exhausted / law.DECIDE - _TOLERATED * self._target
         if self._before is not None and excess > 0:
-            limit = self._roll_back(self._before, limit)
+            # Undo the cut, and add as much on top.
+            limit = max(limit, 2 * self._before - limit)
+            self._learn()
         elif self._count >= law.DECIDE:
             limit = self._decide(limit, excess)
         return limit
-
-    def _roll_back(self, before: float, limit: float) -> float:
-        """Undo the cut, and add as much on top."""
-        self._learn()
-        return max(limit, 2 * before - limit)
 
     def _decide(self, limit: float, excess: float) -> float:
         self._learn()

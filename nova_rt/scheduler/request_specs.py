@@ -97,6 +97,21 @@ def _read_hints(spec_obj: Any) -> Mapping[str, Any]:
     return choose_hints(hints, spec_obj.flavor.flavorid)
 
 
+def find_cell(ctxt: Any, spec_obj: Any) -> Any:
+    """Find the cell of a server.
+
+    :returns: nova.objects.CellMapping; None for a server that is being
+        created, or is gone
+    """
+    try:
+        # An administrator who moves it is not its owner.
+        return objects.InstanceMapping.get_by_instance_uuid(
+            ctxt.elevated(), spec_obj.instance_uuid
+        ).cell_mapping
+    except nova_exception.InstanceMappingNotFound:
+        return None
+
+
 def _read_record(ctxt: Any, spec_obj: Any) -> record.Record | None:
     """Read the record of a server that was claimed with the flavor it is in.
 
@@ -106,24 +121,17 @@ def _read_record(ctxt: Any, spec_obj: Any) -> record.Record | None:
     :raises InvalidRecord: if it cannot be read
     :raises InvalidReservation: if its wish cannot be read
     """
-    uuid = spec_obj.instance_uuid
+    cell = find_cell(ctxt, spec_obj)
+    if cell is None:
+        return None
     try:
-        # An administrator who moves it is not its owner.
-        mapping = objects.InstanceMapping.get_by_instance_uuid(
-            ctxt.elevated(), uuid
-        )
-        if mapping.cell_mapping is None:
-            return None
-        with nova_context.target_cell(
-            ctxt.elevated(), mapping.cell_mapping
-        ) as cell:
+        with nova_context.target_cell(ctxt.elevated(), cell) as cell_ctxt:
             instance = objects.Instance.get_by_uuid(
-                cell, uuid, expected_attrs=['flavor', 'system_metadata']
+                cell_ctxt,
+                spec_obj.instance_uuid,
+                expected_attrs=['flavor', 'system_metadata'],
             )
-    except (
-        nova_exception.InstanceMappingNotFound,
-        nova_exception.InstanceNotFound,
-    ):
+    except nova_exception.InstanceNotFound:
         return None
     text = instance.system_metadata.get(record.KEY)
     if text is None or instance.flavor.id != spec_obj.flavor.id:

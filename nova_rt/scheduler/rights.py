@@ -8,10 +8,10 @@ that comes past it makes no server.
 from typing import Any
 
 from nova import exception as nova_exception
-from nova import objects
 
 from nova_rt.api import policies
 from nova_rt.reservation import extra_specs
+from nova_rt.scheduler import request_specs
 
 
 def check(ctxt: Any, request_spec: Any) -> None:
@@ -24,7 +24,14 @@ def check(ctxt: Any, request_spec: Any) -> None:
     :param request_spec: nova.objects.RequestSpec
     :raises nova.exception.RequestFilterFailed: if not
     """
-    if not _has_hints(request_spec) or not _is_new(ctxt, request_spec):
+    hints = None
+    if 'scheduler_hints' in request_spec:
+        hints = request_spec.scheduler_hints
+    if not any(name in extra_specs.HINTS for name in hints or ()):
+        return
+    # It is in no cell while it is being created; nothing comes of one that
+    # was deleted meanwhile.
+    if request_specs.find_cell(ctxt, request_spec) is not None:
         return
     try:
         policies.authorize_hints(ctxt)
@@ -32,23 +39,3 @@ def check(ctxt: Any, request_spec: Any) -> None:
         raise nova_exception.RequestFilterFailed(
             reason=err.format_message()
         ) from err
-
-
-def _has_hints(request_spec: Any) -> bool:
-    hints = None
-    if 'scheduler_hints' in request_spec:
-        hints = request_spec.scheduler_hints
-    return any(name in extra_specs.HINTS for name in hints or ())
-
-
-def _is_new(ctxt: Any, request_spec: Any) -> bool:
-    """Whether the server is being created: it is in no cell until then."""
-    try:
-        # An administrator who moves it is not its owner.
-        mapping = objects.InstanceMapping.get_by_instance_uuid(
-            ctxt.elevated(), request_spec.instance_uuid
-        )
-    except nova_exception.InstanceMappingNotFound:
-        # Deleted meanwhile; nothing comes of it.
-        return True
-    return mapping.cell_mapping is None
