@@ -85,8 +85,6 @@ class PackedTest(base.BaseTestCase):
         cpus = tuple(range(0, 2 * 999, 2))
         self.assertEqual(cpus, cpulist.unpack(cpulist.pack(cpus)))
         self.assertRaises(ValueError, cpulist.pack, range(1000))
-
-    def test_length(self):
         # The last of all sets of 64 below 1024.
         self.assertEqual(len('64~') + 58, len(cpulist.pack(range(960, 1024))))
 

@@ -16,11 +16,17 @@ class PublishedTest(base.BaseTestCase):
             rendered | {'rt_host_free': '400000'}, node_stats.render(free)
         )
         free = Capacity(
-            free.cpus, None, {0: (0, 2), 3: (1, 7)}, Placement.BEST_FIT
-        )
-        nodes = {'rt_nodes': '{"0":"0,2","3":"1,7"}'}
+            free.cpus, None, {0: (0, 2), 3: (1, 7)}, Placement.BEST_FIT, 6,
+            Reservation(100, 1000),
+        )  # fmt: skip
         self.assertEqual(
-            rendered | nodes | {'rt_placement': 'best_fit'},
+            rendered
+            | {
+                'rt_nodes': '{"0":"0,2","3":"1,7"}',
+                'rt_placement': 'best_fit',
+                'rt_overhead_us': '6',
+                'rt_spare': '100/1000',
+            },
             node_stats.render(free),
         )
 
@@ -63,6 +69,7 @@ class PublishedTest(base.BaseTestCase):
                 '{"cpu0": 950000}', '{"3-1": 950000}', '{"0": 950000',
             ),
             'rt_host_free': ('', 'x', '0.95', '{}'),
+            'rt_spare': ('1000', '', 'x/y'),
             'rt_nodes': (
                 '', 'x', 'null', '["0","1"]', '{"0":0,"1":1}',
                 '{"0":[0],"1":[1]}', '{"x":"0","1":"1"}',

@@ -38,13 +38,6 @@ class ResourcesTest(base.BaseTestCase):
             resources.ask(request),
         )
 
-    def test_replace(self):
-        stale = {'trait:CUSTOM_RT_LIMIT': 'forbidden', 'resources:VCPU': '2'}
-        self.assertEqual(
-            {'a': 'b'} | FLAVOR | GUARANTEE,
-            resources.replace({'a': 'b'} | FLAVOR | stale, self.request),
-        )
-
     def test_surplus(self):
         """All that stands for something else, and nothing that is asked."""
         surplus = resources.surplus(self.request)

@@ -7,7 +7,7 @@ import ddt
 from oslotest import base
 
 from nova_rt import exception
-from nova_rt.reservation import admission, node_stats, resources, spare
+from nova_rt.reservation import admission, resources, spare
 from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.reservation import Reservation
@@ -25,10 +25,6 @@ def _parse(**values):
 
 @ddt.ddt
 class RequestTest(base.BaseTestCase):
-    def test_none(self):
-        request = specs.parse(FLAVOR)
-        self.assertEqual((None, None), (request.spare, request.spare_priority))
-
     @ddt.data(
         ({}, 2), ({'priority': '50'}, 51), ({'spare_priority': '1'}, 1),
         ({'priority': '99', 'spare_priority': '99'}, 99),
@@ -39,6 +35,8 @@ class RequestTest(base.BaseTestCase):
         request = _parse(spare='1000/10000', **others)
         self.assertEqual(Reservation(1000, 10_000), request.spare)
         self.assertEqual(expected, request.spare_priority)
+        plain = specs.parse(FLAVOR)
+        self.assertEqual((None, None), (plain.spare, plain.spare_priority))
 
     @ddt.data(
         {'spare_priority': '5'},
@@ -136,13 +134,3 @@ class AdmissionTest(base.BaseTestCase):
         """A server that is here may grow, also when its pool is gone."""
         held = Record(self.request, (0,))
         self.assertEqual((0,), self._place(None, held))
-
-    def test_published(self):
-        free = Capacity({0: 5}, spare=Reservation(1000, 10_000))
-        stats = node_stats.render(free)
-        self.assertEqual('1000/10000', stats['rt_spare'])
-        self.assertEqual(free, node_stats.parse(stats))
-        for text in ('1000', '', 'x/y'):
-            self.assertRaises(
-                ValueError, node_stats.parse, stats | {'rt_spare': text}
-            )
