@@ -101,6 +101,8 @@ class CaptainTest(base.BaseTestCase):
         run(one, 0.8, [(0.1, False)] * 50)
         self.assertEqual(0.4, one.step(law.Sample(0.4, True), 0.4))
         self.assertAlmostEqual(1.2, one.step(law.Sample(0.4, True), 0.4))
+        # Once.
+        self.assertEqual(0.5, one.step(law.Sample(0.1, False), 0.5))
 
     def test_learns(self):
         """A server that was exhausted has more margin from then on."""

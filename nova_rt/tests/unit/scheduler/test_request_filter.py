@@ -184,6 +184,18 @@ class RequestFilterTest(base.BaseTestCase):
         spec.scheduler_hints = None
         self.assertTrue(request_filter.rt_bandwidth_filter(self.context, spec))
 
+    def test_server_that_is_gone(self):
+        def fail(*args):
+            raise nova_exception.InstanceMappingNotFound(uuid='gone')
+
+        spec = objects.request_spec(
+            dict(FLAVOR), hints={'rt_reservation': ['1000/2000']}
+        )
+        with fixtures.MonkeyPatch(
+            'nova.objects.InstanceMapping.get_by_instance_uuid', fail
+        ):
+            request_filter.rt_bandwidth_filter(self.context, spec)
+
     def test_enabled_filter_registers_it_once_and_first(self):
         self.assertIs(request_filter, rt_bandwidth_filter.request_filter)
         request_filter.register()
