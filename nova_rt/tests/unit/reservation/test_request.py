@@ -203,6 +203,7 @@ class ChangeTest(base.BaseTestCase):
             ({'rt:runtime_min': '1401'}, '1400/2000'),
             ({'rt:runtime_max': '1399'}, '1400/2000'),
             ({'rt:runtime_max': '2001'}, '1400/2000'),
+            ({'rt:runtime_min': '9', 'rt:runtime_max': '1399'}, '1400/2000'),
             ({'rt:startup_runtime': '1800'}, 'rt:startup_s'),
             ({'rt:startup_s': '60'}, 'rt:startup_runtime'),
             (startup(1399, 60), '1400/2000'),
