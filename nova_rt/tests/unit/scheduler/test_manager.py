@@ -43,21 +43,14 @@ class ManagerTestCase(cloud.CloudTestCase):
         inventory = {'VCPU': 16, 'MEMORY_MB': 65536, 'DISK_GB': 1000}
         stats = {'num_instances': '0'}
         if traits:
-            inventory['CUSTOM_RT_BANDWIDTH'] = kwargs.pop(
-                'inventory', max(1, sum(free))
-            )
+            inventory['CUSTOM_RT_BANDWIDTH'] = max(1, sum(free))
             stats['rt_free'] = json.dumps(dict(enumerate(free)))
             stats |= kwargs.pop('stats', {})
         self.add_host(name, stats, inventory, traits, **kwargs)
 
-    def _select(self, specs=FLAVOR, count=1, hints=None, vcpus=1, **kwargs):
+    def _select(self, specs=FLAVOR, count=1, **kwargs):
         uuids = [uuidutils.generate_uuid() for _ in range(count)]
-        spec = objects.request_spec(
-            dict(specs),
-            vcpus=vcpus,
-            hints=hints,
-            **kwargs,
-        )
+        spec = objects.request_spec(dict(specs), **kwargs)
         spec.instance_uuid = uuids[0]
         spec.num_instances = count
         selections = self.manager.select_destinations(
