@@ -138,6 +138,7 @@ class RTSchedulerManagerTest(ManagerTestCase):
         hosts = self._select(FLAVOR | {'rt:enforcement': 'limit'})
         self.assertIn(hosts[0], ('one', 'two'))
         self._add('soft', traits=(extra_specs.TRAIT_SOFT, *LIMIT))
+        self._add('disabled', traits=(*LIMIT, 'COMPUTE_STATUS_DISABLED'))
         message = self._refusal()
         self.assertIn('1 only soft', message)
         self.assertIn('2 only limit', message)
@@ -223,6 +224,7 @@ class RTSchedulerManagerTest(ManagerTestCase):
             filter_properties={},
         )
         self.assertIsInstance(wrapped.exc_info[1], nova_exception.NoValidHost)
+        self.assertNotIn('cannot be explained', self.stdlog.logger.output)
 
     def test_request_filters_have_their_own_reasons(self):
         """There is not enough bandwidth either, but nobody asked for it."""
@@ -246,6 +248,7 @@ class RTSchedulerManagerTest(ManagerTestCase):
             self.assertEqual(
                 'No valid host was found. ', self._refusal(specs, vcpus=vcpus)
             )
+        self.assertNotIn('cannot be explained', self.stdlog.logger.output)
 
     def _note_loads(self):
         """From now on, the numbers of hosts that are read at once."""
