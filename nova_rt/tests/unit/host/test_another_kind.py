@@ -19,14 +19,11 @@ from nova_rt.host.capability import Capability, Refusal
 from nova_rt.host.interface import Interface, Share, Usage
 from nova_rt.host.protocol import Backend
 from nova_rt.reservation.admission import Capacity, Scope
-from nova_rt.reservation.extra_specs import Enforcement, TaskPolicy
-from nova_rt.reservation.record import Record
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
+from nova_rt.reservation.extra_specs import Enforcement
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.fixtures.requests import ask
+from nova_rt.tests.unit.host.base import PID, make_record
 
-PID = 7
 #: Of a CPU, in ppm: what this scheduler gives to containers.
 ROOM = 800_000
 
@@ -122,13 +119,6 @@ class ToyBackend(Backend[int]):
         return {cpu: Usage(1, 0, container) for cpu in on}
 
 
-def _record(text='600/1000', on=(1,)):
-    request = Request(
-        Reservation.parse(text), len(on), policy=TaskPolicy.RR, priority=5
-    )
-    return Record(request, on)
-
-
 class AnotherKindTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
@@ -145,62 +135,54 @@ class AnotherKindTest(base.BaseTestCase):
         # It has CPUs; control groups and processes are nowhere.
         machine = self.useFixture(kernel.make('none'))
         nowhere = files.Files('/nowhere', '/nowhere', str(machine.files.sys))
-        for name in ('check_helper', '_call'):
-            self.useFixture(
-                fixtures.MockPatchObject(nowhere, name, getattr(self, name))
-            )
-        self.calls = []
+        self.useFixture(fixtures.MockPatchObject(nowhere, 'check_helper'))
+        self.call = self.useFixture(
+            fixtures.MockPatchObject(nowhere, '_call')
+        ).mock
         self.host = host.Host(
             cpu_set='1-3', smt=True, reserved_ppm=100_000, partition=None,
             files=nowhere,
         )  # fmt: skip
 
-    def check_helper(self):
-        """The one for control groups has nothing to do."""
-
-    def _call(self, function, *args):
-        self.calls.append(function)
-
     def tearDown(self):
-        self.assertEqual([], self.calls)
+        self.call.assert_not_called()
         super().tearDown()
 
     def test_cost(self):
         """As many methods as the manual says (contributor/changes)."""
         self.assertEqual(10, len(Backend.__abstractmethods__))
 
-    def test_look(self):
-        found = self.host.look()
-        self.assertEqual('toy-table', found.name)
-        self.assertEqual(ROOM, found.ceiling.cpus[0])
-        self.assertEqual(0, self.scheduler.tests)
-
     def test_start(self):
+        self.assertEqual('toy-table', self.host.look().name)
+        self.assertEqual(0, self.scheduler.tests)
         self.assertTrue(self.host.start().prepared)
         self.assertEqual(1, self.scheduler.tests)
         offered = dict.fromkeys((1, 2, 3), ROOM - 100_000)
         self.assertEqual(offered, self.host.capacity().cpus)
 
-    def test_self_test_fails(self):
-        self.useFixture(
-            fixtures.MockPatchObject(
-                ToyBackend, 'self_test', lambda *_: 'it was 5'
-            )
-        )
-        err = self.assertRaises(exception.NoRTInterface, self.host.start)
-        self.assertIn('it was 5', str(err))
-
     def test_apply(self):
         self.host.start()
-        rec = _record(on=(1, 3))
+        rec = make_record(cpus=(1, 3))
         self.assertIn('found None', self.host.check(PID, rec))
-        self.host.apply(PID, rec)
+        self.assertEqual({}, self.host.read_usage(PID))
+        for _ in range(2):
+            self.host.apply(PID, rec)
+        self.assertEqual(1, self.scheduler.writes)
         self.assertIsNone(self.host.check(PID, rec))
         self.assertEqual(
             {PID: (Share(600, 1000), (1, 3))}, self.scheduler.table
         )
-        self.host.apply(PID, rec)
-        self.assertEqual(1, self.scheduler.writes)
+        usage = dict.fromkeys((1, 3), Usage(1, 0, PID))
+        self.assertEqual((None, usage, rec), self.host.observe(PID, rec))
+        self.assertEqual((2,), self.host.place([], ask(1, 500_000)))
+        self.assertEqual(100_000, self.host.free([]).cpus[1])
+        self.scheduler.running.add(8)
+        err = self.assertRaises(
+            exception.ReservationNotApplied, self.host.apply, 8, rec
+        )
+        self.assertTrue(err.verdict)
+        self.assertIn('[600000, 600000] are used', str(err))
+        self.assertIn('is no container', self.host.check(os.getpid(), rec))
 
     def test_container_is_found_once(self):
         self.host.start()
@@ -213,56 +195,22 @@ class AnotherKindTest(base.BaseTestCase):
         self.useFixture(
             fixtures.MockPatchObject(ToyBackend, 'find_container', find)
         )
-        rec = _record()
         for call in (
             self.host.apply, self.host.check, self.host.observe,
             self.host.give_missing_policy,
         ):  # fmt: skip
-            call(PID, rec)
+            call(PID, make_record())
             self.assertEqual([PID], found, call)
             found.clear()
 
-    def test_free_and_place(self):
-        self.host.start()
-        self.host.apply(PID, _record(on=(1,)))
-        self.assertEqual((2,), self.host.place([], ask(1, 500_000)))
-        self.assertEqual(100_000, self.host.free([]).cpus[1])
-
-    def test_refused(self):
-        self.host.start()
-        self.scheduler.running.add(8)
-        self.host.apply(8, _record())
-        err = self.assertRaises(
-            exception.ReservationNotApplied, self.host.apply, PID, _record()
-        )
-        self.assertTrue(err.verdict)
-        self.assertIn('[600000] are used', str(err))
-
-    def test_no_such_container(self):
-        self.host.start()
-        pid = os.getpid()
-        self.assertIn('is no container', self.host.check(pid, _record()))
-
-    def test_usage(self):
-        self.host.start()
-        self.assertEqual({}, self.host.read_usage(PID))
-        self.host.apply(PID, _record())
-        usage = {1: Usage(1, 0, PID)}
-        self.assertEqual(usage, self.host.read_usage(PID))
-        rec = _record()
-        self.assertEqual((None, usage, rec), self.host.observe(PID, rec))
-        self.assertIsNone(self.host.find_usage(PID))
-
-    def test_limit(self):
+    def test_what_it_has_nothing_of(self):
         self.host.start()
         self.host.limit_tasks(PID, 9)
         self.assertEqual({PID: 9}, self.scheduler.limits)
-
-    def test_what_it_has_nothing_of(self):
-        self.host.start()
         self.host.take_groups(PID)
         self.host.sweep_task_limits()
-        self.assertFalse(self.host.give_missing_policy(PID, _record()))
+        self.assertFalse(self.host.give_missing_policy(PID, make_record()))
         self.assertIsNone(self.host.find_outside(PID))
+        self.assertIsNone(self.host.find_usage(PID))
         self.assertIsNone(self.host.read_usages())
         self.assertEqual([], self.host.reclaim([PID]))

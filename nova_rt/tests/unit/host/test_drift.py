@@ -5,17 +5,12 @@ import errno
 import os
 
 import fixtures
-from oslotest import base
 
-from nova_rt import exception
-from nova_rt.host import cgroup, host, tasks
-from nova_rt.reservation.extra_specs import TaskPolicy
-from nova_rt.reservation.record import Record
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
+from nova_rt.host import cgroup, tasks
 from nova_rt.tests.fixtures import kernel
+from nova_rt.tests.unit.host import base
+from nova_rt.tests.unit.host.base import PID, make_record
 
-PID = 7
 SCHED_DEADLINE = 6
 
 #: Of tasks: bytes that are no text, and texts that look like the rest of a
@@ -26,27 +21,13 @@ NAMES = (
 )  # fmt: skip
 
 
-class DriftTestCase(base.BaseTestCase):
-    INTERFACE = 'v1-throttle'
-
+class DriftTestCase(base.HostTestCase):
     def setUp(self):
         super().setUp()
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
-        )
-        self.log = self.useFixture(fixtures.FakeLogger())
-        self.kernel = self.useFixture(kernel.make(self.INTERFACE))
-        self.host = host.Host(
-            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
-            files=self.kernel.files,
-        )  # fmt: skip
         self.host.start()
 
-    def _start(self, *cpus, nested=(), policy=TaskPolicy.RR):
-        request = Request(
-            Reservation(600, 1000), len(cpus), policy=policy, priority=5
-        )
-        self.record = Record(request, cpus)
+    def _start(self, *cpus, nested=()):
+        self.record = make_record(cpus=cpus)
         self.group = self.kernel.add_container(PID, 'web', cpus, nested=nested)
         self.host.apply(PID, self.record)
 
@@ -58,20 +39,15 @@ class DriftTestCase(base.BaseTestCase):
         self.assertIsNone(self.host.check(PID, self.record))
 
     def _cannot_repair(self):
-        err = self.assertRaises(
-            exception.ReservationNotApplied,
-            self.host.apply, PID, self.record,
-        )  # fmt: skip
-        return str(err)
+        return str(self.not_applied(self.record))
 
 
 class EveryInterface:
     def test_other_cpus(self):
         """Something writes to the cpuset of a container that runs."""
+        self._start(1, 3)
         for cpus in ((2,), (1, 2), (3,)):
             with self.subTest(cpus=cpus):
-                if not hasattr(self, 'record'):
-                    self._start(1, 3)
                 self.kernel.set_cpus(self.group, cpus)
                 self._differs('expected CPUs 1,3, found')
                 self._repair()
@@ -96,24 +72,18 @@ class EveryInterface:
         )  # fmt: skip
 
     def test_cpu_that_goes_off_line_and_comes_back(self):
-        self._start(1, 3)
-        self.kernel.take_off_line(3)
-        self._differs('expected CPUs 1,3, found 1')
-        self.assertIn('expected CPUs 1,3', self._cannot_repair())
-        self.kernel.bring_on_line(3)
-        if self.host.check(PID, self.record):
-            self._repair()
-        self.assertEqual((1, 3), kernel.read_held(self.host, PID)[1])
-
-    def test_only_cpu_goes_off_line_and_comes_back(self):
-        self._start(3)
-        self.kernel.take_off_line(3)
-        self._differs('expected CPUs 3, found 0-2')
-        self._cannot_repair()
-        self.kernel.bring_on_line(3)
-        if self.host.check(PID, self.record):
-            self._repair()
-        self.assertEqual((3,), kernel.read_held(self.host, PID)[1])
+        for cpus, left in (((1, 3), '1'), ((3,), '0-2')):
+            with self.subTest(cpus=cpus):
+                self.boot()
+                self.host.start()
+                self._start(*cpus)
+                self.kernel.take_off_line(3)
+                self._differs(f'found {left}')
+                self.assertIn(f'found {left}', self._cannot_repair())
+                self.kernel.bring_on_line(3)
+                if self.host.check(PID, self.record):
+                    self._repair()
+                self.assertEqual(cpus, kernel.read_held(self.host, PID)[1])
 
     def test_kernel_refuses_the_cpus(self):
         self._start(1)
@@ -138,18 +108,13 @@ class EveryInterface:
                 self.assertEqual(0, self.kernel.owner_of(path)[0])
         self.assertLessEqual({*self.FILES, self.kernel.TASKS_FILE}, seen)
 
-    def test_other_files_and_the_group(self):
+    def test_files_of_others(self):
         """The roots of other containers are the same user."""
-        self._start(1)
-        for path in (self.group, self.group / self.kernel.TASKS_FILE):
-            self.kernel.own(path, 100_000, 0o755)
-            self._differs(f'{path}: expected to be writable for root alone')
-            self._repair()
-
-    def test_file_of_another(self):
         self._start(1, nested=('libvirt',))
         group, *_ = self.host._find(PID).levels
         for path, user, mode in (
+            (self.group, 100_000, 0o755),
+            (self.group / self.kernel.TASKS_FILE, 100_000, 0o755),
             (group / self.FILES[0], 100_000, 0o644),
             (self.group / self.FILES[0], 1000, 0o600),
             (self.group / self.FILES[0], 0, 0o666),
@@ -159,16 +124,6 @@ class EveryInterface:
             self._repair()
 
     # Policies
-
-    def test_program_that_resets_on_fork(self):
-        """It has a policy, and keeps it."""
-        self._start(1, policy=TaskPolicy.OTHER)
-        first, second = sorted(self.kernel.tasks_of(PID))
-        mine = os.SCHED_RR | os.SCHED_RESET_ON_FORK
-        self.kernel.make_real_time(first, mine, 3)
-        self._set_policy()
-        self.assertEqual((mine, 3), self.kernel.policy_of(first))
-        self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(second))
 
     def test_names_that_are_no_text(self):
         """A tenant calls its tasks as it likes."""
@@ -187,56 +142,20 @@ class EveryInterface:
                         tasks.read_policy(self.kernel.files, tid),
                     )
 
-    def test_init_whose_name_is_no_text(self):
-        request = Request(Reservation(600, 1000), 1, priority=5)
-        self.record = Record(request, (1,))
-        group = self.kernel.add_container(PID, 'web', (1,), tasks=0)
-        tid = self.kernel.add_task(group, name=NAMES[0])
-        self._repair()
-        self.assertEqual(os.SCHED_RR, self.kernel.policy_of(tid)[0])
-
-    def test_deadline_task(self):
-        self._start(1, policy=TaskPolicy.OTHER)
-        first, second = sorted(self.kernel.tasks_of(PID))
-        self.kernel.make_real_time(first, SCHED_DEADLINE, 0)
-        self._set_policy()
-        self.assertEqual((SCHED_DEADLINE, 0), self.kernel.policy_of(first))
-        self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(second))
-
-    def test_container_of_deadline_tasks_lacks_no_policy(self):
+    def test_policies_that_programs_chose(self):
+        """They keep real-time ones; privsep's tests have each of them."""
         self._start(1)
-        for tid in self.kernel.tasks_of(PID):
-            self.kernel.make_real_time(tid, SCHED_DEADLINE, 0)
-        self.assertIsNone(self.host.check(PID, self.record))
-
-    def test_ordinary_policies(self):
-        self._start(1, policy=TaskPolicy.OTHER)
-        first, second = sorted(self.kernel.tasks_of(PID))
-        self.kernel.make_real_time(first, os.SCHED_IDLE, 0)
-        self.kernel.make_real_time(
-            second, os.SCHED_BATCH | os.SCHED_RESET_ON_FORK, 0
-        )
-        self._set_policy()
-        for tid in (first, second):
-            self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(tid))
-
-    def _set_policy(self):
-        request = Request(
-            Reservation(600, 1000), 1, policy=TaskPolicy.FIFO, priority=9
-        )
-        self.host._backend.set_policy(self.host._find(PID), Record(request))
-
-    def test_container_that_forks_without_end(self):
-        """The children inherit, so that nothing is left to change."""
-        self._start(1, policy=TaskPolicy.OTHER)
-        before = self.kernel.tasks_of(PID)
-        for tid in before:
-            self.kernel.let_fork(tid, 1000)
-        self._set_policy()
-        after = self.kernel.tasks_of(PID)
-        self.assertLess(len(before), len(after))
-        for tid in after:
-            self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(tid))
+        first, *_ = self.kernel.tasks_of(PID)
+        for policy in (os.SCHED_RR | os.SCHED_RESET_ON_FORK, SCHED_DEADLINE):
+            for tid in self.kernel.tasks_of(PID):
+                self.kernel.make_real_time(tid, os.SCHED_IDLE, 0)
+            self.kernel.make_real_time(first, policy, 3)
+            self.assertFalse(self.host.give_missing_policy(PID, self.record))
+            self._repair()
+            self.assertEqual(
+                {(policy, 3), (os.SCHED_RR, 5)},
+                {*map(self.kernel.policy_of, self.kernel.tasks_of(PID))},
+            )
 
     def test_tasks_that_were_given_up(self):
         """Their number is in the log."""
@@ -246,18 +165,8 @@ class EveryInterface:
                 self.kernel.files.guard, 'set_policy', return_value=7
             )
         )
-        self._set_policy()
+        self.host.apply(PID, self.record)
         self.assertIn('7 tasks of', self.log.output)
-
-    def test_container_that_makes_ordinary_tasks_without_end(self):
-        """It says so itself, by SCHED_RESET_ON_FORK: no reason to stop it."""
-        self._start(1)
-        first, *_ = self.kernel.tasks_of(PID)
-        self.kernel.make_real_time(
-            first, os.SCHED_RR | os.SCHED_RESET_ON_FORK, 3
-        )
-        self.kernel.let_fork(first, 1000)
-        self._repair()
 
 
 class V1ThrottlingTest(EveryInterface, DriftTestCase):
@@ -293,14 +202,11 @@ class V1ThrottlingTest(EveryInterface, DriftTestCase):
         """A group that is not below the partition is not written to."""
         self._start(1)
         path = self.kernel.files.proc / str(PID) / 'cgroup'
-        path.write_text(path.read_text().replace(
-            f'cpuset:/machine/{self.group.name}', 'cpuset:/'))  # fmt: skip
+        own = f'cpuset:/machine/{self.group.name}'
+        path.write_text(path.read_text().replace(own, 'cpuset:/'))
         self._differs('found 0-3')
-        self._repair_moves_it_back(path)
-
-    def _repair_moves_it_back(self, path):
-        self.host.apply(PID, self.record)
-        self.assertIn(f'cpuset:/machine/{self.group.name}', path.read_text())
+        self._repair()
+        self.assertIn(own, path.read_text())
 
 
 class HCBSTest(EveryInterface, DriftTestCase):

@@ -19,29 +19,36 @@ class ParseTest(base.BaseTestCase):
         )  # fmt: skip
 
     def test_effective_shares(self):
-        found = hcbs_files.parse_effective(
-            '1 runtime_ns=600000 period_ns=1000000\n'
+        """A group may have a pool and no reservation of its own."""
+        text = (
+            '0 spare_runtime_ns=1000 spare_period_ns=9000\n'
+            '1 runtime_ns=600000 period_ns=1000000 spare_runtime_ns=1000 '
+            'spare_period_ns=9000\n2 runtime_ns=5 period_ns=8 spare=1\n'
         )
+        found = hcbs_files.parse_effective(text)
         self.assertEqual(
-            {1: hcbs_files.EffectiveShare(600_000, 1_000_000)}, found
-        )
+            {1: hcbs_files.EffectiveShare(600_000, 1_000_000),
+             2: hcbs_files.EffectiveShare(5, 8)},
+            found,
+        )  # fmt: skip
         self.assertEqual('600000/1000000 ns', str(found[1]))
         self.assertEqual(Share(600, 1000).kernel_bw, found[1].kernel_bw)
-        self.assertEqual({}, hcbs_files.parse_effective(''))
+        self.assertEqual(
+            dict.fromkeys((0, 1), hcbs_files.EffectiveShare(1000, 9000)),
+            hcbs_files.parse_pool(text),
+        )
+        for text in ('0', '0 runtime_ns=5', '0 runtime_ns=x period_ns=5'):
+            self.assertRaises(ValueError, hcbs_files.parse_effective, text)
 
     def test_usage(self):
-        self.assertEqual(
-            {2: Usage(10, 4, 5500)},
-            hcbs_files.parse_usage('2 periods=10 throttled=4 used_usec=5500'),
-        )
-
-    def test_more_than_is_known(self):
-        self.assertEqual(
-            {2: Usage(10, 4, 5500)},
-            hcbs_files.parse_usage(
-                '2 periods=10 throttled=4 late=7 used_usec=5500'
-            ),
-        )
+        """A later kernel may print more than is known."""
+        for late in ('', 'late=7 '):
+            self.assertEqual(
+                {2: Usage(10, 4, 5500)},
+                hcbs_files.parse_usage(
+                    f'2 periods=10 throttled=4 {late}used_usec=5500'
+                ),
+            )
 
     def test_what_is_no_report(self):
         for text in ('', '0', '0 ceiling_ppm=1', 'a ceiling_ppm=1 '

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova_rt.host.hcbs_spare, and of hosts without pools."""
 
-import errno
-
 import fixtures
-from oslotest import base
 
 from nova_rt import exception
-from nova_rt.host import hcbs_files, host
+from nova_rt.host import hcbs_files
 from nova_rt.host.interface import Usage
 from nova_rt.reservation import spare
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.reservation import Reservation
-from nova_rt.tests.fixtures import kernel, specs
+from nova_rt.tests.fixtures import specs
+from nova_rt.tests.unit.host import base
+from nova_rt.tests.unit.host.base import PID
 
-PID = 7
 POOL = Reservation(1000, 10_000)
 
 
@@ -24,23 +22,11 @@ def _record(**values):
     return Record(specs.parse(flavor, 2), (1, 3))
 
 
-class HostTestCase(base.BaseTestCase):
+class HostTestCase(base.HostTestCase):
     INTERFACE = 'v2-rt-max-cpu'
 
-    def setUp(self):
-        super().setUp()
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
-        )
-        self.log = self.useFixture(fixtures.FakeLogger())
-        self.kernel = self.useFixture(kernel.make(self.INTERFACE))
-        self.host = self._host()
-
-    def _host(self, spare_pool='1000/10000', **kwargs):
-        return host.Host(
-            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
-            spare_pool=spare_pool, files=self.kernel.files, **kwargs,
-        )  # fmt: skip
+    def make_host(self, spare_pool='1000/10000', **kwargs):
+        return super().make_host(spare_pool=spare_pool, **kwargs)
 
     def _read(self, group, name='cpu.rt.spare.max'):
         return (group / name).read_text().strip()
@@ -61,27 +47,24 @@ class PoolTest(HostTestCase):
     """The pool of the partition, when nova-rt-compute starts."""
 
     def test_size(self):
-        self.host.start()
-        self.assertEqual('1000 10000 250', self._read(self.kernel.partition))
-        self.assertEqual(POOL, self.host.capacity().spare)
-        # Once on each CPU; the kernel's part is rounded up.
-        self.assertEqual([800_000] * 4, [*self.host.capacity().cpus.values()])
-        self.assertEqual(
-            {'(spare pool)': 100_000}, self.host.capability.others
-        )
-        self.assertFalse(self.host.capability.unowned)
-
-    def test_beside_others(self):
-        """Only their own bandwidth counts as that of other groups."""
         group = self._make_group('user')
         self.kernel.set_cpus(group, '2')
         self.kernel.write(group / 'cpu.rt.max', '300000 1000000')
         self.host.start()
-        self.assertEqual(500_000, self.host.capacity().cpus[2])
+        self.assertEqual('1000 10000 250', self._read(self.kernel.partition))
+        self.assertEqual(POOL, self.host.capacity().spare)
+        # Once on each CPU; the kernel's part is rounded up.
+        self.assertEqual(
+            [800_000, 800_000, 500_000, 800_000],
+            [*self.host.capacity().cpus.values()],
+        )
         self.assertEqual(
             {'(spare pool)': 100_000, 'user': 300_000},
             self.host.capability.others,
         )
+        self.assertFalse(self.host.capability.unowned)
+        self.make_host('2000/20000').start()
+        self.assertEqual('2000 20000 500', self._read(self.kernel.partition))
 
     def test_in_a_reserved_partition(self):
         group = self._make_group('machine')
@@ -92,30 +75,21 @@ class PoolTest(HostTestCase):
     def test_written_once(self):
         self.host.start()
         self.kernel.writes.clear()
-        self._host().start()
+        self.make_host().start()
         self.assertNotIn(
             'cpu.rt.spare.max', [path.name for path, _ in self.kernel.writes]
         )
 
-    def test_another_size(self):
-        self.host.start()
-        self._host('2000/20000').start()
-        self.assertEqual('2000 20000 500', self._read(self.kernel.partition))
-
     def test_taken_away(self):
         self.host.start()
-        self.host = self._host(None)
+        self.host = self.make_host(None)
         self.host.start()
         self.assertIsNone(self.host.capacity().spare)
         self.assertEqual(3_600_000, self.host.capacity().total_ppm)
 
-    def test_only_looked_at(self):
-        self.host.look()
-        self.assertFalse(self.kernel.writes)
-
     def test_no_room(self):
         """The numbers are in the error; what is held stays as it is."""
-        self._host(None).start()
+        self.make_host(None).start()
         group = self._make_group('user')
         self.kernel.write(group / 'cpu.rt.max', '850000 1000000')
         self._refuses('100000 ppm of each CPU', 'user 850000 ppm',
@@ -134,15 +108,13 @@ class PoolTest(HostTestCase):
         )  # fmt: skip
 
     def test_older_kernel(self):
-        self.kernel = self.useFixture(kernel.make(self.INTERFACE, pools=False))
-        self.host = self._host()
+        self.boot(pools=False)
         self._refuses('needs a kernel with cpu.rt.spare.max')
-        self._host(None).start()
+        self.make_host(None).start()
 
     def test_no_numbers(self):
-        for text in ('20000/10000', '0/1000', '1/1000'):
-            self.host = self._host(text)
-            self._refuses('us')
+        self.host = self.make_host('20000/10000')
+        self._refuses('us')
 
     def test_partition_removed(self):
         """systemd does that with its last container."""
@@ -203,7 +175,7 @@ class PoolTest(HostTestCase):
         """The host has none then, and names the CPU."""
         other = hcbs_files.EffectiveShare(2_000_000, 20_000_000)
         for pool, text in ((None, 'none'), (other, '2000000/20000000 ns')):
-            self.host = self._host()
+            self.host = self.make_host()
             self.host.start()
             with self._with_other_pools({2: pool}):
                 for _ in range(2):
@@ -218,17 +190,14 @@ class PoolTest(HostTestCase):
             self.assertEqual(POOL, self.host.capacity().spare)
 
     def test_usage(self):
-        self.assertEqual({}, self._look(None).read_pool_usage())
+        without = self.make_host(None)
+        without.look()
+        self.assertEqual({}, without.read_pool_usage())
         self.host.start()
         self.assertEqual(
             dict.fromkeys(range(4), Usage(0, 0, 0)),
             self.host.read_pool_usage(),
         )
-
-    def _look(self, pool):
-        found = self._host(pool)
-        found.look()
-        return found
 
 
 class SubscriptionTest(HostTestCase):
@@ -241,21 +210,8 @@ class SubscriptionTest(HostTestCase):
         self.rec = _record(spare='1000/10000')
         self.host.apply(PID, self.rec)
 
-    def _levels(self):
-        return (self.group, *self.group.parents)
-
-    def _find_level(self):
-        (level,) = (
-            each
-            for each in self._levels()
-            if (each / 'cpu.rt.max').exists()
-            and each != self.kernel.root
-            and self._read(each, 'cpu.rt.max') == '40000 100000'
-        )
-        return level
-
     def test_subscribes(self):
-        level = self._find_level()
+        level = self.group
         self.assertEqual('2', self._read(level, 'cpu.rt.spare'))
         self.assertIn('spare=1', self._read(level, 'cpu.rt.effective'))
         self.assertIsNone(self.host.check(PID, self.rec))
@@ -271,7 +227,7 @@ class SubscriptionTest(HostTestCase):
         )
 
     def test_drifted(self):
-        level = self._find_level()
+        level = self.group
         self.kernel.write(level / 'cpu.rt.spare', '9')
         self.assertIn(
             'cpu.rt.spare: expected 2, found 9',
@@ -286,7 +242,7 @@ class SubscriptionTest(HostTestCase):
         rec = _record()
         self.assertIn('expected 0, found 2', self.host.check(PID, rec))
         self.host.apply(PID, rec)
-        self.assertEqual('0', self._read(self._find_level(), 'cpu.rt.spare'))
+        self.assertEqual('0', self._read(self.group, 'cpu.rt.spare'))
 
     def test_the_pool_is_gone(self):
         """Another program took it; the next check has it back."""
@@ -316,7 +272,7 @@ class SubscriptionTest(HostTestCase):
 
     def test_the_operator_has_no_pool_any_more(self):
         """It runs on without, and is not started again."""
-        self.host = self._host(None)
+        self.host = self.make_host(None)
         self.host.start()
         self.assertIsNone(self.host.check(PID, self.rec))
         err = self.assertRaises(
@@ -325,11 +281,8 @@ class SubscriptionTest(HostTestCase):
         self.assertIn('serves 1000 us within 10000 us', str(err))
         self.host.check_promise(_record())
 
-    def test_promise(self):
-        self.host.check_promise(self.rec)
-
     def test_usage(self):
-        level = self._find_level()
+        level = self.group
         self.kernel.use(level, 3, 20, 10, 700)
         self.kernel.use_pool(self.kernel.partition, level, 3, 200, 4)
         usage = self.host.read_usage(PID)
@@ -340,73 +293,5 @@ class SubscriptionTest(HostTestCase):
 class OtherKernelsTest(HostTestCase):
     def test_refused(self):
         for name in ('v1-throttle', 'v2-sched-ext'):
-            self.kernel = self.useFixture(kernel.make(name))
-            self.host = self._host()
+            self.boot(name)
             self._refuses(name, 'has no pools of spare bandwidth')
-
-
-class TextsTest(base.BaseTestCase):
-    def test_effective(self):
-        """A group may have a pool and no reservation of its own."""
-        text = (
-            '0 spare_runtime_ns=1000 spare_period_ns=9000\n'
-            '1 runtime_ns=5 period_ns=8 spare_runtime_ns=1000 '
-            'spare_period_ns=9000\n2 runtime_ns=5 period_ns=8 spare=1\n'
-        )
-        share = hcbs_files.EffectiveShare(5, 8)
-        self.assertEqual(
-            {1: share, 2: share}, hcbs_files.parse_effective(text)
-        )
-        self.assertEqual(
-            dict.fromkeys((0, 1), hcbs_files.EffectiveShare(1000, 9000)),
-            hcbs_files.parse_pool(text),
-        )
-
-    def test_bad(self):
-        for text in ('0', '0 runtime_ns=5', '0 runtime_ns=x period_ns=5'):
-            self.assertRaises(ValueError, hcbs_files.parse_effective, text)
-
-
-class ErrnoTest(base.BaseTestCase):
-    """The rules of the fake kernel, as kernel/tests/pool.c has them."""
-
-    def setUp(self):
-        super().setUp()
-        self.kernel = self.useFixture(kernel.make('v2-rt-max-cpu'))
-        self.group = self.kernel.root / 'p'
-        self.kernel.make_group(self.group)
-        self.kernel.enable(self.kernel.root)
-
-    def _write(self, group, name, text, number):
-        if not number:
-            self.kernel.write(group / name, text)
-            return
-        err = self.assertRaises(OSError, self.kernel.write, group / name, text)
-        self.assertEqual(errno.errorcode[number], errno.errorcode[err.errno])
-
-    def test_pool(self):
-        for text, number in (
-            ('11000 10000', errno.EINVAL), ('1 10000', errno.EINVAL),
-            ('40 50', errno.EINVAL), ('4000 5000000', errno.EINVAL),
-            ('4000 10000 99', errno.EINVAL), ('4000 10000 4001', errno.EINVAL),
-            ('max', errno.EINVAL), ('4000 10000 x', errno.EINVAL),
-            ('4000 10000 1000 1', errno.EINVAL), ('9600 10000', errno.EBUSY),
-            ('4000 10000', 0),
-        ):  # fmt: skip
-            self._write(self.group, 'cpu.rt.spare.max', text, number)
-
-    def test_use(self):
-        tenant = self.group / 't'
-        self.kernel.write(self.group / 'cpu.rt.spare.max', '4000 10000')
-        self.kernel.enable(self.group)
-        self.kernel.make_group(tenant)
-        self._write(tenant, 'cpu.rt.spare', '50', errno.EINVAL)
-        self.kernel.write(tenant / 'cpu.rt.max', '3000 10000')
-        self._write(tenant, 'cpu.rt.spare', '100', errno.EINVAL)
-        self._write(tenant, 'cpu.rt.spare', 'x', errno.EINVAL)
-        self._write(tenant, 'cpu.rt.spare', '1', 0)
-        inner = tenant / 'a'
-        self.kernel.enable(tenant)
-        self.kernel.make_group(inner)
-        self.kernel.write(inner / 'cpu.rt.max', '1000 10000')
-        self._write(inner, 'cpu.rt.spare', '1', errno.EINVAL)

@@ -6,62 +6,31 @@ import os
 from unittest import mock
 
 import fixtures
-from oslotest import base
 
 from nova_rt import exception
-from nova_rt.host import host
 from nova_rt.host.interface import Usage
 from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.extra_specs import Numa, TaskPolicy
-from nova_rt.reservation.record import Record
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.fixtures.requests import ask
-
-PID = 7
-
-
-def _record(text='600/1000', cpus=(1,), policy=TaskPolicy.RR, priority=5):
-    request = Request(
-        Reservation.parse(text), len(cpus), policy=policy, priority=priority
-    )
-    return Record(request, cpus)
+from nova_rt.tests.unit.host import base
+from nova_rt.tests.unit.host.base import PID, make_record
 
 
-class HostTestCase(base.BaseTestCase):
-    INTERFACE = 'v1-throttle'
+class HostTestCase(base.HostTestCase):
     #: The kernel's answer to more than there is.
     FULL = errno.EINVAL
-
-    def setUp(self):
-        super().setUp()
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.cgroup.PATIENCE_S', 0)
-        )
-        self.log = self.useFixture(fixtures.FakeLogger())
-        self.kernel = self.useFixture(kernel.make(self.INTERFACE))
-        self.host = self._host()
-
-    def _host(self, **kwargs):
-        options = {
-            'cpu_set': None, 'smt': False, 'reserved_ppm': 0,
-            'partition': None, 'files': self.kernel.files, **kwargs,
-        }  # fmt: skip
-        return host.Host(**options)
 
     def _start(self, rec=None, **kwargs):
         """A host with one container; the record that it is to have."""
         self.host.start()
-        rec = rec or _record()
+        rec = rec or make_record()
         self.group = self.kernel.add_container(PID, 'web', rec.cpus, **kwargs)
         self.kernel.writes.clear()
         return rec
 
     def _not_applied(self, rec, number=0):
-        err = self.assertRaises(
-            exception.ReservationNotApplied, self.host.apply, PID, rec
-        )
+        err = self.not_applied(rec)
         self.assertEqual(number, err.errno)
         if number:
             self.assertIn(errno.errorcode[number], str(err))
@@ -82,7 +51,7 @@ class EveryInterface:
     """The behaviour of a host, whatever the kernel."""
 
     def test_apply(self):
-        rec = self._start(_record(cpus=(1, 3)))
+        rec = self._start(make_record(cpus=(1, 3)))
         self.assertIn('expected 600/1000', self.host.check(PID, rec))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
@@ -92,17 +61,30 @@ class EveryInterface:
         for tid in self.kernel.tasks_of(PID):
             self.assertEqual(self.POLICY, self.kernel.policy_of(tid))
         self.assertEqual((0, 0), self.kernel.policy_of(PID))
+        self.kernel.writes.clear()
+        self.host.apply(PID, rec)
+        self.assertEqual([], self.kernel.writes)
+
+    def test_difference_is_repaired(self):
+        """Somebody takes the reservation, or the server has another one."""
+        rec = self._start()
+        self.host.apply(PID, rec)
+        self.kernel.reset(PID)
+        for rec in (rec, make_record('300/2000')):
+            self.assertIn(
+                f'expected {rec.request.reservation} us',
+                self.host.check(PID, rec),
+            )
+            self.host.apply(PID, rec)
+            self.assertIsNone(self.host.check(PID, rec))
 
     def test_nodes(self):
         """Free and chosen CPUs, by nodes; v1 has room for one server only."""
-        self.kernel = self.useFixture(
-            kernel.make(self.INTERFACE, nodes=[(0, 2), (1, 3)])
-        )
-        self.host = self._host(files=self.kernel.files)
+        self.boot(nodes=[(0, 2), (1, 3)])
         self.host.start()
         nodes = {0: (0, 2), 1: (1, 3)}
         self.assertEqual(nodes, self._capacity().nodes)
-        claim = _record('400/1000', (0,))
+        claim = make_record('400/1000', (0,))
         self.assertEqual(nodes, self._free(claim).nodes)
         for numa, cpus in (
             (Numa.PREFER, (1, 3)), (Numa.SAME, (1, 3)), (Numa.ANY, (1, 2))
@@ -120,61 +102,28 @@ class EveryInterface:
         for placement, cpus in (
             ('worst_fit', (1,)), ('first_fit', (0,)), ('best_fit', (2,))
         ):  # fmt: skip
-            self.host = self._host(placement=placement)
+            self.host = self.make_host(placement=placement)
             self.host.start()
             claims = [
-                _record('100/1000', (0,)),
-                _record('300/1000', (2,)),
+                make_record('100/1000', (0,)),
+                make_record('300/1000', (2,)),
             ]
             self.assertEqual(placement, self._free(*claims).placement)
             self.assertEqual(cpus, self.host.place(claims, ask(1, 200_000)))
 
-    def test_apply_again_writes_nothing(self):
-        rec = self._start()
-        self.host.apply(PID, rec)
-        self.kernel.writes.clear()
-        self.host.apply(PID, rec)
-        self.assertEqual([], self.kernel.writes)
-
-    def test_levels_above_the_tasks(self):
-        """As with systemd, where libvirt nests a group in the scope."""
-        rec = self._start(nested=('libvirt',))
-        self.host.apply(PID, rec)
-        self.assertIsNone(self.host.check(PID, rec))
-
     def test_other(self):
-        rec = self._start(_record(policy=TaskPolicy.OTHER))
+        rec = self._start(make_record(policy=TaskPolicy.OTHER))
         self.host.apply(PID, rec)
         self.assertIsNone(self.host.check(PID, rec))
         for tid in self.kernel.tasks_of(PID):
             self.assertEqual((0, 0), self.kernel.policy_of(tid))
-
-    def test_policy_that_nobody_asked_for(self):
-        rec = self._start(_record(policy=TaskPolicy.OTHER))
-        self.host.apply(PID, rec)
         self.assertFalse(self.host.give_missing_policy(PID, rec))
-
-    def test_drift(self):
-        rec = self._start()
-        self.host.apply(PID, rec)
-        self.kernel.reset(PID)
-        self.assertIn('expected', self.host.check(PID, rec))
-        self.host.apply(PID, rec)
-        self.assertIsNone(self.host.check(PID, rec))
-
-    def test_another_reservation(self):
-        rec = self._start()
-        self.host.apply(PID, rec)
-        rec = _record('300/2000')
-        self.assertIn('300/2000 us', self.host.check(PID, rec))
-        self.host.apply(PID, rec)
-        self.assertIsNone(self.host.check(PID, rec))
 
     def test_over_committed(self):
         self._start()
         self.kernel.add_container(8, 'other', (1,))
-        self.host.apply(8, _record('900/1000'))
-        rec = _record('100/1000')
+        self.host.apply(8, make_record('900/1000'))
+        rec = make_record('100/1000')
         text = self._not_applied(rec, self.FULL)
         self.assertIn('reservation 100/1000 us on CPUs 1', text)
         self.assert_numbers(text)
@@ -218,22 +167,14 @@ class EveryInterface:
         self.kernel.add_task(self.kernel.root, PID)
         path = self.kernel.files.proc / str(PID) / 'cgroup'
         path.write_text('4:cpu:/\n3:cpuset:/\n0::/\n')
-        text = self._not_applied(_record(), errno.ENOENT)
+        text = self._not_applied(make_record(), errno.ENOENT)
         self.assertIn('not below the partition', text)
-
-    def test_bandwidth_is_there_again_after_the_end(self):
-        rec = self._start(_record('900/1000'))
-        self.host.apply(PID, rec)
-        self.kernel.remove_container(PID)
-        self.kernel.add_container(8, 'next', rec.cpus)
-        self.host.apply(8, rec)
-        self.assertIsNone(self.host.check(8, rec))
 
     def test_restart_touches_nothing(self):
         rec = self._start()
         self.host.apply(PID, rec)
         self.kernel.writes.clear()
-        again = self._host()
+        again = self.make_host()
         again.start()
         self.assertEqual(self.host.capability, again.capability)
         self.assertIsNone(again.check(PID, rec))
@@ -255,12 +196,6 @@ class ByPolicy:
 
     POLICY = os.SCHED_RR, 5
 
-    def test_fifo(self):
-        rec = self._start(_record(policy=TaskPolicy.FIFO, priority=9))
-        self.host.apply(PID, rec)
-        for tid in self.kernel.tasks_of(PID):
-            self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(tid))
-
     def test_policy_that_a_program_chose(self):
         rec = self._start()
         self.host.apply(PID, rec)
@@ -271,12 +206,12 @@ class ByPolicy:
 
     def test_policy_that_was_not_given(self):
         """nova-rt-compute was stopped between one and the other."""
-        rec = self._start()
-        self.host.apply(PID, _record(policy=TaskPolicy.OTHER))
+        rec = self._start(make_record(policy=TaskPolicy.FIFO, priority=9))
+        self.host.apply(PID, make_record(policy=TaskPolicy.OTHER))
         self.assertIsNone(self.host.check(PID, rec))
         self.assertTrue(self.host.give_missing_policy(PID, rec))
         for tid in self.kernel.tasks_of(PID):
-            self.assertEqual((os.SCHED_RR, 5), self.kernel.policy_of(tid))
+            self.assertEqual((os.SCHED_FIFO, 9), self.kernel.policy_of(tid))
         self.assertFalse(self.host.give_missing_policy(PID, rec))
 
     def test_policies_that_tasks_chose(self):
@@ -308,41 +243,21 @@ class ByPolicy:
 class V1ThrottlingTest(EveryInterface, ByPolicy, HostTestCase):
     INTERFACE = 'v1-throttle'
 
-    def test_capacity(self):
-        self.host.start()
-        self.assertEqual(
-            Capacity(dict.fromkeys(range(4), 950_000), 950_000),
-            self.host.capacity(),
-        )
-
     def test_capacity_offered_and_kept_back(self):
-        self.host = self._host(cpu_set='1-2', reserved_ppm=50_000)
+        self.host = self.make_host(cpu_set='1-2', reserved_ppm=50_000)
         self.host.start()
         self.assertEqual(
             Capacity({1: 900_000, 2: 900_000}, 900_000), self.host.capacity()
         )
-
-    def test_more_kept_back_than_there_is(self):
-        self.host = self._host(reserved_ppm=1_000_000)
+        self.host = self.make_host(reserved_ppm=1_000_000)
         self.host.start()
         self.assertEqual(0, self.host.capacity().total_ppm)
 
     def test_partition_of_the_operator(self):
-        self.kernel = self.useFixture(
-            kernel.make(self.INTERFACE, partition='cloud')
-        )
-        self.host = self._host(partition='/cloud')
+        self.boot(partition='cloud')
+        self.host = self.make_host(partition='/cloud')
         found = self.host.start()
         self.assertEqual(self.kernel.root / 'cloud', found.partition)
-
-    def test_cpu_set_that_is_not_there(self):
-        self.host = self._host(cpu_set='4')
-        self.assertRaises(exception.HostNotPrepared, self.host.start)
-
-    def test_no_interface(self):
-        other = self.useFixture(kernel.make('none'))
-        self.host = self._host(files=other.files)
-        self.assertRaises(exception.NoRTInterface, self.host.start)
 
     def test_partition_lost_its_bandwidth(self):
         rec = self._start()
@@ -389,16 +304,11 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
         return group
 
     def test_capacity(self):
-        self.host = self._host(reserved_ppm=50_000)
+        self.host = self.make_host(reserved_ppm=50_000)
         self.host.start()
         self.assertEqual(
             Capacity(dict.fromkeys(range(4), 850_000)), self._capacity()
         )
-
-    def test_ceiling_is_the_kernels(self):
-        other = self.useFixture(kernel.make(self.INTERFACE, limit_us=850_000))
-        self.host = self._host(files=other.files)
-        self.assertEqual(800_000, self.host.start().ceiling.cpus[2])
 
     def test_capacity_follows_others(self):
         """They reserve, and their deadline tasks count on every CPU."""
@@ -417,17 +327,16 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
     def test_others_take_everything(self):
         """No capacity, which is no error while the service runs."""
         self.host.start()
+        self.kernel.take_off_line(3)
+        self.assertEqual(
+            [900_000] * 3 + [0], [*self._capacity().cpus.values()]
+        )
         self.kernel.run_deadline_tasks(900_000)
         self.assertEqual(0, self._capacity().total_ppm)
         self.assertEqual(0, self._free().total_ppm)
 
-    def test_cpu_goes_off(self):
-        self.host.start()
-        self.kernel.take_off_line(3)
-        self.assertEqual(0, self._capacity().cpus[3])
-
     def test_cpu_that_the_operator_takes_from_the_partition(self):
-        rec = self._start(_record(cpus=(3,)))
+        rec = self._start(make_record(cpus=(3,)))
         self.host.apply(PID, rec)
         self.assertEqual(set(), self.host.find_absent([rec]))
         self.kernel.set_cpus(self.kernel.partition, (0, 1, 2))
@@ -453,7 +362,7 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
         self.kernel.write(group / 'cpu.rt.max', '200 1000')
         self.assertEqual(700_000, self._free().cpus[1])
         # Claimed, but not started.
-        claim = _record('600/1000', (2,))
+        claim = make_record('600/1000', (2,))
         self.assertEqual(300_000, self._free(claim).cpus[2])
 
     def test_what_is_nowhere_to_be_found_counts(self):
@@ -471,19 +380,14 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
 
     def test_admission_switched_off(self):
         """The kernel would take anything, and guarantee nothing."""
-        self.kernel = self.useFixture(kernel.make(self.INTERFACE, limit_us=-1))
-        err = self.assertRaises(exception.HostNotPrepared, self._host().start)
+        self.boot(limit_us=-1)
+        err = self.assertRaises(exception.HostNotPrepared, self.host.start)
         self.assertIn('sched_rt_runtime_us is -1', str(err))
 
     def test_cannot_read_what_is_left(self):
         self.host.start()
         (self.kernel.root / 'cpu.rt.effective').unlink()
         self.assertRaises(exception.HostNotPrepared, self.host.refresh)
-
-    def test_partition_needs_nothing(self):
-        rec = self._start()
-        self.host.apply(PID, rec)
-        self.assertEqual('max 1000000', self._read(self.kernel.partition))
 
     def test_partition_with_a_reservation(self):
         """Set aside by the operator: a bound, on the CPUs it is on."""
@@ -493,7 +397,7 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
         max_ = self.kernel.partition / 'cpu.rt.max'
         self.kernel.write(max_, '400000 1000000')
         self._share('user', '500000 1000000', (1,))
-        rec = self._start(_record('300/1000'))
+        rec = self._start(make_record('300/1000'))
         self.host.apply(PID, rec)
         self.assertEqual(
             {0: 0, 1: 400_000, 2: 400_000, 3: 0}, self._capacity().cpus
@@ -502,14 +406,14 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
         self.kernel.add_container(8, 'other', (1,))
         err = self.assertRaises(
             exception.ReservationNotApplied,
-            self.host.apply, 8, _record('200/1000'),
+            self.host.apply, 8, make_record('200/1000'),
         )  # fmt: skip
         self.assertEqual(errno.EINVAL, err.errno)
         self.assertIn('CPU 1 has 400000 ppm', str(err))
 
     def test_reserved_where_the_cpus_are(self):
         """With systemd, libvirt confines the group in the scope."""
-        rec = self._start(_record(cpus=(1, 3)), nested=('libvirt',))
+        rec = self._start(make_record(cpus=(1, 3)), nested=('libvirt',))
         self.host.apply(PID, rec)
         self.assertEqual('600 1000', self._read(self.group))
         self.assertEqual('max 1000000', self._read(self.group.parent))
@@ -540,19 +444,6 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
             self._read(self.kernel.root, 'cpu.rt.effective').splitlines()[0],
         )
 
-    def test_real_time_before_its_reservation(self):
-        """A program that is faster than we are; its policy is kept."""
-        rec = self._start()
-        first, _ = sorted(self.kernel.tasks_of(PID))
-        self.kernel.make_real_time(first, os.SCHED_FIFO, 40)
-        err = self.assertRaises(
-            OSError, self.kernel.write, self.group / 'cpu.rt.max', '600 1000'
-        )
-        self.assertEqual(errno.EINVAL, err.errno)
-        self.host.apply(PID, rec)
-        self.assertIsNone(self.host.check(PID, rec))
-        self.assertEqual((os.SCHED_FIFO, 40), self.kernel.policy_of(first))
-
     def test_groups_in_the_container_live_on_it(self):
         rec = self._start()
         inside = self.group / 'init.scope'
@@ -578,7 +469,7 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
         (self.group / 'cpu.rt.effective').write_text(text)
 
     def test_kernel_has_less_than_was_asked_for(self):
-        rec = self._start(_record(cpus=(1, 3)))
+        rec = self._start(make_record(cpus=(1, 3)))
         self.host.apply(PID, rec)
         line = '1 runtime_ns=600000 period_ns=1000000\n'
         self._report(line)
@@ -601,7 +492,7 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
         self.assertIn('EIO', self.host.check(PID, rec))
 
     def test_usage(self):
-        rec = self._start(_record(cpus=(1, 3)), nested=('libvirt',))
+        rec = self._start(make_record(cpus=(1, 3)), nested=('libvirt',))
         self.assertEqual({}, self.host.read_usage(PID))
         self.host.apply(PID, rec)
         self.kernel.use(self.group, 3, 10, 4, 5500)
@@ -613,7 +504,7 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
     def test_usage_of_a_group_that_goes_meanwhile(self):
         self.host.apply(PID, self._start())
         other = self.kernel.add_container(8, 'other', (2,))
-        self.host.apply(8, _record('100/1000', (2,)))
+        self.host.apply(8, make_record('100/1000', (2,)))
         self.assertEqual(2, len(self.host.read_usages()))
         read = self.kernel.files.read
 
@@ -640,9 +531,9 @@ class HCBSTest(EveryInterface, ByPolicy, HostTestCase):
         """It has no cpuset: where one is full, nothing is tried."""
         self.host.start()
         self.kernel.add_container(8, 'full', (2,))
-        self.host.apply(8, _record('900/1000', (2,)))
+        self.host.apply(8, make_record('900/1000', (2,)))
         self.kernel.writes.clear()
-        self._host().start()
+        self.make_host().start()
         self.assertEqual([], self.kernel.writes)
 
 
@@ -666,16 +557,16 @@ class SchedExtTest(EveryInterface, HostTestCase):
     def test_overhead_is_claimed(self):
         """A stopped server will fit again: its claim is what it will cost."""
         self.host.start()
-        claim = _record('900/1000', (1,))
+        claim = make_record('900/1000', (1,))
         self.assertEqual(950_000 - 906_000, self._free(claim).cpus[1])
-        everywhere = [_record('900/1000', (cpu,)) for cpu in range(4)]
+        everywhere = [make_record('900/1000', (cpu,)) for cpu in range(4)]
         err = self.assertRaises(
             exception.InsufficientBandwidth,
-            self.host.place, everywhere, _record('40/1000').request,
+            self.host.place, everywhere, make_record('40/1000').request,
         )  # fmt: skip
         self.assertIn('asked 46000 ppm', str(err))
         self.assertIn('6 us of each period are overhead', str(err))
-        self.host.place(everywhere, _record('38/1000').request)
+        self.host.place(everywhere, make_record('38/1000').request)
 
     def test_other_groups(self):
         self.kernel.make_group(self.kernel.root / 'other')
@@ -737,11 +628,6 @@ class SchedExtTest(EveryInterface, HostTestCase):
             ('1000/2000000', 'asked=2000000 most=1000000'),
             ('1000/300000', 'asked=3354 least=5000'),
         ):
-            refused = self._not_applied(_record(text), errno.EINVAL)
+            refused = self._not_applied(make_record(text), errno.EINVAL)
             self.assertIn(what, refused)
         self.host.apply(PID, rec)
-
-    def test_policy_is_left(self):
-        rec = self._start()
-        self.host.apply(PID, rec)
-        self.assertFalse(self.host.give_missing_policy(PID, rec))

@@ -7,42 +7,23 @@ import pathlib
 import fixtures
 from oslotest import base
 
-from nova_rt import exception
-from nova_rt.host import cgroup, files, host, orphans
-from nova_rt.reservation.record import Record
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
-from nova_rt.tests.fixtures import kernel
-
-
-def _record(text, cpus=(0,)):
-    return Record(Request(Reservation.parse(text), len(cpus)), cpus)
+from nova_rt.host import files, orphans
+from nova_rt.tests.unit.host.base import HostTestCase, make_record
 
 
 class EveryKernel:
-    """Tests for every kernel."""
-
-    KERNEL: str
+    """Tests for every kernel; privsep's tests have each group that is kept."""
 
     def setUp(self):
         super().setUp()
-        self.useFixture(fixtures.FakeLogger())
-        self.useFixture(fixtures.MockPatchObject(cgroup, 'PATIENCE_S', 0.1))
-        self.kernel = self.useFixture(kernel.make(self.KERNEL, cpus=2))
-        self.host = host.Host(
-            cpu_set=None, smt=True, reserved_ppm=0, partition=None,
-            files=self.kernel.files,
-        )  # fmt: skip
+        self.boot(cpus=2)
         self.host.start()
         self.kernel.leave_groups()
 
-    def start(self, pid, text='600/1000', **kwargs):
+    def leave(self, pid, text='600/1000', **kwargs):
+        """A container has ended, and its group holds its reservation."""
         group = self.kernel.add_container(pid, 'web', (0,), **kwargs)
-        self.host.apply(pid, _record(text))
-        return group
-
-    def leave(self, pid, **kwargs):
-        group = self.start(pid, **kwargs)
+        self.host.apply(pid, make_record(text, (0,)))
         self.kernel.remove_container(pid)
         return group
 
@@ -52,34 +33,25 @@ class EveryKernel:
             for each in self.host.reclaim(running)
         ]
 
-    def test_nothing_left(self):
-        self.start(7)
-        self.assertEqual([], self.reclaim(7))
-        self.assertEqual([], self.reclaim())
-
     def test_removed(self):
-        group = self.leave(7)
-        self.assertEqual([(group.name, '600/1000 us', None)], self.reclaim())
-        self.assertFalse(group.exists())
+        for nested in ((), ('libvirt',)):
+            group = self.leave(7, nested=nested)
+            top = group.parent if nested else group
+            self.assertEqual([(top.name, '600/1000 us', None)], self.reclaim())
+            self.assertFalse(top.exists())
+            self.assertEqual([], self.reclaim())
+        self.kernel.remove_group(self.kernel.partition)
         self.assertEqual([], self.reclaim())
 
     def test_its_bandwidth_is_free(self):
         self.leave(7)
         self.kernel.add_container(8, 'web', (0,))
-        wish = _record('500/1000')
-        err = self.assertRaises(
-            exception.ReservationNotApplied, self.host.apply, 8, wish
-        )
+        wish = make_record('500/1000', (0,))
+        err = self.not_applied(wish, 8)
         self.assertIn(err.errno, (errno.EINVAL, errno.EBUSY))
         self.reclaim(8)
         self.host.apply(8, wish)
         self.assertIsNone(self.host.check(8, wish))
-
-    def test_nested(self):
-        group = self.leave(7, nested=('libvirt',))
-        top = group.parent
-        self.assertEqual([(top.name, '600/1000 us', None)], self.reclaim())
-        self.assertFalse(top.exists())
 
     def test_tasks_in_a_nested_group(self):
         group = self.leave(7)
@@ -106,13 +78,6 @@ class EveryKernel:
         self.assertEqual([(group.name, '600/1000 us', None)], self.reclaim(7))
         self.assertTrue(other.is_dir())
 
-    def test_starting(self):
-        group = self.leave(7)
-        self.kernel.add_task(self.kernel.root, 7, 'libvirt_lxc')
-        ((_, _, kept),) = self.reclaim()
-        self.assertIn('process 7', kept)
-        self.assertTrue(group.is_dir())
-
     def test_new(self):
         group = self.leave(7)
         self.kernel.set_age(group, 4)
@@ -132,7 +97,9 @@ class EveryKernel:
 
     def test_one_that_cannot_be_removed(self):
         """The others go all the same."""
-        first, second, third = map(self.leave_little, (7, 8, 9))
+        first, second, third = (
+            self.leave(pid, '10/1000') for pid in (7, 8, 9)
+        )
         remove = self.kernel.remove_group
 
         def refuse(path):
@@ -147,9 +114,6 @@ class EveryKernel:
             [each.exists() for each in (first, second, third)],
         )
 
-    def leave_little(self, pid):
-        return self.leave(pid, text='10/1000')
-
     def test_libvirt_is_faster(self):
         """It is gone, which is what counts."""
         group = self.leave(7)
@@ -163,24 +127,8 @@ class EveryKernel:
         self.kernel.files.reclaim = late
         self.assertEqual([(group.name, '600/1000 us', None)], self.reclaim())
 
-    def test_no_partition_yet(self):
-        self.kernel.remove_group(self.kernel.partition)
-        self.assertEqual([], self.reclaim())
 
-    def test_no_helper(self):
-        """The error is reported for each group."""
-        self.leave(7)
-
-        def fail(path):
-            raise PermissionError(errno.EPERM, 'it does not start')
-
-        self.kernel.files.reclaim = fail
-        self.assertEqual('it does not start', self.reclaim()[0][2])
-
-
-class V1ThrottlingTest(EveryKernel, base.BaseTestCase):
-    KERNEL = 'v1-throttle'
-
+class V1ThrottlingTest(EveryKernel, HostTestCase):
     def test_group_of_cpus(self):
         group = self.leave(7)
         cpus = self.kernel.cpuset_of(group)
@@ -211,8 +159,8 @@ class V1ThrottlingTest(EveryKernel, base.BaseTestCase):
         self.assertIsNotNone(kept)
 
 
-class HCBSTest(EveryKernel, base.BaseTestCase):
-    KERNEL = 'v2-rt-max-cpu'
+class HCBSTest(EveryKernel, HostTestCase):
+    INTERFACE = 'v2-rt-max-cpu'
 
     def test_free_for_the_next_claim(self):
         """Without a server, it still counts against servers until it goes."""

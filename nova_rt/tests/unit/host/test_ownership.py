@@ -14,29 +14,18 @@ from nova_rt.host.files import Files
 class DelegationTest(base.BaseTestCase):
     """The groups that libvirt would give to the root of a container."""
 
-    def setUp(self):
-        super().setUp()
-        self.top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.files = Files(cgroup=str(self.top))
-        self.systemd = self.top / 'systemd'
-
-    def test_no_such_hierarchy(self):
-        ownership.check_delegation(self.files)
-
-    def test_directory_without_a_mount(self):
-        self.systemd.mkdir()
-        ownership.check_delegation(self.files)
-
-    def test_systemd_makes_groups_in_it(self):
-        (self.systemd / 'system.slice').mkdir(parents=True)
-        (self.systemd / 'tasks').touch()
-        ownership.check_delegation(self.files)
-
-    def test_nobody_makes_groups_in_it(self):
-        self.systemd.mkdir()
-        (self.systemd / 'tasks').touch()
+    def test_groups(self):
+        """Only a mounted hierarchy without systemd's groups is refused."""
+        top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        files = Files(cgroup=str(top))
+        ownership.check_delegation(files)
+        (top / 'systemd').mkdir()
+        ownership.check_delegation(files)
+        (top / 'systemd/tasks').touch()
         refusal = self.assertRaises(
-            exception.HostNotPrepared, ownership.check_delegation, self.files
+            exception.HostNotPrepared, ownership.check_delegation, files
         )
-        self.assertIn(str(self.systemd), str(refusal))
+        self.assertIn(f'{top}/systemd', str(refusal))
         self.assertIn('Unmount', str(refusal))
+        (top / 'systemd/system.slice').mkdir()
+        ownership.check_delegation(files)

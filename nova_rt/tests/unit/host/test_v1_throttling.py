@@ -5,29 +5,21 @@ import errno
 import shutil
 
 import fixtures
-from oslotest import base
 
 from nova_rt import exception
-from nova_rt.host import host, v1_throttling
+from nova_rt.host import v1_throttling
 from nova_rt.host.interface import Share, Usage
 from nova_rt.reservation.admission import Capacity
 from nova_rt.reservation.record import Record
 from nova_rt.reservation.request import Request
 from nova_rt.reservation.reservation import Reservation
-from nova_rt.tests.fixtures import kernel
 from nova_rt.tests.fixtures.requests import ask, claim
+from nova_rt.tests.unit.host import base
 
 
-class V1ThrottlingTestCase(base.BaseTestCase):
-    def setUp(self):
-        super().setUp()
-        self.log = self.useFixture(fixtures.FakeLogger())
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.host._CLAIM_PATIENCE_S', 0)
-        )
-
+class V1ThrottlingTestCase(base.HostTestCase):
     def _kernel(self, **kwargs):
-        self.kernel = self.useFixture(kernel.make('v1-throttle', **kwargs))
+        self.boot(**kwargs)
         self.files = self.kernel.files
         self.backend = v1_throttling.V1Throttling.detect(self.files)
 
@@ -94,11 +86,6 @@ class LookTest(V1ThrottlingTestCase):
         text = self._nothing_is_left()
         self.assertIn('holds 0/1000000 us', text)
         self.assertIn(str(self.kernel.root / 'cpu.rt_runtime_us'), text)
-
-    def test_others_hold_all(self):
-        self._kernel()
-        self._share(self.kernel.root / 'user', 950_000)
-        self.assertIn('user 950000 ppm', self._nothing_is_left())
 
     def test_partition_in_a_group(self):
         self._kernel()
@@ -333,13 +320,6 @@ class HoldTest(V1ThrottlingTestCase):
                     [Share(*new)] * 2, [*map(self._read, container.levels)]
                 )
 
-    def test_nothing_to_write(self):
-        container = self._container(7)
-        self._hold(container, 5, 100)
-        self.kernel.writes.clear()
-        self._hold(container, 5, 100)
-        self.assertEqual([], self.kernel.writes)
-
     def test_what_will_not_pass_is_not_repeated(self):
         container = self._container(7)
         for number in (errno.EPERM, errno.EACCES, errno.EROFS):
@@ -349,18 +329,13 @@ class HoldTest(V1ThrottlingTestCase):
             self.assertEqual(1, len(self.kernel.writes))
 
 
-class OnlineTest(V1ThrottlingTestCase):
+class OnlineTest(base.HostTestCase):
     """CPUs that go off line while nova-rt-compute runs."""
 
     CLAIMS = tuple(claim((cpu,), 100_000) for cpu in (0, 1, 2))
 
     def setUp(self):
         super().setUp()
-        self._kernel()
-        self.host = host.Host(
-            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
-            files=self.kernel.files,
-        )  # fmt: skip
         self.host.start()
 
     def test_is_not_offered(self):
@@ -401,71 +376,59 @@ class OnlineTest(V1ThrottlingTestCase):
         self.host.refresh()
         self.kernel.reset_partition()
         self.kernel.add_container(7, 'web', (1,))
-        request = Request(Reservation(600, 1000), 1)
-        self.host.apply(7, Record(request, (1,)))
+        self.host.apply(7, base.make_record())
         self.assertEqual(950_000, self.host.capacity().total_ppm)
 
 
-class UsageTest(V1ThrottlingTestCase):
+class UsageTest(base.HostTestCase):
     """CPU time, from the hierarchy of cpuacct."""
 
     def setUp(self):
         super().setUp()
-        self._kernel()
         self.group = self.kernel.add_container(
             7, 'web', (1, 2), nested=('libvirt',)
         )
-        self.host = host.Host(
-            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
-            files=self.kernel.files,
-        )  # fmt: skip
         self.host.start()
 
-    def count(self, text):
-        outermost = self.group.parent.relative_to(self.kernel.root)
-        path = self.kernel.files.cgroup / 'cpuacct' / outermost
+    def count(self, possible, text):
+        """Set the CPUs in the kernel's lists, and what it counts on each."""
+        top = self.kernel.files.cgroup / 'cpuacct'
+        shutil.rmtree(top, ignore_errors=True)
+        path = top / self.group.parent.relative_to(self.kernel.root)
         path.mkdir(parents=True)
         (path / 'cpuacct.usage_percpu').write_text(text)
-
-    def possible(self, text):
         directory = self.kernel.files.sys / 'devices' / 'system' / 'cpu'
-        (directory / 'possible').write_text(text)
+        (directory / 'possible').write_text(possible)
 
-    def test_cpus_that_it_may_use(self):
-        self.possible('0-2\n')
-        self.count('0 999 8000999 \n')
-        self.assertEqual(
-            {1: Usage(None, None, 0), 2: Usage(None, None, 8000)},
-            self.host.read_usage(7),
-        )
+    def test_cpus(self):
+        """Those that it may use, and those on which it has run.
 
-    def test_cpus_on_which_it_has_run(self):
-        """Before its cpuset held, or before a CPU went off line."""
-        self.possible('0-3\n')
-        self.count('149953 0 8000999 0 \n')
-        used_us = {0: 149, 1: 0, 2: 8000}
-        self.assertEqual(
-            {cpu: Usage(None, None, each) for cpu, each in used_us.items()},
-            self.host.read_usage(7),
-        )
-
-    def test_gaps_between_cpus(self):
-        """The kernel leaves out those for which it has no room."""
-        self.possible('0,2\n')
-        self.count('2100 8000999 \n')
-        self.assertEqual(
-            {0: Usage(None, None, 2), 2: Usage(None, None, 8000)},
-            self.host.read_usage(7),
-        )
+        That was before its cpuset held, or before a CPU went off line.
+        """
+        for possible, text, used_us in (
+            ('0-2\n', '0 999 8000999 \n', {1: 0, 2: 8000}),
+            ('0-3\n', '149953 0 8000999 0 \n', {0: 149, 1: 0, 2: 8000}),
+            # The kernel leaves out those for which it has no room.
+            ('0,2\n', '2100 8000999 \n', {0: 2, 2: 8000}),
+        ):
+            with self.subTest(text):
+                self.count(possible, text)
+                # They stay the same until the kernel reboots.
+                vars(self.host._backend.hierarchy).pop('_possible', None)
+                self.assertEqual(
+                    {
+                        cpu: Usage(None, None, us)
+                        for cpu, us in used_us.items()
+                    },
+                    self.host.read_usage(7),
+                )
 
     def test_not_mounted(self):
         self.assertIsNone(self.host.read_usage(7))
 
     def test_no_list_of_times(self):
-        self.possible('0-1\n')
         for text in ('', '1 x', '1', '1 2 3', 'cpu user system\n0 1 2\n'):
             with self.subTest(text):
-                self.count(text)
+                self.count('0-1\n', text)
                 err = self.assertRaises(OSError, self.host.read_usage, 7)
                 self.assertEqual(errno.EIO, err.errno)
-                shutil.rmtree(self.kernel.files.cgroup / 'cpuacct')

@@ -4,18 +4,15 @@
 import errno
 
 import fixtures
-from oslotest import base
 
 from nova_rt import exception
 from nova_rt.host import cgroup, hcbs_files, host
-from nova_rt.reservation.extra_specs import Numa
-from nova_rt.reservation.record import Record
-from nova_rt.reservation.request import Request
-from nova_rt.reservation.reservation import Reservation
-from nova_rt.tests.fixtures import deep, kernel
+from nova_rt.reservation.extra_specs import Numa, TaskPolicy
+from nova_rt.tests.fixtures import deep
 from nova_rt.tests.fixtures.requests import ask, claim
+from nova_rt.tests.unit.host import base
 
-RECORD = Record(Request(Reservation(600, 1000), 1), (1,))
+RECORD = base.make_record(policy=TaskPolicy.OTHER)
 
 
 class Clock(fixtures.Fixture):
@@ -42,19 +39,15 @@ class Clock(fixtures.Fixture):
         self.then()
 
 
-class WaitingTest(base.BaseTestCase):
+class WaitingTest(base.HostTestCase):
     """On the kernel that says what it has; one container has just gone."""
+
+    INTERFACE = 'v2-rt-max-cpu'
+    PATIENCE_S = cgroup.PATIENCE_S
 
     def setUp(self):
         super().setUp()
-        self.kernel = self.useFixture(kernel.make('v2-rt-max-cpu', cpus=2))
-        self.host = host.Host(
-            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
-            files=self.kernel.files,
-        )  # fmt: skip
-        self.host.start()
-        self.kernel.add_container(7, 'web', (1,))
-        self.host.apply(7, RECORD)
+        self._start(cpus=2)
         self.clock = self.useFixture(Clock())
         self.reads = 0
         read = hcbs_files.HCBSReader.read_supply
@@ -68,6 +61,12 @@ class WaitingTest(base.BaseTestCase):
                 hcbs_files.HCBSReader, 'read_supply', count
             )
         )
+
+    def _start(self, **kwargs):
+        self.boot(**kwargs)
+        self.host.start()
+        self.kernel.add_container(7, 'web', (1,))
+        self.host.apply(7, RECORD)
 
     def _leave_a_zombie(self):
         """The kernel holds what belongs to no group, for ever."""
@@ -96,12 +95,17 @@ class WaitingTest(base.BaseTestCase):
             self.assertEqual(before, self.host.free([]))
         self.clock.then = self._end_zombie
         self.assertEqual((0, 1), self.host.place([], ask(2, 900_000)))
+        self.assertEqual(cgroup.PAUSE_S, self.clock.waited_s)
         self.assertEqual(before, self.host.capacity())
 
-    def test_claim_that_fits_does_not_wait(self):
+    def test_claim_that_needs_no_zombie_does_not_wait(self):
+        self.assertRaises(
+            exception.InsufficientBandwidth,
+            self.host.place, [], ask(2, 500_000),
+        )  # fmt: skip
         self._leave_a_zombie()
         self.assertEqual((0,), self.host.place([], ask(1, 500_000)))
-        self.assertEqual((0, 1), (self.clock.waited_s, self.reads))
+        self.assertEqual((0, 2), (self.clock.waited_s, self.reads))
 
     def test_refused_claim_waits_once(self):
         self._leave_a_zombie()
@@ -132,16 +136,7 @@ class WaitingTest(base.BaseTestCase):
 
     def test_what_comes_back_is_on_another_node(self):
         """As if it never came: nobody waits for it."""
-        self.kernel = self.useFixture(
-            kernel.make('v2-rt-max-cpu', nodes=[(0, 1), (2, 3)])
-        )
-        self.host = host.Host(
-            cpu_set=None, smt=False, reserved_ppm=0, partition=None,
-            files=self.kernel.files,
-        )  # fmt: skip
-        self.host.start()
-        self.kernel.add_container(7, 'web', (1,))
-        self.host.apply(7, RECORD)
+        self._start(nodes=[(0, 1), (2, 3)])
         self._leave_a_zombie()
         claims = [claim((0,), 900_000), claim((2,), 900_000)]
         self.assertRaises(
@@ -149,21 +144,6 @@ class WaitingTest(base.BaseTestCase):
             self.host.place, claims, ask(2, 500_000, Numa.SAME),
         )  # fmt: skip
         self.assertEqual(0, self.clock.waited_s)
-
-    def test_refused_claim_without_a_zombie_does_not_wait(self):
-        self.assertRaises(
-            exception.InsufficientBandwidth,
-            self.host.place,
-            [],
-            ask(2, 500_000),
-        )
-        self.assertEqual((0, 1), (self.clock.waited_s, self.reads))
-
-    def test_bandwidth_that_comes_back(self):
-        self._leave_a_zombie()
-        self.clock.then = self._end_zombie
-        self.assertEqual((0, 1), self.host.place([], ask(2, 500_000)))
-        self.assertEqual(cgroup.PAUSE_S, self.clock.waited_s)
 
     def test_reading_needs_no_lock_that_a_write_holds(self):
         """A container that is being started holds up no claim."""
@@ -175,7 +155,7 @@ class WaitingTest(base.BaseTestCase):
         """The kernel's patience is spent without the host's lock."""
         self.kernel.add_container(8, 'full', (1,))
         self.kernel.add_container(9, 'web', (0,))
-        other = Record(Request(Reservation(600, 1000), 1), (0,))
+        other = base.make_record(cpus=(0,))
         self.clock.then = lambda: self.host.apply(9, other)
         before = self.kernel.writes.copy()
         err = self.assertRaises(
