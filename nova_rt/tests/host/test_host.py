@@ -145,12 +145,6 @@ class EveryMachine:
         self.assertEqual(self.found, again.start())
         self.assertIsNone(again.check(pid, rec))
 
-    def test_restart_when_full(self):
-        pid, _, _ = self._container('web')
-        rec = _record('4000/100000')
-        self.host.apply(pid, rec)
-        self.assertEqual(self.found, self._host().start())
-
     def test_apply(self):
         pid, group, task = self._container('web')
         rec = _record('300/10000', TaskPolicy.FIFO, 3)
@@ -321,25 +315,6 @@ class EveryMachine:
         text, _ = child.communicate('go\n', timeout=60)
         return json.loads(text)
 
-    def test_tasks_keep_their_reservation_from_being_taken(self):
-        pid, group, _ = self._container('web')
-        self.host.apply(pid, _record('300/10000'))
-        err = self.assertRaises(
-            OSError,
-            self.machine.files.write,
-            group / self.machine.RUNTIME_FILE,
-            '0',
-        )
-        self.assertEqual(errno.EBUSY, err.errno)
-
-    def test_ended(self):
-        pid, group, task = self._container('web')
-        for tid in (task, pid):
-            self.machine.remove_task(tid)
-        machine._remove_one(group)
-        text = self._not_applied(pid, _record('300/10000'), errno.ENOENT)
-        self.assertIn('the container has ended', text)
-
 
 class V1ThrottlingTest(EveryMachine, HostTestCase):
     NUMBERS = 'the groups in it 30000 ppm'
@@ -389,26 +364,6 @@ class V1ThrottlingTest(EveryMachine, HostTestCase):
         for each in (group, group.parent):
             self.assertEqual((300, 10000), self._read(each))
         self.assertEqual(os.SCHED_RR, os.sched_getscheduler(task))
-
-    def test_policy_without_bandwidth(self):
-        """The kernel refuses a policy that is set before the bandwidth."""
-        pid, group, _ = self._container('web')
-        err = self.assertRaises(
-            PermissionError,
-            self.machine.files.set_policy,
-            group,
-            pid,
-            os.SCHED_RR,
-            1,
-        )
-        self.assertEqual(errno.EPERM, err.errno)
-
-    def test_partition_reset(self):
-        pid, group, _ = self._container('web')
-        self.machine.write(self.partition / 'cpu.rt_runtime_us', '0')
-        self.host.apply(pid, _record('300/10000'))
-        self.assertEqual(machine.SHARE_US, self._read(self.partition)[0])
-        self.assertEqual(300, self._read(group)[0])
 
 
 class HCBSTest(EveryMachine, HostTestCase):
@@ -494,32 +449,6 @@ class HCBSTest(EveryMachine, HostTestCase):
         self.assertIsNone(self._read(other)[0])
         self.assertEqual('', self._effective(other))
         self.assertEqual(os.SCHED_RR, os.sched_getscheduler(task))
-
-    def test_groups_in_the_container(self):
-        pid, group, _ = self._container('web')
-        inside = group / 'init.scope'
-        inside.mkdir()
-        task = self.machine.add_task(inside)
-        self.host.apply(pid, _record('300/10000'))
-        self.assertEqual(os.SCHED_RR, os.sched_getscheduler(task))
-
-    def test_container_divides_its_reservation(self):
-        pid, group, _ = self._container('web')
-        self.host.apply(pid, _record('300/10000'))
-        inside = group / 'control'
-        (group / 'cgroup.subtree_control').write_text('+cpu')
-        inside.mkdir()
-        self.machine.files.write(inside / 'cpu.rt.max', '100 10000')
-        self.assertIn('runtime_ns=200', self._effective(group))
-        self.assertIsNone(self.host.check(pid, _record('300/10000')))
-
-    def test_real_time_before_its_reservation(self):
-        pid, _, task = self._container('web')
-        os.sched_setscheduler(task, os.SCHED_FIFO, os.sched_param(40))
-        self.host.apply(pid, _record('300/10000'))
-        self.assertIsNone(self.host.check(pid, _record('300/10000')))
-        self.assertEqual(os.SCHED_FIFO, os.sched_getscheduler(task))
-        self.assertEqual(40, os.sched_getparam(task).sched_priority)
 
     def test_usage(self):
         """A task that takes all it can get has its share, and is held.

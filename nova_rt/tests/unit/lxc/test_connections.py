@@ -81,33 +81,25 @@ class EnsureTest(base.BaseTestCase):
         connections.ensure(guest, guest.launch)
 
     def test_known(self):
-        guest = Guest(0)
-        self.ensure(guest)
-        self.assertEqual(1, guest.starts)
-        self.assertEqual('', self.log.output)
-        (file,) = guest.opened
-        self.assertRaises(OSError, os.fstat, file)
-
-    def test_known_late(self):
-        guest = Guest(3)
-        self.ensure(guest)
-        self.assertEqual(1, guest.starts)
-        self.assertEqual('', self.log.output)
-
-    def test_lost_twice(self):
-        guest = Guest(None, None, 0)
-        self.ensure(guest)
-        self.assertEqual(3, guest.starts)
-        self.assertTrue(guest.active)
-        self.assertEqual(2, self.log.output.count('starting it again'))
-
-    def test_always_lost(self):
-        """It runs all the same."""
-        guest = Guest(*[None] * connections.STARTS)
-        self.ensure(guest)
-        self.assertEqual(connections.STARTS, guest.starts)
-        self.assertTrue(guest.active)
-        self.assertIn('in 4 starts', self.log.output)
+        """At once, late, or after it was started again."""
+        lost = [None] * connections.STARTS
+        for unknown, starts, said in (
+            ([0], 1, ''),
+            ([3], 1, ''),
+            ([None, None, 0], 3, 'starting it again'),
+            # It runs all the same.
+            (lost, connections.STARTS, 'in 4 starts'),
+        ):
+            guest = Guest(*unknown)
+            self.ensure(guest)
+            self.assertEqual(starts, guest.starts)
+            self.assertTrue(guest.active)
+            for file in guest.opened:
+                self.assertRaises(OSError, os.fstat, file)
+            if said:
+                self.assertIn(said, self.log.output)
+            else:
+                self.assertEqual('', self.log.output)
 
     def test_ended(self):
         """The caller finds out."""

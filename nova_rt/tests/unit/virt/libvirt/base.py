@@ -14,6 +14,8 @@ from nova_rt.reservation.reservation import Reservation
 from nova_rt.tests.fixtures import kernel
 from nova_rt.tracking import reservations
 
+objects.register_all()
+
 RECORD = record.Record(Request(Reservation(600_000, 1_000_000), 1), (2,))
 
 
