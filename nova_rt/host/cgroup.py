@@ -169,26 +169,22 @@ class Hierarchy(abc.ABC):
         )
         return Container(pid, tuple(levels)[1:])
 
-    def _read_group(
-        self,
-        pid: int,
-        controller: str,
-        matches: Callable[[str, list[str]], bool],
-    ) -> str:
+    def _read_group(self, pid: int, controller: str) -> str:
         """Read the path of a process's group below the hierarchy's root.
 
-        :param controller: the controller, for the error message
-        :param matches: tells from the number and the controllers of a
-            hierarchy whether it has the controller
+        :param controller: of a hierarchy of cgroup v1; empty for cgroup v2
         """
         path = self.files.proc / str(pid) / 'cgroup'
         # Names of groups hold any character but \n; other programs of the host
         # make groups as well.
         for line in filter(None, self.read(path).split('\n')):
             number, controllers, group = line.split(':', 2)
-            if matches(number, controllers.split(',')):
+            has_it = controller in controllers.split(',')
+            if has_it if controller else number == '0':
                 return group.lstrip('/')
-        raise OSError(errno.ENOENT, f'no {controller} group in {path}')
+        raise OSError(
+            errno.ENOENT, f'no {controller or "cpu"} group in {path}'
+        )
 
     def resolve_partition(self, name: str) -> pathlib.Path | None:
         """Find the directory of a partition.
@@ -272,16 +268,16 @@ class Hierarchy(abc.ABC):
         self,
         group: pathlib.Path,
         writes: Iterable[tuple[str, str]],
-        put: Callable[[pathlib.Path, str], None] | None = None,
+        aside: bool = False,
     ) -> None:
         """Write to files of a group, in order.
 
         :param writes: name of a file and text
-        :param put: writes a text to a file; None for a plain write
+        :param aside: whether its real-time tasks are set aside
         :raises Refusal: if the kernel refuses one; see :class:`Patience`
         :raises OSError: if one was not done for any other reason
         """
-        put = put or self.files.write
+        put = self.files.write_aside if aside else self.files.write
         for name, text in writes:
             try:
                 put(group / name, text)

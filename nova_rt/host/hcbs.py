@@ -273,15 +273,9 @@ class HCBS(V2Backend):
 
     def _move(self, group: pathlib.Path, share: Share) -> None:
         """Change the share of a group that may have real-time tasks."""
-
-        def put(path: pathlib.Path, text: str) -> None:
-            inside = self.hierarchy.read_tasks_inside(group)
-            if tasks.any_real_time(self._files, inside):
-                self._files.write_aside(path, text)
-            else:
-                self._files.write(path, text)
-
-        self.hierarchy.write(group, _raise_to(share), put)
+        inside = self.hierarchy.read_tasks_inside(group)
+        aside = tasks.any_real_time(self._files, inside)
+        self.hierarchy.write(group, _raise_to(share), aside)
 
     def find_difference(
         self,

@@ -41,9 +41,7 @@ class V1(Hierarchy):
 
     def find_group(self, pid: int) -> pathlib.Path:
         """See :meth:`Hierarchy.find_group`."""
-        return self.root / self._read_group(
-            pid, 'cpu', lambda _, controllers: 'cpu' in controllers
-        )
+        return self.root / self._read_group(pid, 'cpu')
 
     def read_cpus(self, container: Container) -> tuple[int, ...]:
         """See :meth:`Hierarchy.read_cpus`."""
@@ -139,11 +137,7 @@ class V1(Hierarchy):
         )
 
     def _read_cpuset(self, container: Container) -> str:
-        return self._read_group(
-            container.pid,
-            'cpuset',
-            lambda _, controllers: 'cpuset' in controllers,
-        )
+        return self._read_group(container.pid, 'cpuset')
 
 
 class V2(Hierarchy):
@@ -157,9 +151,7 @@ class V2(Hierarchy):
 
     def find_group(self, pid: int) -> pathlib.Path:
         """See :meth:`Hierarchy.find_group`."""
-        return self.root / self._read_group(
-            pid, 'cpu', lambda number, _: number == '0'
-        )
+        return self.root / self._read_group(pid, '')
 
     def read_cpus(self, container: Container) -> tuple[int, ...]:
         """See :meth:`Hierarchy.read_cpus`."""

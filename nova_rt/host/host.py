@@ -346,7 +346,7 @@ class Host:
             found = (patience or cgroup.Patience()).repeat(hold)
             if policy:
                 self._backend.set_policy(found, rec)
-            unheld = self._find_unheld(found, rec)
+            unheld = self._backend.find_difference(found, rec)
             differs = unheld or self._find_rest(found, rec)
             if policy:
                 differs = differs or self._backend.check_policy(found, rec)
@@ -396,8 +396,9 @@ class Host:
         :raises OSError: with the kernel's errno
         """
         found = self._find(pid)
-        unheld = self._find_unheld(found, rec)
-        return unheld or self._find_rest(found, rec)
+        return self._backend.find_difference(found, rec) or self._find_rest(
+            found, rec
+        )
 
     def give_missing_policy(self, pid: int, rec: record.Record) -> bool:
         """Give a container's tasks their policy if none is real-time.
@@ -426,7 +427,7 @@ class Host:
         found = self._find(pid)
         rec = self._read_held(found, rec)
         return (
-            self._find_unheld(found, rec)
+            self._backend.find_difference(found, rec)
             or self._backend.find_unserved(found, rec),
             self._backend.read_usage(found),
             rec,
@@ -506,9 +507,6 @@ class Host:
     def _find(self, pid: int) -> Any:
         """Find a container, of a type known to the back end alone."""
         return self._backend.find_container(self.capability, pid)
-
-    def _find_unheld(self, found: Any, rec: record.Record) -> str | None:
-        return self._backend.find_difference(found, rec)
 
     def _find_rest(self, found: Any, rec: record.Record) -> str | None:
         """Find a difference that leaves the reservation itself intact."""

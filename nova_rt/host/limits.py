@@ -5,36 +5,6 @@ from nova_rt import exception
 from nova_rt.host.files import Files
 
 
-def put_on(controller: int, files: Files | None = None) -> None:
-    """Limit a running container with a user namespace.
-
-    :param controller: its libvirt_lxc process, the domain's ID
-    :raises OSError: see :func:`nova_rt.privsep.limits.limit`
-    """
-    (files or Files()).limit(controller)
-
-
-def keep_from_oom(controller: int, files: Files | None = None) -> None:
-    """Keep a container's controller from the out-of-memory killer.
-
-    :param controller: its libvirt_lxc process, the domain's ID
-    :raises OSError: see :func:`nova_rt.privsep.oom.keep`
-    """
-    (files or Files()).keep_from_oom(controller)
-
-
-def allow_priority(
-    controller: int, most: int, files: Files | None = None
-) -> None:
-    """Let the programs of a container raise their own priority.
-
-    :param controller: its libvirt_lxc process, the domain's ID
-    :param most: the highest real-time priority
-    :raises OSError: see :func:`nova_rt.privsep.priorities.allow`
-    """
-    (files or Files()).allow_priority(controller, most)
-
-
 def check_task_limits(files: Files | None = None) -> None:
     """Require that the kernel can limit the tasks of a container.
 

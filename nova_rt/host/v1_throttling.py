@@ -12,7 +12,6 @@ level of a container its reservation.
 from collections.abc import Iterable, Mapping
 import dataclasses
 import errno
-import itertools
 import logging
 import pathlib
 from typing import Self
@@ -44,11 +43,8 @@ _RUNTIME = 'cpu.rt_runtime_us'
 _PERIOD = 'cpu.rt_period_us'
 
 INTERFACE = Interface(
-    'v1-throttle',
-    'cgroup v1',
-    Enforcement.LIMIT,
-    Scope.HOST,
-)
+    'v1-throttle', 'cgroup v1', Enforcement.LIMIT, Scope.HOST
+)  # fmt: skip
 
 #: Period of the partition's share, microseconds: the bandwidth is exact then.
 _PERIOD_US = PPM
@@ -276,21 +272,18 @@ class V1Throttling(GroupBackend):
         """Make nested groups hold the same share.
 
         Shares are lowered from the innermost group outwards and raised from
-        the outermost inwards, as the sums in the kernel need it. If all
-        groups hold the share already, nothing is written. Where the period
+        the outermost inwards, as the sums in the kernel need it. Nothing is
+        written to a group that holds the share already. Where the period
         stays, one write changes a group; another period takes the smallest
         share in between.
 
         :param groups: each in the one before it
         :raises OSError: with the errno of the write that was refused
         """
-        groups = list(groups)
-        held = [self.read_share(group) for group in groups]
-        same = list(itertools.takewhile(lambda each: each == wish, held))
-        change = list(zip(groups, held, strict=True))[len(same) :]
-        for group, old in reversed(change):
+        held = [(group, self.read_share(group)) for group in groups]
+        for group, old in reversed(held):
             self._lower(group, old, wish)
-        for group, old in change:
+        for group, old in held:
             self._raise_to(group, wish, old)
 
     def find_difference(

@@ -19,7 +19,7 @@ from oslo_log import log as logging
 
 from nova_rt import exception, faults
 from nova_rt.host import host as rt_host
-from nova_rt.host import limits
+from nova_rt.host.files import Files
 from nova_rt.lxc import domains, flavors
 from nova_rt.lxc.domains import Domains
 from nova_rt.tracking.stop_policy import StopPolicy
@@ -40,6 +40,7 @@ class Protection:
     ) -> None:
         self.limits = False
         self.max_tasks = 0
+        self._files = Files()
         self._host = host
         self._domains = domains
         self._verdicts = stop_policy
@@ -107,11 +108,11 @@ class Protection:
             return
         if self.limits:
             with _naming('limit the user namespace of the container'):
-                limits.put_on(pid)
+                self._files.limit(pid)
             self._keep_from_oom(uuid, pid)
             if priority is not None:
                 with _naming('let programs of the container set priorities'):
-                    limits.allow_priority(pid, priority)
+                    self._files.allow_priority(pid, priority)
         guest = self._domains.find(uuid)
         most = self.max_tasks
         if guest is not None:
@@ -123,7 +124,7 @@ class Protection:
 
     def _keep_from_oom(self, uuid: str, pid: int) -> None:
         try:
-            limits.keep_from_oom(pid)
+            self._files.keep_from_oom(pid)
         except OSError as err:
             # A host that does not permit it does so for no container.
             if err.errno not in self._oom_errors:

@@ -10,17 +10,22 @@ Errors are OSError with the kernel's errno: oslo.privsep sends the class and
 the arguments of an exception, and both survive.
 """
 
+from collections.abc import Callable
 import errno
+import functools
 import os
 import re
 import stat
-from typing import NoReturn
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 import nova_rt.privsep
 from nova_rt.privsep import orphans, paths, task_limits
 from nova_rt.privsep.kernel import SystemCalls
 from nova_rt.privsep.paths import Group, Place
 from nova_rt.privsep.tasks import Tasks, threads
+
+_Given = ParamSpec('_Given')
+_Answer = TypeVar('_Answer')
 
 _V1_BANDWIDTH = re.compile(r'cpu\.rt_(runtime|period)_us')
 _V2_BANDWIDTH = 'cpu.rt.max'
@@ -250,74 +255,33 @@ def _is_file(directory: int, name: str) -> bool:
     return stat.S_ISREG(found.st_mode)
 
 
-# What the helper is asked for, one by one. oslo.privsep finds them by name.
+def _entry_point(
+    method: Callable[Concatenate[CgroupHelper, _Given], _Answer],
+) -> Callable[_Given, _Answer]:
+    """Make a method of the helper a function that oslo.privsep can call.
 
+    It finds such a function by its name in this module.
+    """
 
-@nova_rt.privsep.rt_pctxt.entrypoint
-def answer() -> None:
-    """See :meth:`CgroupHelper.answer`."""
-    CgroupHelper().answer()
+    @functools.wraps(method)
+    def call(*args: _Given.args, **kwargs: _Given.kwargs) -> _Answer:
+        return method(CgroupHelper(), *args, **kwargs)
 
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def write(path: str, text: str) -> None:
-    """See :meth:`CgroupHelper.write`."""
-    CgroupHelper().write(path, text)
-
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def write_aside(path: str, text: str) -> None:
-    """See :meth:`CgroupHelper.write_aside`."""
-    CgroupHelper().write_aside(path, text)
-
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def make_group(path: str) -> None:
-    """See :meth:`CgroupHelper.make_group`."""
-    CgroupHelper().make_group(path)
-
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def remove_probe(path: str) -> None:
-    """See :meth:`CgroupHelper.remove_probe`."""
-    CgroupHelper().remove_probe(path)
-
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def reclaim(path: str) -> None:
-    """See :meth:`CgroupHelper.reclaim`."""
-    CgroupHelper().reclaim(path)
-
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def chown_to_root(path: str) -> None:
-    """See :meth:`CgroupHelper.chown_to_root`."""
-    CgroupHelper().chown_to_root(path)
-
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def move_tasks_to_cpuset(path: str) -> None:
-    """See :meth:`CgroupHelper.move_tasks_to_cpuset`."""
-    CgroupHelper().move_tasks_to_cpuset(path)
-
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def limit_tasks(path: str, most: int) -> None:
-    """See :meth:`CgroupHelper.limit_tasks`."""
-    CgroupHelper().limit_tasks(path, most)
-
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def sweep_task_limits() -> None:
-    """See :meth:`CgroupHelper.sweep_task_limits`."""
-    CgroupHelper().sweep_task_limits()
-
-
-@nova_rt.privsep.rt_pctxt.entrypoint
-def set_policy(
-    path: str, controller: int, policy: int, priority: int, inside: bool
-) -> int:
-    """See :meth:`CgroupHelper.set_policy`."""
-    return CgroupHelper().set_policy(
-        path, controller, policy, priority, inside
+    entry: Callable[_Given, _Answer] = nova_rt.privsep.rt_pctxt.entrypoint(
+        call
     )
+    return entry
+
+
+# What the helper is asked for, one by one.
+answer = _entry_point(CgroupHelper.answer)
+write = _entry_point(CgroupHelper.write)
+write_aside = _entry_point(CgroupHelper.write_aside)
+make_group = _entry_point(CgroupHelper.make_group)
+remove_probe = _entry_point(CgroupHelper.remove_probe)
+reclaim = _entry_point(CgroupHelper.reclaim)
+chown_to_root = _entry_point(CgroupHelper.chown_to_root)
+move_tasks_to_cpuset = _entry_point(CgroupHelper.move_tasks_to_cpuset)
+limit_tasks = _entry_point(CgroupHelper.limit_tasks)
+sweep_task_limits = _entry_point(CgroupHelper.sweep_task_limits)
+set_policy = _entry_point(CgroupHelper.set_policy)

@@ -110,7 +110,7 @@ def map_owners(server: str, first_id: int) -> None:
             # one. Not by its own descriptor, which would keep it busy.
             path = f'/proc/self/fd/{directory}/{roots.ROOTFS}'
             _call(libc.umount2, os.fsencode(path), _UMOUNT_NOFOLLOW)
-            with roots.opened_mount_point(directory) as target:
+            with roots.opened_root(directory, mounted=False) as target:
                 _call(
                     libc.syscall,
                     _MOVE_MOUNT,

@@ -17,7 +17,8 @@ user namespace other than this one, and the numbers are those of this
 process's own configuration.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+import contextlib
 import errno
 import os
 import subprocess
@@ -28,8 +29,6 @@ from nova_rt import conf
 import nova_rt.privsep
 from nova_rt.privsep import tasks
 from nova_rt.privsep.kernel import SystemCalls
-
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 #: Files of /proc/sys/user -> option of nova_rt.
 _OPTIONS = {
@@ -81,16 +80,12 @@ def _configured() -> dict[str, int]:
 def _limit(
     kernel: SystemCalls, controller: int, limits: Mapping[str, int]
 ) -> None:
-    process = _open_first(kernel, int(controller))
-    try:
-        check_partition(kernel, process)
+    with opened(kernel, _open_first(kernel, int(controller))) as process:
         # It may have the memory of libvirt_lxc still, until it executes its
         # program: only CAP_SYS_PTRACE in the host's namespace will do then.
         namespace = os.open(
             'ns/user', os.O_RDONLY | os.O_CLOEXEC, dir_fd=process
         )
-    finally:
-        os.close(process)
     try:
         if os.path.samestat(
             os.fstat(namespace), os.stat(f'{kernel.proc}/self/ns/user')
@@ -114,7 +109,7 @@ def _open_first(kernel: SystemCalls, controller: int) -> int:
         with open(path, encoding='ascii') as file:
             children = file.read().split()
         if children:
-            return os.open(f'{kernel.proc}/{children[0]}', _DIRECTORY)
+            return open_process(kernel, int(children[0]))
     except FileNotFoundError:
         pass
     raise ProcessLookupError(
@@ -122,19 +117,37 @@ def _open_first(kernel: SystemCalls, controller: int) -> int:
     )
 
 
-def check_partition(kernel: SystemCalls, process: int) -> None:
+def open_process(kernel: SystemCalls, pid: int) -> int:
+    """Open the directory in proc of a process, which stays this one's.
+
+    :returns: a descriptor
+    :raises OSError: ENOENT if there is no such process
+    """
+    return os.open(
+        f'{kernel.proc}/{pid}', os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    )
+
+
+@contextlib.contextmanager
+def opened(kernel: SystemCalls, process: int) -> Iterator[int]:
     """Require that a process is in a group of the partition.
 
-    :param process: descriptor of its directory in proc
+    :param process: from :func:`open_process`; closed in the end
+    :returns: the same, for as long as the context lasts
     :raises OSError: EACCES if not; ENOENT or ESRCH if it has ended
     """
-    # On cgroup v1 the cpu controller has a hierarchy of its own.
-    group = tasks.read_group(process, 'cpu') or tasks.read_group(process, '')
-    partition = kernel.partition.strip('/')
-    if not group.startswith(f'/{partition}/'):
-        raise PermissionError(
-            errno.EACCES, f'{group} is not in the partition {partition!r}'
-        )
+    try:
+        # On cgroup v1 the cpu controller has a hierarchy of its own.
+        group = tasks.read_group(process, 'cpu')
+        group = group or tasks.read_group(process, '')
+        partition = kernel.partition.strip('/')
+        if not group.startswith(f'/{partition}/'):
+            raise PermissionError(
+                errno.EACCES, f'{group} is not in the partition {partition!r}'
+            )
+        yield process
+    finally:
+        os.close(process)
 
 
 def _write(namespace: int, limits: Mapping[str, int]) -> None:

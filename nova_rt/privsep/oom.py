@@ -22,8 +22,6 @@ _FILE = 'oom_score_adj'
 #: OOM_SCORE_ADJ_MIN (include/uapi/linux/oom.h): it is never chosen.
 _NEVER = -1000
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
 
 @nova_rt.privsep.mount_pctxt.entrypoint
 def keep(controller: int) -> None:
@@ -39,9 +37,8 @@ def keep(controller: int) -> None:
 
 
 def _keep(kernel: SystemCalls, controller: int) -> None:
-    process = os.open(f'{kernel.proc}/{int(controller)}', _DIRECTORY)
-    try:
-        limits.check_partition(kernel, process)
+    process = limits.open_process(kernel, int(controller))
+    with limits.opened(kernel, process):
         if not os.path.samestat(
             os.stat('ns/pid', dir_fd=process),
             os.stat(f'{kernel.proc}/self/ns/pid'),
@@ -50,5 +47,3 @@ def _keep(kernel: SystemCalls, controller: int) -> None:
                 errno.EACCES, f'process {controller} is inside a container'
             )
         kernel.write(process, _FILE, str(_NEVER))
-    finally:
-        os.close(process)

@@ -12,7 +12,6 @@ directory in proc; should its number have gone to another process meanwhile,
 that one gets the limit of any other.
 """
 
-from collections.abc import Iterator
 import contextlib
 import errno
 import os
@@ -21,8 +20,6 @@ import nova_rt.privsep
 from nova_rt.privsep import limits
 from nova_rt.privsep.kernel import SystemCalls
 from nova_rt.reservation.extra_specs import MAX_PRIORITY
-
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 #: Passes over processes that fork meanwhile; their children inherit the limit.
 _MAX_PASSES = 100
@@ -61,15 +58,11 @@ def _allow(kernel: SystemCalls, controller: int, most: int) -> None:
     )
 
 
-@contextlib.contextmanager
-def _held(kernel: SystemCalls, pid: int) -> Iterator[int]:
+def _held(
+    kernel: SystemCalls, pid: int
+) -> contextlib.AbstractContextManager[int]:
     """Hold a process of the partition by its directory in proc."""
-    directory = os.open(f'{kernel.proc}/{pid}', _DIRECTORY)
-    try:
-        limits.check_partition(kernel, directory)
-        yield directory
-    finally:
-        os.close(directory)
+    return limits.opened(kernel, limits.open_process(kernel, pid))
 
 
 def _raise_limit(kernel: SystemCalls, pid: int, most: int) -> None:

@@ -42,30 +42,19 @@ def opened_server(instances: str, server: str) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def opened_root(directory: int) -> Iterator[int]:
-    """Open the mounted root file system of a server.
+def opened_root(directory: int, mounted: bool = True) -> Iterator[int]:
+    """Open the top of a server's root file system, or its mount point.
 
     :param directory: descriptor of the server's directory
-    :returns: the descriptor of its top, for as long as the context lasts
-    :raises OSError: EINVAL if nothing is mounted, EACCES if it is no directory
-    """
-    with _opened(ROOTFS, directory) as descriptor:
-        if mount_id(descriptor) == mount_id(directory):
-            raise OSError(errno.EINVAL, f'nothing is mounted on {ROOTFS}')
-        yield descriptor
-
-
-@contextlib.contextmanager
-def opened_mount_point(directory: int) -> Iterator[int]:
-    """Open the directory that a root file system is to be mounted on.
-
-    :param directory: descriptor of the server's directory
+    :param mounted: whether a root file system must be mounted there
     :returns: its descriptor, for as long as the context lasts
-    :raises OSError: EBUSY if something is mounted, EACCES if it is no
-        directory
+    :raises OSError: EINVAL if nothing is mounted, EBUSY if something is, and
+        must not be; EACCES if it is no directory
     """
     with _opened(ROOTFS, directory) as descriptor:
-        if mount_id(descriptor) != mount_id(directory):
+        if mounted and mount_id(descriptor) == mount_id(directory):
+            raise OSError(errno.EINVAL, f'nothing is mounted on {ROOTFS}')
+        if not mounted and mount_id(descriptor) != mount_id(directory):
             raise OSError(errno.EBUSY, f'something is mounted on {ROOTFS}')
         yield descriptor
 
