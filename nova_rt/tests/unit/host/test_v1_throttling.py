@@ -23,9 +23,8 @@ class V1ThrottlingTestCase(base.HostTestCase):
         self.files = self.kernel.files
         self.backend = v1_throttling.V1Throttling.detect(self.files)
 
-    def _look(self, *parts):
-        partition = self.kernel.root.joinpath(*parts or ['machine'])
-        return self.backend.look_at(partition)
+    def _look(self, partition='machine'):
+        return self.backend.look_at(self.kernel.root / partition)
 
     def _prepare(self):
         return self.backend.prepare(self._look())
@@ -42,17 +41,6 @@ class V1ThrottlingTestCase(base.HostTestCase):
 
 
 class LookTest(V1ThrottlingTestCase):
-    def _nothing_is_left(self):
-        return str(self.assertRaises(exception.HostNotPrepared, self._look))
-
-    def test_no_cpusets_beside_it(self):
-        """The cpuset controller is on cgroup v2, or nowhere."""
-        self._kernel()
-        self.kernel.remove_cpusets()
-        text = self._nothing_is_left()
-        self.assertIn(str(self.files.cgroup / 'cpuset'), text)
-        self.assertIn('mount -t cgroup -o cpuset', text)
-
     def test_host(self):
         self._kernel(cpus=2)
         found = self._look()
@@ -63,44 +51,47 @@ class LookTest(V1ThrottlingTestCase):
         self.assertEqual('host', found.scope)
         self.assertFalse(found.prepared)
 
-    def test_other_groups_count(self):
-        self._kernel()
-        self._share(self.kernel.root / 'user', 3, 100)
-        self._share(self.kernel.root / 'idle', 0)
-        found = self._look()
-        self.assertEqual({'user': 30_000}, found.others)
-        self.assertEqual(920_000, found.ceiling.host_ppm)
+    def test_what_is_left(self):
+        for machine, shares, partition, others, left in (
+            # The smaller of the group and the sysctl.
+            ({'runtime_us': 800_000}, {}, 'machine', {}, 800_000),
+            ({'limit_us': 800_000}, {}, 'machine', {}, 800_000),
+            ({}, {'user': (3, 100), 'idle': (0,)}, 'machine',
+             {'user': 30_000}, 920_000),
+            ({}, {'cloud': (400_000,), 'cloud/other': (100_000,)},
+             'cloud/machine', {'other': 100_000}, 300_000),
+        ):  # fmt: skip
+            with self.subTest(machine=machine, shares=shares):
+                self._kernel(**machine)
+                for name, share in shares.items():
+                    self._share(self.kernel.root / name, *share)
+                found = self._look(partition)
+                self.assertEqual(others, found.others)
+                self.assertEqual(left, found.ceiling.host_ppm)
 
-    def test_the_smaller_of_group_and_sysctl(self):
-        for group, sysctl in ((800_000, 950_000), (950_000, 800_000)):
-            self._kernel(runtime_us=group, limit_us=sysctl)
-            self.assertEqual(800_000, self._look().ceiling.host_ppm)
+    def test_nothing_is_left(self):
+        def write_no_number():
+            (self.kernel.root / 'cpu.rt_runtime_us').write_text('what\n')
 
-    def test_throttling_switched_off(self):
-        """The kernel would accept reservations and enforce none."""
-        self._kernel(limit_us=-1)
-        self.assertIn('sched_rt_runtime_us is -1', self._nothing_is_left())
-
-    def test_host_group_without_bandwidth(self):
-        self._kernel(runtime_us=0)
-        text = self._nothing_is_left()
-        self.assertIn('holds 0/1000000 us', text)
-        self.assertIn(str(self.kernel.root / 'cpu.rt_runtime_us'), text)
-
-    def test_partition_in_a_group(self):
-        self._kernel()
-        self._share(self.kernel.root / 'cloud', 400_000)
-        self._share(self.kernel.root / 'cloud' / 'other', 100_000)
-        found = self._look('cloud', 'machine')
-        self.assertEqual(300_000, found.ceiling.host_ppm)
-        self.assertEqual({'other': 100_000}, found.others)
-
-    def test_what_is_no_number(self):
-        self._kernel()
-        (self.kernel.root / 'cpu.rt_runtime_us').write_text('what\n')
-        text = self._nothing_is_left()
-        self.assertIn('what', text)
-        self.assertIn('EIO', text)
+        for machine, change, *texts in (
+            # The cpuset controller is on cgroup v2, or nowhere.
+            ({}, lambda: self.kernel.remove_cpusets(), '/cpuset ',
+             'mount -t cgroup -o cpuset'),
+            # The kernel would accept reservations and enforce none.
+            ({'limit_us': -1}, None, 'sched_rt_runtime_us is -1'),
+            ({'runtime_us': 0}, None, 'holds 0/1000000 us',
+             '/cpu/cpu.rt_runtime_us'),
+            ({}, lambda: self._share(self.kernel.root / 'user', 950_000),
+             'user 950000 ppm'),
+            ({}, write_no_number, 'what', 'EIO'),
+        ):  # fmt: skip
+            with self.subTest(texts):
+                self._kernel(**machine)
+                if change:
+                    change()
+                err = self.assertRaises(exception.HostNotPrepared, self._look)
+                for text in texts:
+                    self.assertIn(text, str(err))
 
 
 class PrepareTest(V1ThrottlingTestCase):

@@ -210,19 +210,16 @@ class IDRangesTest(base.BaseTestCase):
         self.restart(9)
         self.assert_exhausted('f', 9)
 
-    def test_metadata_that_looks_like_maps(self):
-        """It may come from a user."""
-        rest = f'<metadata><x xmlns="urn:x">{of(0)}</x></metadata>'
-        self.libvirt.define(uuids.a, xml(rest=rest))
-        rest = (
-            '<metadata><idmap><uid target="x" count="y"/></idmap></metadata>'
-        )
-        self.libvirt.define(uuids.b, xml(rest=rest))
-        self.assertEqual(0, self.start('c'))
-
     def test_no_maps(self):
-        self.libvirt.define(uuids.a, '<domain type="lxc"/>')
-        self.assertEqual(0, self.start('b'))
+        """Metadata that looks like them may come from a user."""
+        for number, text in enumerate((
+            '<domain type="lxc"/>',
+            xml(rest=f'<metadata><x xmlns="urn:x">{of(0)}</x></metadata>'),
+            xml(rest='<metadata><idmap><uid target="x" count="y"/></idmap>'
+                '</metadata>'),
+        )):  # fmt: skip
+            self.libvirt.define(getattr(uuids, f'plain{number}'), text)
+        self.assertEqual(0, self.start('a'))
 
     def assert_unreadable(self, text):
         refusal = self.assertRaises(exception.HostNotPrepared, self.start, 'z')
@@ -230,13 +227,12 @@ class IDRangesTest(base.BaseTestCase):
 
     def test_numbers_that_are_none(self):
         """Nobody knows what is taken: nothing starts."""
-        for text in ('x', '', '1.5'):
-            self.libvirt.define(uuids.a, xml(('uid', text, 1)))
+        for text in (
+            *(xml(('uid', text, 1)) for text in ('x', '', '1.5')),
+            '<domain><idmap><uid start="0"/></idmap></domain>',
+        ):
+            self.libvirt.define(uuids.a, text)
             self.assert_unreadable('uid')
-        self.libvirt.define(
-            uuids.a, '<domain><idmap><uid start="0"/></idmap></domain>'
-        )
-        self.assert_unreadable('uid')
 
     def test_domain_that_is_gone_meanwhile(self):
         gone = error(libvirt.VIR_ERR_NO_DOMAIN)
@@ -286,30 +282,22 @@ class IDRangesTest(base.BaseTestCase):
 
 class WriteTest(base.BaseTestCase):
     def test_maps_of_users_and_groups(self):
-        text = id_ranges.write_id_map(
-            '<domain><name>n</name><metadata><m:x xmlns:m="urn:m"/></metadata>'
-            '</domain>', FIRST,
-        )  # fmt: skip
-        self.assertEqual(
-            [(FIRST, SIZE)] * 2, list(id_ranges.read_id_maps(text))
-        )
-        found = etree.fromstring(text)
-        self.assertEqual('n', found.findtext('name'))
-        self.assertIsNotNone(found.find('metadata/{urn:m}x'))
-        self.assertEqual({'0'}, {
-            each.get('start') for each in found.iterfind('idmap/*')
-        })  # fmt: skip
-
-    def test_instead_of_what_is_there(self):
-        """Such as a definition that Nova has kept since an earlier release."""
-        for before in (of(3), xml(('uid', 0, 5)), '<domain><idmap/></domain>'):
+        """Instead of those there, such as of an earlier release."""
+        rest = '<name>\u00e9</name><metadata><m:x xmlns:m="urn:m"/></metadata>'
+        encoding = "<?xml version='1.0' encoding='UTF-8'?>"
+        for before in (
+            f'{encoding}<domain>{rest}</domain>',
+            xml(('uid', FIRST + SIZE, SIZE), rest=rest),
+            xml(('uid', 0, 5), rest=rest),
+            f'<domain><idmap/>{rest}</domain>',
+        ):
             text = id_ranges.write_id_map(before, FIRST)
             self.assertEqual(
                 [(FIRST, SIZE)] * 2, list(id_ranges.read_id_maps(text))
             )
-
-    def test_text_that_names_its_encoding(self):
-        text = id_ranges.write_id_map(
-            "<?xml version='1.0' encoding='UTF-8'?><domain>\u00e9</domain>", 7
-        )
-        self.assertIn('\u00e9', text)
+            found = etree.fromstring(text)
+            self.assertEqual('\u00e9', found.findtext('name'))
+            self.assertIsNotNone(found.find('metadata/{urn:m}x'))
+            self.assertEqual({'0'}, {
+                each.get('start') for each in found.iterfind('idmap/*')
+            })  # fmt: skip

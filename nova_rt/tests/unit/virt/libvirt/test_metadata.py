@@ -116,22 +116,15 @@ class ServersTest(base.BaseTestCase):
                     ),
                 )
 
-    def test_round_trip(self):
+    def test_record(self):
         server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})
+        for read in (servers.read_record, servers.read_claimed):
+            self.assertRaises(exception.InvalidRecord, read, server)
         servers.write_record(server, RECORD)
         self.assertTrue(servers.is_rt(server))
-        self.assertEqual(RECORD, servers.read_record(server))
-        self.assertEqual(RECORD, servers.read_claimed(server))
-
-    def test_without_a_record(self):
-        server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})
-        self.assertRaises(exception.InvalidRecord, servers.read_record, server)
-        self.assertRaises(
-            exception.InvalidRecord, servers.read_claimed, server
-        )
-
-    def test_not_claimed(self):
-        server = self.server({extra_specs.RESERVATION: '1400/2000'}, {})
+        for read in (servers.read_record, servers.read_claimed):
+            self.assertEqual(RECORD, read(server))
+        # One without CPUs is not claimed.
         servers.write_record(server, record.Record(RECORD.request))
         self.assertEqual((), servers.read_record(server).cpus)
         self.assertRaises(

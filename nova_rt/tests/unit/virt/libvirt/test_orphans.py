@@ -54,12 +54,6 @@ class LeftGroupsTest(LeftTestCase):
             self.log.output,
         )
 
-    def test_room_at_once(self):
-        """Then nothing is looked for."""
-        self.hypervisor.start('web', 8, cpus=(2,))
-        self.orphans.make_room(self.write)
-        self.assertEqual(1, self.written)
-
     def test_room_is_made(self):
         group = self.leave(7)
         self.hypervisor.start('web', 8, cpus=(2,))
@@ -148,8 +142,10 @@ class LeftGroupsTest(LeftTestCase):
         self.assertEqual(1, self.log.output.count('Not removed: '))
 
     def test_nothing_of_those_that_run(self):
+        """There is room at once, and nothing is looked for."""
         self.hypervisor.start('web', 8, cpus=(2,))
-        self.host.apply(8, base.RECORD)
+        self.orphans.make_room(self.write)
+        self.assertEqual(1, self.written)
         writes = len(self.kernel.writes)
         self.assertEqual([], self.orphans.reclaim())
         self.assertEqual(writes, len(self.kernel.writes))
@@ -174,16 +170,18 @@ class RunningContainersTest(LeftTestCase):
         self.running.verify_all()
         self.assertFalse(group.exists())
 
-    def test_start(self):
-        group = self.leave(7)
-        guest = self.hypervisor.start('web', 8, cpus=(2,))
-        self.running.apply(guest, base.RECORD, self.fail)
-        self.assertFalse(group.exists())
-
-    def test_repair(self):
-        group = self.leave(7)
+    def test_start_and_repair(self):
         self.server('web')
-        self.hypervisor.start('web', 8, cpus=(2,))
-        self.running.verify('web')
-        self.assertFalse(group.exists())
-        self.assertIsNone(self.host.check(8, base.RECORD))
+        for pid, work in (
+            (8, lambda guest: self.running.apply(
+                guest, base.RECORD, self.fail)),
+            (9, lambda guest: self.running.verify('web')),
+        ):  # fmt: skip
+            group = self.leave(pid + 10)
+            guest = self.hypervisor.start('web', pid, cpus=(2,))
+            work(guest)
+            self.assertFalse(group.exists())
+            self.assertIsNone(self.host.check(pid, base.RECORD))
+            self.kernel.leave_groups(False)
+            guest.poweroff()
+            self.kernel.leave_groups()
