@@ -178,9 +178,9 @@ class Hierarchy(abc.ABC):
         # Names of groups hold any character but \n; other programs of the host
         # make groups as well.
         for line in filter(None, self.read(path).split('\n')):
-            number, controllers, group = line.split(':', 2)
-            has_it = controller in controllers.split(',')
-            if has_it if controller else number == '0':
+            _, controllers, group = line.split(':', 2)
+            # That of cgroup v2 is listed without any.
+            if controller in controllers.split(','):
                 return group.lstrip('/')
         raise OSError(
             errno.ENOENT, f'no {controller or "cpu"} group in {path}'
