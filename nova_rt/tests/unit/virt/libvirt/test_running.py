@@ -196,7 +196,7 @@ class RunningContainersTest(RunningContainersTestCase):
 
     def test_many_starts_take_one_thread(self):
         spawned = self._spawn()
-        uuids = [f'server-{number}' for number in range(20)]
+        uuids = [f'server-{number}' for number in range(5)]
         for pid, uuid in enumerate(uuids, 100):
             self.server(uuid, SMALL)
             self.hypervisor.start(uuid, pid, SMALL, SMALL.cpus)
@@ -320,43 +320,32 @@ class RunningContainersTest(RunningContainersTestCase):
 
     def test_policy_that_was_not_given(self):
         """This service has ended between the reservation and the policy."""
-        guest = self.start('a', 100)
-        self.host.apply(100, RECORD)
-        self.make_ordinary(100)
-        self.running.verify_all()
-        self.assert_held(guest)
-        self.assertEqual({(os.SCHED_RR, 1)}, self.policies(100))
-        self.assertEqual([events.Promoted('a')], self.events)
-        self.assertEqual('', self.log.output)
-        self.make_ordinary(100)
-        self.verify_again()
-        self.assertEqual(1, len(self.events))
 
-    def test_policy_that_cannot_be_given(self):
-        self.start('a', 100)
-        self.host.apply(100, RECORD)
-        self.make_ordinary(100)
-        with fixtures.MonkeyPatch(
-            'nova_rt.host.tasks.give_policy', self.fail_to_read
-        ):
+        def fail(*args):
+            raise OSError(errno.EMFILE, 'Too many open files')
+
+        for pid, kinds in ((100, []), (102, ['Unverified'])):
+            guest = self.start('a', pid)
+            self.host.apply(pid, RECORD)
+            self.make_ordinary(pid)
+            if kinds:
+                with fixtures.MonkeyPatch(
+                    'nova_rt.host.tasks.give_policy', fail
+                ):
+                    self.verify_again()
+            else:
+                self.assertEqual('', self.log.output)
+            self.assertEqual(kinds, self.kinds())
             self.verify_again()
-        self.assertEqual(['Unverified'], self.kinds())
-        self.verify_again()
-        self.assertEqual({(os.SCHED_RR, 1)}, self.policies(100))
-        self.assertEqual(['Unverified', 'Promoted'], self.kinds())
-
-    @staticmethod
-    def fail_to_read(*args):
-        raise OSError(errno.EMFILE, 'Too many open files')
-
-    def test_each_start_is_given_its_policy(self):
-        self.apply(self.start('a', 100))
-        self.hypervisor.guest('a').poweroff()
-        self.start('a', 102)
-        self.host.apply(102, RECORD)
-        self.make_ordinary(102)
-        self.verify_again()
-        self.assertEqual({(os.SCHED_RR, 1)}, self.policies(102))
+            self.assert_held(guest)
+            self.assertEqual({(os.SCHED_RR, 1)}, self.policies(pid))
+            self.assertEqual([*kinds, 'Promoted'], self.kinds())
+            # Once for each start.
+            self.make_ordinary(pid)
+            self.verify_again()
+            self.assertEqual([*kinds, 'Promoted'], self.kinds())
+            self.events.clear()
+            guest.poweroff()
 
     def test_only_the_copy_differs(self):
         name = metadata.NAMESPACE
