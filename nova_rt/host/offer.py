@@ -107,10 +107,8 @@ class Offer:
     ) -> bool:
         """Tell whether a wait for bandwidth without a group can help.
 
-        :returns: whether there is some, and a server would fit with it
+        :returns: whether a server would fit with it
         """
-        if not found.unowned:
-            return False
         try:
             then = self.free(found.with_unowned(), claims)
             admission.place(then, request, held)

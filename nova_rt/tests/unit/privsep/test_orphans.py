@@ -120,25 +120,15 @@ class EveryTree:
         return text
 
     def test_removed(self):
-        self.reclaim()
-        self.assertFalse(self.group.exists())
-        self.assertTrue(self.partition.is_dir())
-        self.assertTrue((self.partition / 'web').is_dir())
-
-    def test_of_systemd(self):
-        group = self._group(*self.HIERARCHY, 'machine', SCOPE, 'libvirt')
-        self.reclaim(group.parent)
-        self.assertFalse(group.parent.exists())
-
-    def test_gone(self):
-        self.reclaim()
-        self._fails(errno.ENOENT, 'reclaim', str(self.group))
-
-    def test_nested(self):
         for names in (('a',), ('a', 'b'), ('a', 'c'), ('d',), ('d', 'e')):
             self.make(*names)
-        self.reclaim()
-        self.assertFalse(self.group.exists())
+        scope = self._group(*self.HIERARCHY, 'machine', SCOPE, 'libvirt')
+        for group in (self.group, scope.parent):
+            self.reclaim(group)
+            self.assertFalse(group.exists())
+            self._fails(errno.ENOENT, 'reclaim', str(group))
+        self.assertTrue(self.partition.is_dir())
+        self.assertTrue((self.partition / 'web').is_dir())
 
     def test_nested_deeper_than_any_path(self):
         directory = os.open(self.group, os.O_RDONLY)
@@ -199,35 +189,30 @@ class EveryTree:
         self.reclaim()
         self.assertFalse(self.group.exists())
 
-    def test_starting(self):
-        """libvirt_lxc has made the group, and is not in it yet."""
-        self.name_process(8530, 'libvirt_lxc', group=self.other)
-        self.assertIn('8530', self.kept())
-        # It has got there meanwhile.
-        self._process(8530, self.group)
-        self.kept()
-
-    def test_process_that_has_ended(self):
-        self.name_process(8530, 'libvirt_lxc', 'Z')
-        self.reclaim()
-        self.assertFalse(self.group.exists())
-
-    def test_number_of_another_program(self):
-        self.name_process(8530, 'sshd', group=self.other)
-        self.reclaim()
-        self.assertFalse(self.group.exists())
-
-    def test_number_of_another_container(self):
-        group = self._group(
+    def test_process_of_that_number(self):
+        """libvirt_lxc makes the group first, and then moves itself there."""
+        container = self._group(
             *self.HIERARCHY, 'machine', 'lxc-8530-other.libvirt-lxc'
         )
-        self.name_process(8530, 'libvirt_lxc', group=group)
-        self.reclaim()
-        self.assertFalse(self.group.exists())
-        self._fails(errno.EBUSY, 'reclaim', str(group))
-
-    def test_process_ends_while_it_is_looked_at(self):
-        (self.top / 'proc' / '8530').mkdir(parents=True)
+        for name, state, group, kept in (
+            ('libvirt_lxc', 'S', self.other, True),
+            ('libvirt_lxc', 'Z', None, False),
+            ('sshd', 'S', self.other, False),
+            ('libvirt_lxc', 'S', container, False),
+        ):
+            with self.subTest(name=name, state=state, group=group):
+                self.make()
+                self.name_process(8530, name, state, group)
+                if kept:
+                    self.assertIn('8530', self.kept())
+                else:
+                    self.reclaim()
+                    self.assertFalse(self.group.exists())
+        self._fails(errno.EBUSY, 'reclaim', str(container))
+        # It ends while it is looked at.
+        self.make()
+        self._end(8530)
+        (self.top / 'proc' / '8530').mkdir()
         self.reclaim()
         self.assertFalse(self.group.exists())
 

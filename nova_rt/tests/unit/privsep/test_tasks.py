@@ -179,12 +179,6 @@ class PolicyTest(TasksTestCase):
                 self.assertEqual(3, len(pauses))
                 self.assertEqual((os.SCHED_RR, 3), self.kernel.policies[child])
 
-    def test_ends_while_it_may_fork(self):
-        self._set_state(70, 'R')
-        pauses = self._sleep(lambda pause: self._end(70))
-        self._give()
-        self.assertEqual(1, len(pauses))
-
     def test_fork_that_takes_long(self):
         """By the clock: its group has little, and others run as well."""
 
@@ -201,23 +195,27 @@ class PolicyTest(TasksTestCase):
         self.assertEqual(0, self._give())
         self.assertEqual((os.SCHED_RR, 3), self.kernel.policies[200])
 
-    def test_never_sleeps(self):
-        """It has run for longer than a fork takes."""
-
-        def run(pause):
-            self._set_state(70, 'R', pause)
-
-        self._set_state(70, 'R')
-        pauses = self._sleep(run)
-        self.assertEqual(0, self._give())
-        self.assertEqual(tasks._FORK_TICKS, len(pauses))
-
-    def test_never_runs(self):
-        """It is given up, and counted."""
-        self._set_state(70, 'R')
-        pauses = self._sleep(lambda pause: None)
-        self.assertEqual(1, self._give())
-        self.assertLess(sum(pauses), tasks._STALLED_S + 1)
+    def test_waiting_ends(self):
+        stalled = int(tasks._STALLED_S / tasks._PAUSE_S)
+        for tid, policy, hook, least, most, given_up in (
+            # It ends.
+            (100, os.SCHED_OTHER, lambda _: self._end(100), 1, 1, 0),
+            # It has run for longer than a fork takes.
+            (101, os.SCHED_OTHER,
+             lambda pause: self._set_state(101, 'R', pause),
+             tasks._FORK_TICKS, tasks._FORK_TICKS, 0),
+            # It had a policy before.
+            (102, os.SCHED_FIFO, lambda _: None, 0, 0, 0),
+            # It never runs: it is given up, and counted.
+            (103, os.SCHED_OTHER, lambda _: None, stalled, stalled + 2, 1),
+        ):  # fmt: skip
+            with self.subTest(tid=tid):
+                self._process(tid, self.group, (policy, 1))
+                self._set_state(tid, 'R')
+                pauses = self._sleep(hook)
+                self.assertEqual(given_up, self._give())
+                self.assertLessEqual(least, len(pauses))
+                self.assertLessEqual(len(pauses), most)
 
     def test_too_many_to_wait_for(self):
         def run(pause):
@@ -230,13 +228,6 @@ class PolicyTest(TasksTestCase):
         pauses = self._sleep(run)
         self.assertLess(30, self._give())
         self.assertLess(sum(pauses), tasks._PATIENCE_S + 1)
-
-    def test_nobody_waits_for_who_has_a_policy(self):
-        self.kernel.policies[70] = os.SCHED_FIFO, 1
-        self._set_state(70, 'R')
-        pauses = self._sleep(lambda pause: None)
-        self._give()
-        self.assertEqual([], pauses)
 
     def test_makes_ordinary_tasks_without_end(self):
         """By SCHED_RESET_ON_FORK: a program that has it that way."""
