@@ -63,10 +63,12 @@ class AllowTest(base.BaseTestCase):
         self.assertEqual([], self.kernel.limits)
 
     def test_every_process_but_the_controller(self):
+        before = len(os.listdir('/proc/self/fd'))
         self._allow()
         self.assertEqual(
             [(pid, 50) for pid in (8, 9, 10, 11)], sorted(self.kernel.limits)
         )
+        self.assertEqual(before, len(os.listdir('/proc/self/fd')))
 
     def test_children_that_come_meanwhile(self):
         self.kernel.forks = 3
