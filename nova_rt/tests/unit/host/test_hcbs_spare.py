@@ -47,6 +47,8 @@ class PoolTest(HostTestCase):
     """The pool of the partition, when nova-rt-compute starts."""
 
     def test_size(self):
+        self.host.look()
+        self.assertEqual([], self.kernel.writes)
         group = self._make_group('user')
         self.kernel.set_cpus(group, '2')
         self.kernel.write(group / 'cpu.rt.max', '300000 1000000')
@@ -215,6 +217,7 @@ class SubscriptionTest(HostTestCase):
         self.assertEqual('2', self._read(level, 'cpu.rt.spare'))
         self.assertIn('spare=1', self._read(level, 'cpu.rt.effective'))
         self.assertIsNone(self.host.check(PID, self.rec))
+        self.host.check_promise(self.rec)
 
     def test_admitted_once(self):
         self.host.refresh()

@@ -189,6 +189,7 @@ class EveryInterface:
         found = self.host.look()
         self.assertFalse(found.prepared)
         self.assertEqual([], self.kernel.writes)
+        self.assertFalse(self.kernel.partition.exists())
 
 
 class ByPolicy:
