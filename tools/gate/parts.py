@@ -186,7 +186,7 @@ GATE = {
             NOVA_RT_CONCURRENCY_ROUNDS='3',
         ),
         _PACKAGE,
-        at_least=30,
+        at_least=25,
     ),
     'nova-unit': Part(
         "Nova's own unit tests",

@@ -18,6 +18,7 @@ from nova.tests.functional.libvirt import base
 from nova.virt.libvirt import guest as libvirt_guest
 from testtools import content
 
+from nova_rt import conf as nova_rt_conf
 from nova_rt import events
 from nova_rt.cmd import compute, hooks
 from nova_rt.host import owners
@@ -70,25 +71,21 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
             weight_classes=['nova.scheduler.weights.all_weighers', WEIGHER],
             group='filter_scheduler',
         )
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.service.SERVICE_MANAGERS',
-                {
-                    **service.SERVICE_MANAGERS,
-                    'nova-compute': compute.MANAGER,
-                    'nova-scheduler': (
-                        'nova_rt.scheduler.manager.RTSchedulerManager'
-                    ),
-                },
-            )
+        self.stub_out(
+            'nova.service.SERVICE_MANAGERS',
+            {
+                **service.SERVICE_MANAGERS,
+                'nova-compute': compute.MANAGER,
+                'nova-scheduler': (
+                    'nova_rt.scheduler.manager.RTSchedulerManager'
+                ),
+            },
         )
         # A fake kernel gives bandwidth back at once.
         for name in ('cgroup.PATIENCE_S', 'host._CLAIM_PATIENCE_S'):
-            self.useFixture(fixtures.MonkeyPatch(f'nova_rt.host.{name}', 0.05))
+            self.stub_out(f'nova_rt.host.{name}', 0.05)
         # Checks of a test follow each other at once.
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.tracking.stop_policy.CONFIRM_S', 0)
-        )
+        self.stub_out('nova_rt.tracking.stop_policy.CONFIRM_S', 0)
         self.containers = self.useFixture(containers.Containers())
         self.kernels = self.containers.kernels
         #: Root file systems that are mounted, by directory.
@@ -105,11 +102,9 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         #: (such a process, the highest priority that it may take), in order.
         self.priorities = []
         self._fake_mounts()
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.files.Files.allow_priority',
-                lambda files, *args: self.priorities.append(args),
-            )
+        self.stub_out(
+            'nova_rt.host.files.Files.allow_priority',
+            lambda files, *args: self.priorities.append(args),
         )
         self._fake_hosts()
         self.flags(use_cow_images=False)
@@ -149,27 +144,19 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
             pid = orphans.read_pid(group.name)
             self.task_limits.append((pid, most))
 
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.limits.check_task_limits', lambda: None
-            )
-        )
+        self.stub_out('nova_rt.host.limits.check_task_limits', lambda: None)
         for name, fake in (
             ('map_owners', map_owners), ('check_mount_helper', check),
             ('limit', limit), ('limit_tasks', limit_tasks),
             ('keep_from_oom', keep_from_oom),
         ):  # fmt: skip
-            self.useFixture(
-                fixtures.MonkeyPatch(f'nova_rt.host.files.Files.{name}', fake)
-            )
+            self.stub_out(f'nova_rt.host.files.Files.{name}', fake)
         for name, fake in (
             ('setup_container', mount),
             ('teardown_container', unmount),
             ('clean_lxc_namespace', unmount),
         ):
-            self.useFixture(
-                fixtures.MonkeyPatch(f'nova.virt.disk.api.{name}', fake)
-            )
+            self.stub_out(f'nova.virt.disk.api.{name}', fake)
 
     def _make_disks(self):
         """Nova's own fixture makes none, not even a file."""
@@ -184,11 +171,9 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
                 path.with_name('disk.info').write_text(notes)
             return made
 
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.virt.libvirt.driver.LibvirtDriver._create_image',
-                create_image,
-            )
+        self.stub_out(
+            'nova.virt.libvirt.driver.LibvirtDriver._create_image',
+            create_image,
         )
 
     @staticmethod
@@ -198,11 +183,9 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
 
     def _fake_hosts(self):
         """Make the driver of each host work on that host's fake kernel."""
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.host.Files',
-                lambda: self.kernels[base.CONF.host].files,
-            )
+        self.stub_out(
+            'nova_rt.host.host.Files',
+            lambda: self.kernels[base.CONF.host].files,
         )
 
     def start_compute(self, hostname='compute1', *args, **kwargs):
@@ -220,6 +203,20 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
         for text in texts:
             self.assertIn(text, str(refusal))
 
+    def fail_restart(self, hostname='compute1'):
+        """A service ends, and refuses to start again.
+
+        :returns: its refusal
+        """
+        kept = self.computes[hostname], self.compute_rp_uuids[hostname]
+        refusal = self.assertRaises(
+            nova_exception.InvalidConfiguration,
+            self.restart_compute_service,
+            hostname,
+        )
+        self.computes[hostname], self.compute_rp_uuids[hostname] = kept
+        return refusal
+
     @contextlib.contextmanager
     def case(self, *of):
         """Within, a failure says which of the cases of a test it is."""
@@ -231,6 +228,26 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
 
     def flags_of_ours(self, **values):
         self.flags(group='nova_rt', **values)
+
+    def skip_api_filter(self):
+        """Stand in for a nova-api without our filter."""
+        self.stub_out(
+            'nova_rt.api.middleware.RequestValidator.process_request',
+            lambda validator, req: None,
+        )
+
+    def forget_filters(self):
+        """Leave it to the compute, as a scheduler with an old picture does."""
+        self.scheduler.manager.host_manager.enabled_filters = []
+
+    def prepare_commands(self):
+        """Let nova-rt-manage run in this process, without its pauses."""
+        # The database fixture has configured it.
+        self.stub_out(
+            'nova.db.api.api.context_manager.configure', lambda **options: None
+        )
+        self.stub_out('nova_rt.manage.audit.reading._SETTLE_S', 0)
+        nova_rt_conf.register_opts(base.CONF)
 
     def owners_of_others(self):
         """Within, the disks of servers may have files of users 0 to 99999."""
@@ -280,6 +297,9 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
             memory_mb=64, vcpu=vcpus, disk=10, ephemeral=0, extra_spec=extra
         )
 
+    def plain_flavor(self):
+        return self._create_flavor(memory_mb=64, vcpu=1, disk=10, ephemeral=0)
+
     def server_request(self, flavor, hint=None, **fields):
         """The body of POST /servers."""
         server = self._build_server(
@@ -299,6 +319,32 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
             self.server_request(flavor, hint, **fields)
         )
         return self._wait_for_state_change(server, state)
+
+    def ask_for(self, server, action, arguments=None, state='ACTIVE'):
+        """Ask for something, and wait for the state that it ends in."""
+        self.api.post_server_action(server['id'], {action: arguments})
+        return self._wait_for_state_change(server, state)
+
+    def ask_in_vain(self, server, action, arguments, event, name=None):
+        """Ask for something that fails.
+
+        :param event: the event of the action that ends with an error
+        :param name: of the action in the list of actions, if another
+        :returns: this event
+        """
+        self.api.post_server_action(server['id'], {action: arguments})
+        return self._wait_for_instance_action_event(
+            server, name or action, event, 'error'
+        )
+
+    def wait_idle(self, server, state='ACTIVE'):
+        return self._wait_for_server_parameter(
+            server, {'status': state, 'OS-EXT-STS:task_state': None}
+        )
+
+    def verify(self, hostname='compute1'):
+        """Run the periodic check of a host."""
+        self.computes[hostname].manager._verify_reservations(self.ctxt)
 
     # Looking at what became of them
 
@@ -329,6 +375,14 @@ class RTServersTestBase(waiting.PatientMixin, base.ServersTestBase):
             held['resources'].get(extra_specs.RESOURCE_CLASS, 0)
             for held in allocations.values()
         )
+
+    def traits(self, hostname='compute1'):
+        return self._get_provider_traits(self.compute_rp_uuids[hostname])
+
+    def inventory(self, hostname='compute1', name=extra_specs.RESOURCE_CLASS):
+        """The inventory of a host's bandwidth, or of another resource."""
+        provider = self.compute_rp_uuids[hostname]
+        return self._get_provider_inventory(provider)[name]
 
     def used(self, hostname='compute1'):
         """Bandwidth that Placement counts as used on a host."""

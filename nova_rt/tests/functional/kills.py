@@ -15,7 +15,6 @@ from oslo_concurrency import lockutils
 from nova_rt.reservation import extra_specs
 from nova_rt.tests.functional import moves
 
-OLD, NEW = 400_000, 600_000
 _LOCKS = lockutils.__name__
 
 
@@ -62,6 +61,26 @@ class KillsTestBase(moves.MovesTestBase):
             self._release_locks()
             self.restart_compute_service(host)
 
+    def hold_up(self, owner, name, after=False):
+        """Hold up the first call of a method, before or after it.
+
+        :returns: a function that waits until it is called, and one that lets
+            it go on
+        """
+        reached, go = threading.Event(), threading.Event()
+        original = getattr(owner, name)
+
+        def step(*args, **kwargs):
+            result = original(*args, **kwargs) if after else None
+            if not reached.is_set():
+                reached.set()
+                go.wait(120)
+            return result if after else original(*args, **kwargs)
+
+        self.addCleanup(go.set)
+        self.useFixture(fixtures.MockPatchObject(owner, name, step))
+        return lambda: self.assertTrue(reached.wait(60)), go.set
+
     def _release_locks(self):
         """Give the next service, which is in this process, locks of its own.
 
@@ -71,19 +90,10 @@ class KillsTestBase(moves.MovesTestBase):
             ('_semaphores', lockutils.Semaphores()),
             ('_fair_locks', lockutils.FairLocks()),
         ):
-            self.useFixture(fixtures.MonkeyPatch(f'{_LOCKS}.{name}', locks))
+            self.stub_out(f'{_LOCKS}.{name}', locks)
 
 
-class KilledResizeTestBase(KillsTestBase):
-    """A server with OLD is to be moved, to a flavor with NEW at most."""
-
-    def setUp(self):
-        super().setUp()
-        self.server = self.create(self.rt_flavor('400/1000'))
-        self.larger = self.rt_flavor('600/1000')
-        self.source = self.host_of(self.server)
-        self.before = self.record_of(self.server)
-
+class KilledResizeTestBase(KillsTestBase, moves.ServerToMoveTestBase):
     def held(self, consumer):
         """Host -> ppm that Placement holds for a server or migration."""
         found = self.placement.get(f'/allocations/{consumer}').body

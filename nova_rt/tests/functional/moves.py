@@ -14,6 +14,8 @@ from nova_rt.tracking import servers
 from nova_rt.virt.libvirt import driver, metadata
 
 HOSTS = ('compute1', 'compute2')
+#: ppm of the flavors of the server that tests move.
+OLD, NEW = 400_000, 600_000
 
 
 class MovesTestBase(base.RTServersTestBase):
@@ -44,9 +46,6 @@ class MovesTestBase(base.RTServersTestBase):
 
     # Asking for moves
 
-    def plain_flavor(self):
-        return self._create_flavor(memory_mb=64, vcpu=1, disk=10, ephemeral=0)
-
     def host_of(self, server):
         return self.instance(server).host
 
@@ -64,10 +63,7 @@ class MovesTestBase(base.RTServersTestBase):
         self.api.put_service(service, {'status': status})
 
     def resize(self, server, flavor, state='VERIFY_RESIZE'):
-        self.api.post_server_action(
-            server['id'], {'resize': {'flavorRef': flavor}}
-        )
-        return self._wait_for_state_change(server, state)
+        return self.ask_for(server, 'resize', {'flavorRef': flavor}, state)
 
     def migrate(self, server, host=None, state='VERIFY_RESIZE'):
         return self._migrate_server(server, host, state)
@@ -97,8 +93,7 @@ class MovesTestBase(base.RTServersTestBase):
         return server
 
     def revert(self, server):
-        self.api.post_server_action(server['id'], {'revertResize': None})
-        server = self._wait_for_state_change(server, 'ACTIVE')
+        server = self.ask_for(server, 'revertResize')
         self._wait_for_instance_action_event(
             server, 'revertResize', 'compute_finish_revert_resize', 'success'
         )
@@ -115,16 +110,19 @@ class MovesTestBase(base.RTServersTestBase):
             server, 'reboot', 'compute_reboot_instance', 'success'
         )
 
+    def reset(self, server, state='active'):
+        """An operator sets a server's state, whatever is under way."""
+        self.admin_api.post_server_action(
+            server['id'], {'os-resetState': {'state': state}}
+        )
+
     def fail_move(self, server, flavor, action, event, state='ACTIVE'):
         """A move that ends with an error; the server is in a state then.
 
         :returns: the server
         """
-        body = {'resize': {'flavorRef': flavor}} if flavor else {
-            'migrate': None
-        }  # fmt: skip
-        self.api.post_server_action(server['id'], body)
-        self._wait_for_instance_action_event(server, action, event, 'error')
+        arguments = {'flavorRef': flavor} if flavor else None
+        self.ask_in_vain(server, action, arguments, event)
         return self._wait_for_server_parameter(
             server, {'OS-EXT-STS:task_state': None, 'status': state}
         )
@@ -134,6 +132,11 @@ class MovesTestBase(base.RTServersTestBase):
         return objects.InstanceFault.get_latest_for_instance(
             self.ctxt, server['id']
         ).message
+
+    def come_back(self, host):
+        """A host that was thought dead starts its service again."""
+        self.restart_compute_service(host)
+        self.force_down(host, False)
 
     def force_down(self, host, down=True):
         service = self.api.get_services('nova-compute', host)[0]['id']
@@ -245,3 +248,24 @@ class MovesTestBase(base.RTServersTestBase):
         kernel = self.computes[host].driver._rt_host
         self.assertIsNone(kernel.check(guest.id, rec))
         return rec
+
+
+class ServerToMoveTestBase(MovesTestBase):
+    """A server with OLD, and a flavor with NEW that it can be moved to.
+
+    :ivar source: its host
+    :ivar target: the other one
+    :ivar before: its record
+    """
+
+    RESERVATION = '400/1000'
+    HINT = None
+
+    def setUp(self):
+        super().setUp()
+        self.smaller = self.rt_flavor(self.RESERVATION)
+        self.larger = self.rt_flavor('600/1000')
+        self.server = self.create(self.smaller, self.HINT)
+        self.source = self.host_of(self.server)
+        self.target = self.other(self.source)
+        self.before = self.record_of(self.server)

@@ -91,10 +91,10 @@ class APITest(APITestBase):
     def test_bus_that_is_away(self):
         """The change is kept, and made when a conductor looks for it."""
 
-        def fail(*args, **kwargs):
-            raise bus_exception.MessageDeliveryFailure('gone')
-
-        with fixtures.MonkeyPatch('nova_rt.conductor.queue.Sender.send', fail):
+        gone = bus_exception.MessageDeliveryFailure('gone')
+        with fixtures.MockPatch(
+            'nova_rt.conductor.queue.Sender.send', side_effect=gone
+        ):
             self.put(600)
         self.bus.start()
         self._wait_for_assert(
@@ -128,16 +128,14 @@ class APITest(APITestBase):
         self.put(500)
         self.put(300)
 
-        def fail(*args):
-            raise nova_exception.UsagesRetrievalFailed(
-                project_id='p', user_id='u'
-            )
-
+        failure = nova_exception.UsagesRetrievalFailed(
+            project_id='p', user_id='u'
+        )
         self.useFixture(
-            fixtures.MonkeyPatch(
+            fixtures.MockPatch(
                 'nova.scheduler.client.report.SchedulerReportClient.'
                 'get_usages_counts_for_limits',
-                fail,
+                side_effect=failure,
             )
         )
         self.put(450, 503)
@@ -212,9 +210,25 @@ class APITest(APITestBase):
         )
         self.send('GET', '/v1/hosts/nowhere', 404)
 
-    def test_host_without_bandwidth(self):
-        """Placement is not asked for it."""
-        left = next(name for name in self.computes if name != self.host)
+    def assert_left_out(self, name):
+        """There is one host, and not this one."""
+        found = self.send('GET', '/v1/hosts')['hosts']
+        self.assertEqual([self.host], [host['name'] for host in found])
+        self.send('GET', f'/v1/hosts/{name}', 404)
+
+    def test_hosts_that_are_left_out(self):
+        """One is deleted meanwhile, or has no bandwidth: nobody asks."""
+        left = self.other(self.host)
+        read = objects.ComputeNode.get_by_uuid
+
+        def get(cls, context, uuid):
+            node = read(context, uuid)
+            if node.host != left:
+                return node
+            raise nova_exception.ComputeHostNotFound(host=uuid)
+
+        with fixtures.MonkeyPatch('nova.objects.ComputeNode.get_by_uuid', get):
+            self.assert_left_out(left)
         node = objects.ComputeNode.get_by_host_and_nodename(
             self.ctxt, left, left
         )
@@ -226,29 +240,12 @@ class APITest(APITestBase):
             asked.append(url)
             return get(client, url, **words)
 
-        with fixtures.MonkeyPatch(
-            'nova.scheduler.client.report.SchedulerReportClient.get', note
+        with fixtures.MockPatchObject(
+            report.SchedulerReportClient, 'get', note
         ):
-            found = self.send('GET', '/v1/hosts')['hosts']
-            self.send('GET', f'/v1/hosts/{left}', 404)
-        self.assertEqual([self.host], [host['name'] for host in found])
+            self.assert_left_out(left)
         self.assertTrue(asked)
         self.assertFalse([url for url in asked if node.uuid in url])
-
-    def test_host_that_is_deleted_meanwhile(self):
-        left = next(name for name in self.computes if name != self.host)
-        read = objects.ComputeNode.get_by_uuid
-
-        def get(cls, context, uuid):
-            node = read(context, uuid)
-            if node.host != left:
-                return node
-            raise nova_exception.ComputeHostNotFound(host=uuid)
-
-        with fixtures.MonkeyPatch('nova.objects.ComputeNode.get_by_uuid', get):
-            found = self.send('GET', '/v1/hosts')['hosts']
-            self.send('GET', f'/v1/hosts/{left}', 404)
-        self.assertEqual([self.host], [host['name'] for host in found])
 
     def test_not_found(self):
         plain = self.create(self.plain_flavor())
@@ -256,12 +253,10 @@ class APITest(APITestBase):
             self.send('GET', f'/v1/servers/{uuid}/reservation', 404)
 
     def test_sources_that_are_away(self):
-        def fail(*args, **kwargs):
-            raise ks_exc.ConnectFailure('gone')
-
-        with fixtures.MonkeyPatch(
-            'nova.scheduler.client.report.SchedulerReportClient.get', fail
-        ):
+        with fixtures.MockPatchObject(
+            report.SchedulerReportClient, 'get',
+            side_effect=ks_exc.ConnectFailure('gone'),
+        ):  # fmt: skip
             self.send('GET', '/v1/hosts', 503)
         self.flags(connection=None, group='api_database')
         self.send('GET', self.path, 503)

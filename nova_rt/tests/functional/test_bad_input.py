@@ -4,15 +4,13 @@
 import io
 import json
 
-import ddt
-import fixtures
 from nova.tests.fixtures import policy as policy_fixture
 from nova.tests.functional.api import client
 import webob
 
 from nova_rt.api import policies
 from nova_rt.reservation import extra_specs
-from nova_rt.tests.functional import base, moves
+from nova_rt.tests.functional import base
 
 BAD_SPECS = {
     extra_specs.RESERVATION: (
@@ -34,12 +32,14 @@ BAD_HINTS = (
 )  # fmt: skip
 
 
-class BadFlavorTests:
-    """Extra specs are refused where the flavor is made."""
+class BadFlavorTest(base.RTServersTestBase):
+    """Extra specs are refused where the flavor is made.
 
-    def setUp(self):
-        super().setUp()
-        self.admin_api.microversion = self.MICROVERSION
+    At the latest microversion, where Nova has validators as well, and as
+    ``openstack flavor create`` sends it.
+    """
+
+    MICROVERSIONS = 'latest', '2.1'
 
     def refused(self, method, *args):
         refusal = self.assertRaises(
@@ -48,92 +48,70 @@ class BadFlavorTests:
         self.assertEqual(400, refusal.response.status_code)
         return refusal.response.json()['badRequest']['message']
 
-    def assert_refused(self, specs):
+    def assert_refused(self, specs, *texts):
         flavor = self._create_flavor()
-        text = self.refused(
-            self.admin_api.post_extra_spec, flavor, {'extra_specs': specs}
-        )
-        for key, value in specs.items():
-            path = f'/flavors/{flavor}/os-extra_specs/{key}'
-            self.refused(self.admin_api.api_put, path, {key: value})
-        found = self.admin_api.api_get(f'/flavors/{flavor}/os-extra_specs')
-        self.assertEqual({}, found.body['extra_specs'])
-        return text
+        with self.case(self.admin_api.microversion, specs):
+            text = self.refused(
+                self.admin_api.post_extra_spec, flavor, {'extra_specs': specs}
+            )
+            for key, value in specs.items():
+                path = f'/flavors/{flavor}/os-extra_specs/{key}'
+                self.refused(self.admin_api.api_put, path, {key: value})
+            found = self.admin_api.api_get(f'/flavors/{flavor}/os-extra_specs')
+            self.assertEqual({}, found.body['extra_specs'])
+            for each in texts:
+                self.assertIn(each, text)
 
     def test_values(self):
-        for key, values in BAD_SPECS.items():
-            for value in values:
-                self.assert_refused({key: value})
-
-    def test_unknown_keys(self):
-        for key in ('rt:runtime', 'rt:reservations', 'rt:'):
-            self.assert_refused({key: '1400/2000'})
-
-    def test_the_message_says_what_is_wrong(self):
-        text = self.assert_refused({extra_specs.RESERVATION: '3000/2000'})
-        self.assertIn('3000', text)
-        self.assertIn('2000', text)
+        for self.admin_api.microversion in self.MICROVERSIONS:
+            for key, values in BAD_SPECS.items():
+                for value in values:
+                    self.assert_refused({key: value})
+            for key in ('rt:runtime', 'rt:reservations', 'rt:'):
+                self.assert_refused({key: '1400/2000'})
+            self.assert_refused(
+                {extra_specs.RESERVATION: '3000/2000'}, '3000', '2000'
+            )
 
     def test_dedicated_cpus(self):
         """Whichever comes last."""
-        for first, last in (
-            ({extra_specs.RESERVATION: '500/1000'}, {'resources:PCPU': '1'}),
-            ({'resources:PCPU': '1'}, {extra_specs.RESERVATION: '500/1000'}),
-        ):
-            flavor = self._create_flavor(extra_spec=first)
-            text = self.refused(
-                self.admin_api.post_extra_spec, flavor, {'extra_specs': last}
-            )
-            self.assertIn('PCPU', text)
-
-
-class BadFlavorTest(BadFlavorTests, base.RTServersTestBase):
-    """At the latest microversion, where Nova has validators as well."""
-
-    MICROVERSION = 'latest'
-
-
-class BadFlavorOldTest(BadFlavorTests, base.RTServersTestBase):
-    """As ``openstack flavor create`` sends it."""
-
-    MICROVERSION = '2.1'
+        ours, theirs = (
+            {extra_specs.RESERVATION: '500/1000'}, {'resources:PCPU': '1'},
+        )  # fmt: skip
+        for self.admin_api.microversion in self.MICROVERSIONS:
+            for first, last in (ours, theirs), (theirs, ours):
+                flavor = self._create_flavor(extra_spec=first)
+                text = self.refused(
+                    self.admin_api.post_extra_spec,
+                    flavor,
+                    {'extra_specs': last},
+                )
+                self.assertIn('PCPU', text)
 
 
 class UnvalidatedFlavorTest(base.RTServersTestBase):
     """Made below microversion 2.86, in a nova-api without our filter."""
 
-    def setUp(self):
-        super().setUp()
+    def test_refused_by_the_scheduler(self):
         self.start_compute()
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RequestValidator.process_request',
-                lambda self, req: None,
-            )
-        )
-
-    def assert_refused(self, flavor_says, fault_says, **specs):
-        self.admin_api.microversion = '2.61'
-        flavor = self.rt_flavor(flavor_says, **specs)
-        self.admin_api.microversion = 'latest'
-        server = self.create(flavor, state='ERROR')
-        self.assertIn(fault_says, base.fault_of(server))
-        self.assert_nothing_left(of=[server])
-
-    def test_runtime_over_the_period(self):
-        self.assert_refused('3000/2000', '3000')
-
-    def test_period_out_of_the_operators_range(self):
-        self.assert_refused('3000000/4000000', '4000000')
-
-    def test_unknown_key(self):
-        self.assert_refused('1400/2000', 'rt:polcy', polcy='rr')
-
-    def test_policy(self):
-        self.assert_refused('1400/2000', 'fair', policy='fair')
+        self.skip_api_filter()
+        for reservation, text, specs in (
+            ('3000/2000', '3000', {}),
+            # Out of the operator's range.
+            ('3000000/4000000', '4000000', {}),
+            ('1400/2000', 'rt:polcy', {'polcy': 'rr'}),
+            ('1400/2000', 'fair', {'policy': 'fair'}),
+        ):
+            with self.case(reservation, specs):
+                self.admin_api.microversion = '2.61'
+                flavor = self.rt_flavor(reservation, **specs)
+                self.admin_api.microversion = 'latest'
+                server = self.create(flavor, state='ERROR')
+                self.assertIn(text, base.fault_of(server))
+                self.assert_nothing_left(of=[server])
 
 
-class BadHintTest(base.RTServersTestBase):
+class HintsTestBase(base.RTServersTestBase):
     """A bad hint is a 400 at POST /servers."""
 
     def setUp(self):
@@ -150,58 +128,43 @@ class BadHintTest(base.RTServersTestBase):
         self.assertEqual([], self.api.get_servers())
         return refusal.response.json()['badRequest']['message']
 
-    def test_not_a_reservation(self):
+
+class BadHintTest(HintsTestBase):
+    def test_each(self):
         flavor = self.rt_flavor('1400/2000')
         for hint in BAD_HINTS:
             with self.case(hint):
                 self.assert_refused(flavor, hint)
-
-    def test_larger_than_the_flavor(self):
-        message = self.assert_refused(self.rt_flavor('1400/2000'), '1500/2000')
+        # Larger than the flavor, or out of the operator's range.
+        message = self.assert_refused(flavor, '1500/2000')
         self.assertIn('750000', message)
         self.assertIn('700000', message)
-
-    def test_on_a_plain_flavor(self):
+        self.assert_refused(flavor, '2000000/4000000')
         message = self.assert_refused(self._create_flavor(), '100/2000')
         self.assertIn(extra_specs.RESERVATION, message)
 
-    def test_period_out_of_the_operators_range(self):
-        self.assert_refused(self.rt_flavor('1400/2000'), '2000000/4000000')
 
-
-class DeniedHintTest(base.RTServersTestBase):
-    """The operator allows no hints."""
-
+class DeniedHintTest(HintsTestBase):
     def setUp(self):
         self.flags_of_ours(hints='deny')
         super().setUp()
-        self.start_compute()
 
-    def test_denied(self):
-        refusal = self.assertRaises(
-            client.OpenStackApiException,
-            self.api.post_server,
-            self.server_request(self.rt_flavor('1400/2000'), '100/2000'),
-        )
-        self.assertEqual(400, refusal.response.status_code)
+    def test_operator_allows_none(self):
+        self.assert_refused(self.rt_flavor('1400/2000'), '100/2000')
 
 
-class PolicyMixin:
-    """A policy file that can be changed."""
-
-    def override(self, rules):
-        self.useFixture(
-            policy_fixture.OverridePolicyFixture(rules_in_file=rules)
-        )
-
-
-class HintPolicyTestBase(PolicyMixin, base.RTServersTestBase):
-    """A flavor that takes hints."""
+class HintPolicyTestBase(base.RTServersTestBase):
+    """A flavor that takes hints, and a policy file that can be changed."""
 
     def setUp(self):
         super().setUp()
         self.start_compute()
         self.flavor = self.rt_flavor('1400/2000')
+
+    def override(self, rules):
+        self.useFixture(
+            policy_fixture.OverridePolicyFixture(rules_in_file=rules)
+        )
 
 
 class HintPolicyTest(HintPolicyTestBase):
@@ -218,57 +181,20 @@ class HintPolicyTest(HintPolicyTestBase):
         self.assertIn(policies.HINTS, message)
         self.assertEqual([], self.api.get_servers())
 
-    def test_any_user_by_default(self):
+    def test_it(self):
         self.override({})
-        self.create(self.flavor, '100/2000')
-
-    def test_denied(self):
+        self._delete_server(self.create(self.flavor, '100/2000'))
         self.override({policies.HINTS: 'role:admin'})
         self.assert_forbidden('100/2000')
         # Whoever may not, does not learn what is wrong with it.
         self.assert_forbidden('3000/2000')
         self.create(self.flavor)
-
-    def test_allowed(self):
-        self.override({policies.HINTS: 'role:admin'})
         server = self.admin_api.post_server(
             self.server_request(self.flavor, '100/2000')
         )
         self._wait_for_state_change(server, 'ACTIVE')
 
 
-class StoredHintTest(PolicyMixin, moves.MovesTestBase):
-    """A hint stays with its server when nobody may give it any more."""
-
-    def setUp(self):
-        super().setUp()
-        self.server = self.create(self.rt_flavor('1400/2000'), '100/2000')
-        self.before = self.record_of(self.server)
-        self.override({policies.HINTS: '!'})
-
-    def assert_kept(self):
-        rec = self.assert_held(self.server, self.host_of(self.server))
-        self.assertEqual(self.before.request, rec.request)
-
-    def test_migration(self):
-        self.migrate(self.server)
-        with self.as_source(self.server):
-            self.api.post_server_action(
-                self.server['id'], {'confirmResize': None}
-            )
-            self._wait_for_state_change(self.server, 'ACTIVE')
-        self.assert_kept()
-
-    def test_unshelving(self):
-        self.flags(shelved_offload_time=0)
-        self.api.post_server_action(self.server['id'], {'shelve': {}})
-        self._wait_for_state_change(self.server, 'SHELVED_OFFLOADED')
-        self.api.post_server_action(self.server['id'], {'unshelve': None})
-        self._wait_for_state_change(self.server, 'ACTIVE')
-        self.assert_kept()
-
-
-@ddt.ddt
 class RoundaboutTest(HintPolicyTestBase):
     """Requests that Nova takes although they look unlike those of clients."""
 
@@ -301,12 +227,16 @@ class RoundaboutTest(HintPolicyTestBase):
         body = self.server_request(self.flavor, hint)
         return self.send(body=body, version='2.37', **way)
 
-    @ddt.data(
-        {'method': 'POST', 'path': '/servers', 'chunked': True},
-        {'method': 'POST', 'path': '/servers%0a'},
-        {'method': 'PUT', 'path': '/servers?_method=POST'},
-    )
-    def test_hint(self, way):
+    def test_hints(self):
+        for way in (
+            {'method': 'POST', 'path': '/servers', 'chunked': True},
+            {'method': 'POST', 'path': '/servers%0a'},
+            {'method': 'PUT', 'path': '/servers?_method=POST'},
+        ):
+            with self.case(way):
+                self.check_hint(way)
+
+    def check_hint(self, way):
         response = self.send_hint('1500/2000', **way)
         self.assertEqual(400, response.status_int)
         self.assertIn('750000', response.json['badRequest']['message'])
@@ -322,90 +252,53 @@ class RoundaboutTest(HintPolicyTestBase):
         self.assertEqual(
             50_000, self.record_of(server).request.reservation.ppm
         )
+        self._delete_server(server)
 
-    @ddt.data(
-        {'chunked': True},
-        {'tail': '%0a'},
-        {'tail': '?_method=POST', 'method': 'PUT'},
-    )
-    def test_extra_spec(self, way):
-        sent = {'method': 'POST'} | way
-        tail = sent.pop('tail', '')
-        path = f'/flavors/{self.flavor}/os-extra_specs{tail}'
-        for value, status in (('abc', 400), ('5/1000', 200)):
-            body = {'extra_specs': {extra_specs.RESERVATION: value}}
-            response = self.send(path=path, body=body, **sent)
-            self.assertEqual(status, response.status_int)
-
-
-class UncheckedHintTest(base.RTServersTestBase):
-    """nova-api without our filter: the hint is still refused later."""
-
-    def setUp(self):
-        super().setUp()
-        self.start_compute()
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RequestValidator.process_request',
-                lambda self, req: None,
-            )
-        )
-
-    def test_by_the_scheduler(self):
-        server = self.create(
-            self.rt_flavor('1400/2000'), '1500/2000', state='ERROR'
-        )
-        self.assertIn('750000', base.fault_of(server))
-        self.assert_nothing_left(of=[server])
-
-    def test_by_the_compute(self):
-        """A scheduler that knows nothing of us chose the host."""
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.scheduler.request_filter.ALL_REQUEST_FILTERS', []
-            )
-        )
-        self.scheduler.manager.host_manager.enabled_filters = []
-        server = self.create(
-            self.rt_flavor('1400/2000'), '1500/2000', state='ERROR'
-        )
-        self.assertIn('750000', base.fault_of(server))
-        self.assert_nothing_left(of=[server])
+    def test_extra_specs(self):
+        for sent in (
+            {'method': 'POST', 'chunked': True},
+            {'method': 'POST', 'tail': '%0a'},
+            {'method': 'PUT', 'tail': '?_method=POST'},
+        ):
+            tail = sent.pop('tail', '')
+            path = f'/flavors/{self.flavor}/os-extra_specs{tail}'
+            for value, status in (('abc', 400), ('5/1000', 200)):
+                body = {'extra_specs': {extra_specs.RESERVATION: value}}
+                response = self.send(path=path, body=body, **sent)
+                self.assertEqual(status, response.status_int, (sent, value))
 
 
-class UncheckedPolicyTest(HintPolicyTestBase):
-    """nova-api without our filter: the policy holds in the scheduler."""
+class UncheckedHintTest(HintPolicyTestBase):
+    """nova-api without our filter: hints are still refused later.
+
+    The compute refuses what the scheduler has let pass: see ``test_events``.
+    """
 
     def setUp(self):
         super().setUp()
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RequestValidator.process_request',
-                lambda self, req: None,
-            )
-        )
+        self.skip_api_filter()
+
+    def test_larger_than_the_flavor(self):
+        server = self.create(self.flavor, '1500/2000', state='ERROR')
+        self.assertIn('750000', base.fault_of(server))
+        self.assert_nothing_left(of=[server])
+
+    def test_policy(self):
         self.override({policies.HINTS: 'role:admin'})
-
-    def test_denied(self):
         # A good one and a bad one: whoever may not, learns no more.
         for hint in ('100/2000', '3000/2000'):
             server = self.create(self.flavor, hint, state='ERROR')
             self.assertIn(policies.HINTS, base.fault_of(server))
             self.assertNotIn('RT bandwidth', base.fault_of(server))
             self.assert_nothing_left(of=[server])
-
-    def test_several(self):
+            self._delete_server(server)
         body = self.server_request(self.flavor, '100/2000', min_count=2)
         self.api.post_server(body)
         for server in self.api.get_servers(detail=False):
             server = self._wait_for_state_change(server, 'ERROR')
             self.assertIn(policies.HINTS, base.fault_of(server))
-
-    def test_allowed(self):
         server = self.admin_api.post_server(
             self.server_request(self.flavor, '100/2000')
         )
         self._wait_for_state_change(server, 'ACTIVE')
-
-    def test_no_hint(self):
         self.create(self.flavor)

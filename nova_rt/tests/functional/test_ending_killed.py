@@ -6,7 +6,6 @@ The next one goes on. In between, the state of a move says how far it has come.
 
 from unittest import mock
 
-import ddt
 from nova import objects
 from nova.compute import manager as nova_manager
 from nova.compute import resource_tracker as nova_tracker
@@ -16,25 +15,22 @@ from nova.virt.libvirt import driver as nova_driver
 from nova_rt.compute import manager
 from nova_rt.moves import endings
 from nova_rt.tests.functional import kills
-from nova_rt.tests.functional.kills import NEW, OLD
+from nova_rt.tests.functional.moves import NEW, OLD
 
 _MANAGER = manager.RTComputeManager
 _TRACKER = nova_tracker.ResourceTracker
 _DRIVER = nova_driver.LibvirtDriver
 _RPC = nova_manager.compute_rpcapi.ComputeAPI
 
+REVERT = {'revertResize': None}
+CONFIRM = {'confirmResize': None}
+
 
 class EndingTestBase(kills.KilledResizeTestBase):
-    two = True
+    """The server is moved to the larger flavor, and that is ended."""
 
-    def setUp(self):
-        super().setUp()
-        self.target = self.other(self.source)
-
-    def wait_until_over(self, status='ACTIVE'):
-        server = self._wait_for_server_parameter(
-            self.server, {'status': status, 'OS-EXT-STS:task_state': None}
-        )
+    def wait_until_over(self):
+        server = self.wait_idle(self.server)
         # What is saved last.
         self._wait_for_assert(
             lambda: self.assertIsNone(self.instance(server).old_flavor)
@@ -58,7 +54,6 @@ class EndingTestBase(kills.KilledResizeTestBase):
         self.assertEqual((OLD, 0), self.ppm(server)[self.source])
         self.assert_runs(server, '400/1000')
         self.assert_stable(server)
-        self.assert_moves_on(server)
 
     def assert_confirmed(self, host):
         server = self.wait_until_over()
@@ -67,86 +62,84 @@ class EndingTestBase(kills.KilledResizeTestBase):
         self.assertEqual((NEW, 0), self.ppm(server)[host])
         self.assert_runs(server, '600/1000')
         self.assert_stable(server)
-        self.assert_moves_on(server)
 
-    def assert_moves_on(self, server):
-        """Nothing is left that is in the way of the next move."""
-        flavor = None if self.two else self.rt_flavor('500/1000')
-        self.revert(self.move(server, flavor))
-        self.assert_stable(server)
+    def check_reverts(self, *steps):
+        """Nothing is left of any that is in the way of the next move.
+
+        :param steps: the host to be killed, and what of it
+        """
+        for host, owner, name in steps:
+            with self.case(host, name):
+                self.resize(self.server, self.larger)
+                self.kill(host, REVERT, owner, name)
+                self.assert_reverted()
+        self.revert(self.resize(self.server, self.larger))
+        self.assert_stable(self.server)
+
+    def check_confirmations(self, host, *steps):
+        """The source is killed; the server is on a host then."""
+        for owner, name in steps:
+            with self.case(name):
+                self.resize(self.server, self.larger)
+                with self.as_source(self.server):
+                    self.kill(self.source, CONFIRM, owner, name)
+                    self.assert_confirmed(host)
+            # There and back.
+            self.confirm(self.resize(self.server, self.smaller))
+            self.assert_stable(self.server)
 
 
-REVERT = {'revertResize': None}
-CONFIRM = {'confirmResize': None}
-
-
-@ddt.ddt
 class OtherHostTest(EndingTestBase):
-    def setUp(self):
-        super().setUp()
-        self.resize(self.server, self.larger)
+    def test_revert_at_the_destination(self):
+        self.check_reverts(
+            (self.target, _MANAGER, '_is_instance_storage_shared'),
+            (self.target, _DRIVER, 'destroy'),
+            (self.target, _TRACKER, 'drop_move_claim_at_dest'),
+            (self.target, _RPC, 'finish_revert_resize'),
+        )
 
-    @ddt.data(
-        (_MANAGER, '_is_instance_storage_shared'),
-        (_DRIVER, 'destroy'),
-        (_TRACKER, 'drop_move_claim_at_dest'),
-        (_RPC, 'finish_revert_resize'),
-    )
-    @ddt.unpack
-    def test_revert_at_the_destination(self, owner, name):
-        self.kill(self.target, REVERT, owner, name)
-        self.assert_reverted()
+    def test_revert_at_the_source(self):
+        self.check_reverts(
+            (self.source, _MANAGER, '_finish_revert_resize'),
+            (self.source, _MANAGER, '_revert_instance_flavor_host_node'),
+            (self.source, _MANAGER, '_revert_allocation'),
+            (self.source, _DRIVER, 'finish_revert_migration'),
+            (self.source, _DRIVER, '_create_guest_with_network'),
+            (self.source, nova_instance.Instance, 'drop_migration_context'),
+        )
 
-    @ddt.data(
-        (_MANAGER, '_finish_revert_resize'),
-        (_MANAGER, '_revert_instance_flavor_host_node'),
-        (_MANAGER, '_revert_allocation'),
-        (_DRIVER, 'finish_revert_migration'),
-        (_DRIVER, '_create_guest_with_network'),
-        (nova_instance.Instance, 'drop_migration_context'),
-    )
-    @ddt.unpack
-    def test_revert_at_the_source(self, owner, name):
-        self.kill(self.source, REVERT, owner, name)
-        self.assert_reverted()
+    def test_confirm(self):
+        self.check_confirmations(
+            self.target,
+            (_MANAGER, '_confirm_resize'),
+            (_DRIVER, 'confirm_migration'),
+            (_TRACKER, 'drop_move_claim_at_source'),
+            (_TRACKER, '_drop_move_claim'),
+        )
 
     def test_reverted_and_not_heard(self):
         """The source was down for longer than its queue is kept."""
-        self.lose(REVERT, 'finish_revert_resize')
-        self.restart_compute_service(self.source)
-        self.assert_reverted()
+        for host in (self.source, self.target):
+            with self.case(host):
+                self.lose_revert()
+                self.restart_compute_service(host)
+                self.assert_reverted()
 
-    def test_reverted_and_not_heard_at_the_destination(self):
-        self.lose(REVERT, 'finish_revert_resize')
-        self.restart_compute_service(self.target)
-        self.assert_reverted()
-
-    def lose(self, action, name):
-        """A request to a host is lost."""
-        with mock.patch.object(_RPC, name) as lost:
-            self.api.post_server_action(self.server['id'], action)
+    def lose_revert(self):
+        """Ask for a revert whose second half is lost."""
+        self.resize(self.server, self.larger)
+        with mock.patch.object(_RPC, 'finish_revert_resize') as lost:
+            self.api.post_server_action(self.server['id'], REVERT)
             self._wait_for_assert(lost.assert_called)
 
     def test_started_with_the_host(self):
         """Its disk is not where it was: nothing but the revert starts it."""
         self.flags(resume_guests_state_on_host_boot=True)
-        self.kill(self.source, REVERT, _DRIVER, 'finish_revert_migration')
-        self.assert_reverted()
-
-    @ddt.data(
-        (_MANAGER, '_confirm_resize'),
-        (_DRIVER, 'confirm_migration'),
-        (_TRACKER, 'drop_move_claim_at_source'),
-        (_TRACKER, '_drop_move_claim'),
-    )
-    @ddt.unpack
-    def test_confirm(self, owner, name):
-        with self.as_source(self.server):
-            self.kill(self.source, CONFIRM, owner, name)
-            self.assert_confirmed(self.target)
+        self.check_reverts((self.source, _DRIVER, 'finish_revert_migration'))
 
     def test_confirmed_meanwhile(self):
         """A queued message has ended it since the service looked."""
+        self.resize(self.server, self.larger)
         seen = self.instance(self.server)
         for attribute in ('flavor', 'migration_context'):
             seen.obj_load_attr(attribute)
@@ -177,7 +170,7 @@ class OtherHostTest(EndingTestBase):
 
     def test_asked_twice(self):
         """A queued message is acted on once."""
-        self.lose(REVERT, 'finish_revert_resize')
+        self.lose_revert()
         instance, migration = (
             self.instance(self.server), self.migration(self.server),
         )  # fmt: skip
@@ -194,21 +187,15 @@ class OtherHostTest(EndingTestBase):
 
 
 class SameHostTest(EndingTestBase):
-    two = False
-
     def setUp(self):
         super().setUp()
         self.stay(self.source)
-        self.resize(self.server, self.larger)
 
     def test_revert(self):
-        self.kill(self.source, REVERT, _DRIVER, 'destroy')
-        self.assert_reverted()
-
-    def test_finish_revert(self):
-        self.kill(self.source, REVERT, _DRIVER, 'finish_revert_migration')
-        self.assert_reverted()
+        self.check_reverts(
+            (self.source, _DRIVER, 'destroy'),
+            (self.source, _DRIVER, 'finish_revert_migration'),
+        )
 
     def test_confirm(self):
-        self.kill(self.source, CONFIRM, _DRIVER, 'confirm_migration')
-        self.assert_confirmed(self.source)
+        self.check_confirmations(self.source, (_DRIVER, 'confirm_migration'))

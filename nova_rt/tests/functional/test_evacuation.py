@@ -7,13 +7,8 @@ from nova.virt.libvirt import driver as nova_driver
 from nova_rt.tests.functional import moves
 
 
-class EvacuationTest(moves.MovesTestBase):
-    def setUp(self):
-        super().setUp()
-        self.server = self.create(self.rt_flavor('1400/2000'), '1000/2000')
-        self.source = self.host_of(self.server)
-        self.target = self.other(self.source)
-        self.before = self.record_of(self.server)
+class EvacuationTest(moves.ServerToMoveTestBase):
+    RESERVATION, HINT = '1400/2000', '1000/2000'
 
     def evacuate(self, server=None, status='done', state='SHUTOFF'):
         # Nova leaves it stopped.
@@ -22,14 +17,6 @@ class EvacuationTest(moves.MovesTestBase):
             expected_state=state,
             expected_migration_status=status,
         )
-
-    def come_back(self):
-        self.restart_compute_service(self.source)
-        self.force_down(self.source, False)
-
-    def start(self, server):
-        self.api.post_server_action(server['id'], {'os-start': None})
-        return self._wait_for_state_change(server, 'ACTIVE')
 
     def test_source_comes_back(self):
         # Another CPU than on the source.
@@ -53,13 +40,13 @@ class EvacuationTest(moves.MovesTestBase):
         # Its container still runs there, and nobody knows.
         self.assertIn(server['id'], self.domains(self.source))
         written = self.writes(self.source)
-        self.come_back()
+        self.come_back(self.source)
         self.assertNotIn(server['id'], self.domains(self.source))
         self.assertEqual(written, self.writes(self.source))
         self.assertEqual((None, None), self.slots(server, self.source))
         self.assertEqual(0, self.used(self.source))
         self.assertEqual(500_000, self.allocated(server))
-        server = self.start(server)
+        server = self._start_server(server)
         self.assert_runs(server, '1000/2000')
         self.assert_stable(server)
 
@@ -69,7 +56,7 @@ class EvacuationTest(moves.MovesTestBase):
         others = [
             self.create(flavor, host=self.target) for _ in range(self.CPUS)
         ]
-        self.scheduler.manager.host_manager.enabled_filters = []
+        self.forget_filters()
         self.die(self.source)
         server = self.evacuate(status='failed', state='ACTIVE')
         self.assertIn('asked 500000 ppm', self.reason(server))
@@ -83,8 +70,8 @@ class EvacuationTest(moves.MovesTestBase):
         self._delete_server(others[0])
         server = self.evacuate()
         self.assertEqual(self.target, self.host_of(server))
-        self.come_back()
-        self.assert_stable(self.start(server))
+        self.come_back(self.source)
+        self.assert_stable(self._start_server(server))
 
     def test_start_fails(self):
         """The server is left with its dead host, and evacuated again."""
@@ -106,33 +93,13 @@ class EvacuationTest(moves.MovesTestBase):
             looks.append(self.ppm(server)[self.target])
             return original(*args, **kwargs)
 
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.virt.libvirt.driver.LibvirtDriver.spawn', spawn
-            )
-        )
+        self.stub_out('nova.virt.libvirt.driver.LibvirtDriver.spawn', spawn)
         server = self.evacuate(state='ACTIVE')
         self.assertEqual([(500_000, 0)], looks)
         self.assertEqual(self.target, self.host_of(server))
-        self.come_back()
+        self.come_back(self.source)
         self.assert_runs(server, '1000/2000')
         self.assert_stable(server)
-
-    def test_plain_server(self):
-        server = self.create(self.plain_flavor(), host=self.source)
-        self.die(self.source)
-        server = self.evacuate(server)
-        self.assertEqual(self.target, self.host_of(server))
-        self.assertEqual((None, None), self.slots(server, self.target))
-
-    def assert_kept(self, server):
-        """It was refused, and is as it was."""
-        self.assertIn('0-99999', self.reason(server))
-        self.assertEqual(self.source, self.host_of(server))
-        self.assertEqual((None, None), self.slots(server, self.target))
-        self.assertEqual(0, self.used(self.target))
-        self.assertNotIn(server['id'], self.domains(self.target))
-        self.assertEqual({}, self.moving_keys(server))
 
     def test_files_would_belong_to_nobody(self):
         """Both hosts share the disks, and neither maps all users."""
@@ -141,10 +108,17 @@ class EvacuationTest(moves.MovesTestBase):
         with self.owners_of_others():
             for server in (self.server, plain):
                 server = self.evacuate(server, 'failed', 'ACTIVE')
-                self.assert_kept(server)
+                self.assertIn('0-99999', self.reason(server))
+                self.assertEqual(self.source, self.host_of(server))
+                self.assertEqual((None, None), self.slots(server, self.target))
+                self.assertEqual(0, self.used(self.target))
+                self.assertNotIn(server['id'], self.domains(self.target))
+                self.assertEqual({}, self.moving_keys(server))
         self.assertEqual(self.before, self.record_of(self.server))
-        server = self.evacuate()
-        self.assertEqual(self.target, self.host_of(server))
+        for server in (self.server, plain):
+            server = self.evacuate(server)
+            self.assertEqual(self.target, self.host_of(server))
+        self.assertEqual((None, None), self.slots(plain, self.target))
 
     def test_disk_is_made_anew(self):
         """Of what the server had, nothing is on it."""
@@ -160,58 +134,37 @@ class EvacuationTest(moves.MovesTestBase):
         self.assertEqual(self.target, self.host_of(server))
 
 
-class HintTest(moves.MovesTestBase):
+class HintTest(moves.ServerToMoveTestBase):
     """A hint applies to the flavor that it was given with."""
 
-    def setUp(self):
-        super().setUp()
-        self.flavor = self.rt_flavor('1400/2000')
-        self.other_flavor = self.rt_flavor('600/1000')
+    RESERVATION, HINT = '1400/2000', '1000/2000'
 
-    def create_with_hint(self):
-        return self.create(self.flavor, '1000/2000')
-
-    def test_resize_and_revert(self):
-        server = self.resize(self.create_with_hint(), self.other_flavor)
+    def test_there_and_back(self):
+        server = self.resize(self.server, self.larger)
         self.assert_runs(server, '600/1000')
         self.assertEqual(600_000, self.allocated(server))
         server = self.revert(server)
         self.assert_runs(server, '1000/2000')
         self.assert_stable(server)
-
-    def test_resize_and_back(self):
-        server = self.resize(self.create_with_hint(), self.other_flavor)
-        server = self.confirm(server)
-        server = self.migrate(server)
-        self.assert_runs(server, '600/1000')
-        server = self.confirm(server)
-        server = self.resize(server, self.flavor)
-        self.assert_runs(server, '1000/2000')
-        self.assert_stable(self.confirm(server))
-
-    def test_resize_to_a_plain_flavor(self):
-        server = self.resize(self.create_with_hint(), self.plain_flavor())
-        self.assert_runs(self.confirm(server), None)
-        server = self.resize(server, self.other_flavor)
-        self.assert_runs(self.confirm(server), '600/1000')
-
-    def test_migration_and_rebuild(self):
-        server = self.confirm(self.migrate(self.create_with_hint()))
-        self.assert_runs(server, '1000/2000')
+        # By other flavors, at last to its own.
+        for flavor, reservation in (
+            (self.larger, '600/1000'),
+            (None, '600/1000'),
+            (self.plain_flavor(), None),
+            (self.smaller, '1000/2000'),
+            (None, '1000/2000'),
+        ):
+            server = self.confirm(self.move(server, flavor))
+            self.assert_runs(server, reservation)
         self._rebuild_server(server, '70a599e0-31e7-49b7-b260-868f441e862b')
         self.assert_runs(server, '1000/2000')
         self.assert_stable(server)
 
     def test_without_our_filter_in_nova_api(self):
         """Nobody knows which flavor it was given with: it applies to all."""
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RequestValidator.process_request',
-                lambda self, req: None,
-            )
-        )
-        server = self.create_with_hint()
-        server = self.resize(server, self.other_flavor)
+        self.skip_api_filter()
+        server = self.create(self.smaller, self.HINT)
+        server = self.resize(server, self.larger)
         self.assert_runs(server, '1000/2000')
         self.assertEqual(500_000, self.allocated(server))
         server = self.confirm(server)

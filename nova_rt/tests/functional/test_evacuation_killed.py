@@ -13,16 +13,13 @@ from nova_rt.tests.functional import kills
 _MANAGER = manager.RTComputeManager
 _TRACKER = resource_tracker.RTResourceTracker
 _DRIVER = nova_driver.LibvirtDriver
-_CONTAINERS = containers.ContainerDriver
 
 
-class KilledTest(kills.KillsTestBase):
+class KilledTest(kills.KilledResizeTestBase):
+    RESERVATION, HINT = '1400/2000', '1000/2000'
+
     def setUp(self):
         super().setUp()
-        self.server = self.create(self.rt_flavor('1400/2000'), '1000/2000')
-        self.source = self.host_of(self.server)
-        self.target = self.other(self.source)
-        self.before = self.record_of(self.server)
         self.die(self.source)
 
     def kill_at(self, owner, name, after=False):
@@ -36,10 +33,6 @@ class KilledTest(kills.KillsTestBase):
         self.assertEqual(self.before.request, rec.request)
         self.assertEqual((rec, None), self.slots(server, self.target))
         return server
-
-    def come_back(self):
-        self.restart_compute_service(self.source)
-        self.force_down(self.source, False)
 
     def assert_here(self, server):
         """It lives on, and nothing is left of what came before."""
@@ -69,62 +62,39 @@ class KilledTest(kills.KillsTestBase):
         self.audit_host(self.target)
         self.assert_sums([self.target])
 
-    def assert_survived(self):
-        self.assert_undone()
+    def test_each_step(self):
+        for step in (
+            (_TRACKER, 'rebuild_claim', True),
+            (_DRIVER, 'spawn'),
+            (containers.ContainerDriver, '_create_domain_setup_lxc', True),
+            (_DRIVER, 'spawn', True),
+            (_TRACKER, 'finish_evacuation'),
+        ):
+            with self.case(*step):
+                self.kill_at(*step)
+                self.assert_undone()
         server = self.evacuate()
-        self.come_back()
+        self.come_back(self.source)
         self.assert_here(server)
-
-    def test_claimed(self):
-        self.kill_at(_TRACKER, 'rebuild_claim', after=True)
-        self.assert_survived()
-
-    def test_before_it_starts(self):
-        self.kill_at(_DRIVER, 'spawn')
-        self.assert_survived()
-
-    def test_root_is_mounted(self):
-        self.kill_at(_CONTAINERS, '_create_domain_setup_lxc', after=True)
-        self.assert_survived()
-
-    def test_started(self):
-        self.kill_at(_DRIVER, 'spawn', after=True)
-        self.assert_survived()
-
-    def test_before_it_is_here(self):
-        self.kill_at(_TRACKER, 'finish_evacuation')
-        self.assert_survived()
 
     def test_here_but_not_over(self):
         """Nothing is lost but the word that it is over."""
         self.kill_at(objects.Instance, 'drop_migration_context')
         self.assertEqual('done', self.migration(self.server).status)
         self.assertIsNone(self.instance(self.server).migration_context)
-        self.come_back()
-        self.api.post_server_action(self.server['id'], {'os-start': None})
-        server = self._wait_for_state_change(self.server, 'ACTIVE')
+        self.come_back(self.source)
+        server = self._start_server(self.server)
         self.assertEqual(self.target, self.host_of(server))
-        self.assert_here(server)
-
-    def test_before_the_claim(self):
-        """Nova waits without end; the operator does not."""
-        self.kill_at(_MANAGER, '_do_rebuild_instance_with_claim')
-        self.assertEqual((0, 0), self.ppm(self.server)[self.target])
-        self.assertEqual('accepted', self.migration(self.server).status)
-        body = {'os-resetState': {'state': 'error'}}
-        self.api.post_server_action(self.server['id'], body)
-        server = self.evacuate()
-        # Nova ends one evacuation of a server in each start, and refuses this
-        # as long as there is another.
-        self.come_back()
         self.assert_here(server)
 
     def lose_the_first(self):
         """Evacuate it by a second request: the first stays accepted."""
         self.kill_at(_MANAGER, '_do_rebuild_instance_with_claim')
-        body = {'os-resetState': {'state': 'error'}}
-        self.api.post_server_action(self.server['id'], body)
-        self.evacuate()
+        self.assertEqual((0, 0), self.ppm(self.server)[self.target])
+        self.assertEqual('accepted', self.migration(self.server).status)
+        # Nova waits without end; the operator does not.
+        self.reset(self.server, 'error')
+        return self.evacuate()
 
     def list_statuses(self):
         return [
@@ -134,29 +104,28 @@ class KilledTest(kills.KillsTestBase):
             )
         ]
 
+    def test_before_the_claim(self):
+        """A source that may be another host ends nothing; then it does."""
+        server = self.lose_the_first()
+        before = self.list_statuses()
+        self.assertIn('accepted', before)
+        renamed = nova_exception.InvalidConfiguration('Possible rename')
+        with fixtures.MockPatchObject(
+            _MANAGER, '_check_for_host_rename', side_effect=renamed
+        ):
+            self.fail_restart(self.source)
+        self.assertEqual(before, self.list_statuses())
+        # Nova ends one evacuation of a server in each start, and refuses this
+        # as long as there is another.
+        self.come_back(self.source)
+        self.assert_here(server)
+
     def test_deleted_after_two_requests(self):
         """The source starts all the same."""
         self.lose_the_first()
         self._delete_server(self.server)
-        self.come_back()
+        self.come_back(self.source)
         self.assert_nothing_left(self.target, [self.server])
-
-    def test_renamed_host(self):
-        """It ends nothing that may be another host's."""
-        self.lose_the_first()
-        before = self.list_statuses()
-        self.assertIn('accepted', before)
-
-        def check(*args):
-            raise nova_exception.InvalidConfiguration('Possible rename')
-
-        with fixtures.MockPatchObject(
-            _MANAGER, '_check_for_host_rename', check
-        ):
-            self.assertRaises(
-                nova_exception.InvalidConfiguration, self.come_back
-            )
-        self.assertEqual(before, self.list_statuses())
 
     def test_deleted(self):
         self.kill_at(_DRIVER, 'spawn')
@@ -169,20 +138,16 @@ class KilledTest(kills.KillsTestBase):
         """Its container has run there all the time."""
         self.kill_at(_DRIVER, 'spawn', after=True)
         self.assert_undone()
-        self.come_back()
-        body = {'os-resetState': {'state': 'active'}}
-        self.api.post_server_action(self.server['id'], body)
+        self.come_back(self.source)
+        self.reset(self.server)
         server = self._wait_for_state_change(self.server, 'ACTIVE')
         self.assertEqual(self.source, self.host_of(server))
         self.assert_here(server)
 
     def test_cannot_be_undone_now(self):
         """The service starts all the same."""
-
-        def fail(*args, **kwargs):
-            raise nova_exception.NovaException('libvirt is busy')
-
-        with fixtures.MockPatchObject(_DRIVER, 'destroy', fail):
+        busy = nova_exception.NovaException('libvirt is busy')
+        with fixtures.MockPatchObject(_DRIVER, 'destroy', side_effect=busy):
             self.kill_at(_DRIVER, 'spawn')
         self.assertEqual('pre-migrating', self.migration(self.server).status)
         self.assertEqual((500_000, 0), self.ppm(self.server)[self.target])
@@ -191,8 +156,7 @@ class KilledTest(kills.KillsTestBase):
 
     def test_plain_server(self):
         """Nova's own matter."""
-        self.force_down(self.source, False)
-        self.restart_compute_service(self.source)
+        self.come_back(self.source)
         self.server = self.create(self.plain_flavor(), host=self.source)
         self.die(self.source)
         self.kill_at(_DRIVER, 'spawn')

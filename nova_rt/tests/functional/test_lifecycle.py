@@ -28,10 +28,6 @@ class LifecycleTest(base.RTServersTestBase):
         """Count the starts of the container."""
         return self.containers.started.count(self.instance(server).name)
 
-    def action(self, server, action, state):
-        self.api.post_server_action(server['id'], {action: None})
-        return self._wait_for_state_change(server, state)
-
     def test_create(self):
         server = self.create(self.rt_flavor('1400/2000', policy='fifo'))
         rec = self.assert_held(server)
@@ -42,51 +38,43 @@ class LifecycleTest(base.RTServersTestBase):
         free = self.capacity()
         free[0] -= 700_000
         self.assertEqual(free, self.published())
-
-    def test_create_with_hint(self):
-        server = self.create(self.rt_flavor('1400/2000'), '1000/2000')
-        rec = self.assert_held(server)
-        self.assertEqual('1000/2000', str(rec.request.reservation))
-        self.assertEqual(500_000, self.used())
-
-    def test_create_without_connection_to_libvirtd(self):
-        self.containers.lost = 2
-        server = self.create(self.rt_flavor('1400/2000', policy='fifo'))
-        self.assertEqual(3, self.started(server))
-        self.assert_held(server)
-        self.assertEqual(700_000, self.used())
-
-    def test_network_without_connection_to_libvirtd(self):
-        """Each further start has the network devices plugged anew."""
-        done = []
-        for name in ('plug', 'unplug'):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'nova.virt.libvirt.vif.LibvirtGenericVIFDriver.{name}',
-                    lambda driver, instance, vif, name=name: done.append(
-                        (name, vif['id'])
-                    ),
-                )
-            )
-        port = self.neutron.port_1['id']
-        flavor = self.rt_flavor()
-        server = self.create(flavor, networks=[{'port': port}])
-        self.assertEqual([('plug', port)], done)
-        done.clear()
-        self.containers.lost = 1
-        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
-        self._wait_for_state_change(server, 'ACTIVE')
-        self.assertEqual(3, self.started(server))
-        self.assertEqual([('unplug', port), ('plug', port)] * 2, done)
-
-    def test_delete_releases_everything(self):
-        server = self.create(self.rt_flavor())
-        self._delete_server(server)
+        # One with a hint, and then all of it is given back.
+        hinted = self.create(self.rt_flavor('1400/2000'), '400/2000')
+        rec = self.assert_held(hinted)
+        self.assertEqual('400/2000', str(rec.request.reservation))
+        self.assertEqual(900_000, self.used())
+        for each in server, hinted:
+            self._delete_server(each)
         self.assertEqual({}, self.claims())
         self.assertEqual(0, self.used())
         self.assertEqual(self.capacity(), self.published())
         self.assertEqual(set(), self.domains())
         self.assertEqual([], self.groups())
+
+    def test_starts_without_connection_to_libvirtd(self):
+        """Each further start has the network devices plugged anew."""
+        done = []
+        for name in ('plug', 'unplug'):
+            self.stub_out(
+                f'nova.virt.libvirt.vif.LibvirtGenericVIFDriver.{name}',
+                lambda driver, instance, vif, name=name: done.append(
+                    (name, vif['id'])
+                ),
+            )
+        port = self.neutron.port_1['id']
+        plug, unplug = ('plug', port), ('unplug', port)
+        self.containers.lost = 2
+        flavor = self.rt_flavor('1400/2000', policy='fifo')
+        server = self.create(flavor, networks=[{'port': port}])
+        self.assertEqual(3, self.started(server))
+        self.assertEqual([plug, *[unplug, plug] * 2], done)
+        self.assert_held(server)
+        self.assertEqual(700_000, self.used())
+        done.clear()
+        self.containers.lost = 1
+        self.ask_for(server, 'reboot', {'type': 'HARD'})
+        self.assertEqual(5, self.started(server))
+        self.assertEqual([unplug, plug] * 2, done)
 
     def test_delete_while_systemd_removes_the_group(self):
         server = self.create(self.rt_flavor())
@@ -110,43 +98,32 @@ class LifecycleTest(base.RTServersTestBase):
         self.assertEqual({}, self.claims())
         self.assertEqual([], self.groups())
 
-    def test_stop_start(self):
+    def test_starts(self):
+        """Pausing is none, and each other has the root file system."""
         server = self.create(self.rt_flavor())
-        self.action(server, 'os-stop', 'SHUTOFF')
+        self.ask_for(server, 'pause', state='PAUSED')
+        self.ask_for(server, 'unpause')
+        self.assert_held(server)
+        self.assertEqual(1, self.started(server))
+        self._stop_server(server)
         self.assertFalse(self.guest(server).is_active())
         self.assertEqual(600_000, self.used())
         self.assertIn(server['id'], self.claims())
-        self.action(server, 'os-start', 'ACTIVE')
+        self._start_server(server)
         self.assert_held(server)
         self.assertEqual(2, self.started(server))
-
-    def test_reboot_hard(self):
-        server = self.create(self.rt_flavor())
-        self._reboot_server(server, hard=True)
-        self.assert_held(server)
-        self.assertEqual(2, self.started(server))
-
-    def test_reboot_soft(self):
-        server = self.create(self.rt_flavor())
-        self._reboot_server(server)
-        self.assert_held(server)
-        # Once, and not by starting the domain without its root file system.
-        self.assertEqual(2, self.started(server))
+        for hard, starts in (True, 3), (False, 4):
+            self._reboot_server(server, hard=hard)
+            self.assert_held(server)
+            self.assertEqual(starts, self.started(server))
         self.assertNotIn(
             'Failed to soft reboot instance', self.stdlog.logger.output
         )
 
-    def test_pause_unpause(self):
-        server = self.create(self.rt_flavor())
-        self.action(server, 'pause', 'PAUSED')
-        self.action(server, 'unpause', 'ACTIVE')
-        self.assert_held(server)
-        self.assertEqual(1, self.started(server))
-
     def test_restart_of_the_service(self):
         server = self.create(self.rt_flavor('400/1000'))
         stopped = self.create(self.rt_flavor('400/1000'))
-        self.action(stopped, 'os-stop', 'SHUTOFF')
+        self.ask_for(stopped, 'os-stop', state='SHUTOFF')
         written = self.writes()
         claims = dict(self.claims())
         self.restart_compute_service('compute1')
@@ -163,15 +140,12 @@ class LifecycleTest(base.RTServersTestBase):
         self.restart_compute_service('compute1')
         self.assert_held(server)
         self.assertEqual(1, self.started(server))
-
-    def test_restart_of_the_service_stops_what_cannot_be_held(self):
-        server = self.create(self.rt_flavor())
+        # What cannot be held is stopped when the kernel says so again.
         self.lose_reservation(server)
         self.refuse_writes()
         self.restart_compute_service('compute1')
-        # The kernel has said so once.
         self.assertTrue(self.guest(server).is_active())
-        self.computes['compute1'].manager._verify_reservations(self.ctxt)
+        self.verify()
         self.assertFalse(self.guest(server).is_active())
 
     def test_restart_of_the_service_while_a_server_is_deleted(self):
@@ -205,23 +179,13 @@ class LifecycleTest(base.RTServersTestBase):
 
     def test_periodic_check_repairs_drift(self):
         server = self.create(self.rt_flavor())
-        compute = self.computes['compute1']
-        compute.manager._verify_reservations(self.ctxt)
+        self.verify()
         self.assertEqual(0, self.repairs())
         self.lose_reservation(server)
-        compute.manager._verify_reservations(self.ctxt)
+        self.verify()
         self.assert_held(server)
         self.assertEqual(1, self.repairs())
         self.assertIn('Reservation not held: ', self.stdlog.logger.output)
-
-    def test_periodic_check_stops_what_cannot_be_held(self):
-        server = self.create(self.rt_flavor())
-        self.lose_reservation(server)
-        self.refuse_writes()
-        for running in (True, False):
-            self.computes['compute1'].manager._verify_reservations(self.ctxt)
-            self.assertEqual(running, self.guest(server).is_active())
-        self.assertIn('Stopping this container', self.stdlog.logger.output)
 
     def test_start_that_fails_when_it_runs(self):
         """libvirtd is gone in the moment after the start."""
@@ -276,11 +240,6 @@ class PlacementTest(base.RTServersTestBase):
         super().setUp()
         self.start_compute()
 
-    def test_create_with_several_cpus(self):
-        self.create(self.rt_flavor('600/1000'))
-        server = self.create(self.rt_flavor('500/1000', vcpus=2))
-        self.assertEqual((1, 2), self.assert_held(server).cpus)
-
     def test_spare_cpu_is_taken_first(self):
         """The order is the one of admission.place()."""
         free = admission.Capacity(self.capacity())
@@ -314,27 +273,22 @@ class HostScopeTest(base.RTServersTestBase):
         self._delete_server(server)
         self.assertEqual(str(total), self.stats()['rt_host_free'])
 
-    def test_traits(self):
-        traits = self._get_provider_traits(self.compute_rp_uuids['compute1'])
+    def test_what_placement_is_told(self):
+        traits = self.traits()
         self.assertIn('CUSTOM_RT_LIMIT', traits)
         self.assertNotIn('CUSTOM_RT_GUARANTEE', traits)
-
-    def test_inventory(self):
         total = self.computes['compute1'].driver._rt_host.capacity().total_ppm
-        inventory = self._get_provider_inventory(
-            self.compute_rp_uuids['compute1']
-        )['CUSTOM_RT_BANDWIDTH']
+        inventory = self.inventory()
         self.assertEqual(total, inventory['total'])
         self.assertEqual(1.0, inventory['allocation_ratio'])
         self.assertEqual(0, inventory['reserved'])
 
-    def test_host_sum_is_kept(self):
+    def test_refused(self):
+        """More than the sum of the host, and a guarantee."""
         self.create(self.rt_flavor('600/1000'))
         server = self.create(self.rt_flavor('600/1000'), state='ERROR')
         self.assertIn('600000', base.fault_of(server))
         self.assert_nothing_left(of=[server])
-
-    def test_guarantee_is_not_given(self):
         flavor = self.rt_flavor('100/1000', enforcement='guarantee')
         server = self.create(flavor, state='ERROR')
         self.assert_nothing_left(of=[server])
@@ -345,7 +299,7 @@ class GuaranteeTest(base.RTServersTestBase):
 
     def test_both_kinds(self):
         self.start_compute()
-        traits = self._get_provider_traits(self.compute_rp_uuids['compute1'])
+        traits = self.traits()
         self.assertIn('CUSTOM_RT_LIMIT', traits)
         self.assertIn('CUSTOM_RT_GUARANTEE', traits)
         self.create(self.rt_flavor(enforcement='limit'))

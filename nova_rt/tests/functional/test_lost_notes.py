@@ -5,14 +5,12 @@ Nova saves all of a server's system_metadata at once: a service that has read
 it earlier removes what was written since.
 """
 
-import threading
-
 import fixtures
 from nova.compute import manager as nova_manager
 
 from nova_rt.compute import manager
 from nova_rt.tests.functional import kills
-from nova_rt.tests.functional.kills import NEW, OLD
+from nova_rt.tests.functional.moves import NEW, OLD
 from nova_rt.tracking import servers
 
 _NOVA = nova_manager.ComputeManager
@@ -22,7 +20,6 @@ _MANAGER = manager.RTComputeManager
 class LostNotesTest(kills.KilledResizeTestBase):
     def setUp(self):
         super().setUp()
-        self.target = self.other(self.source)
         # So that the CPUs differ.
         self.create(self.rt_flavor('100/1000'), host=self.target)
 
@@ -65,21 +62,17 @@ class LostNotesTest(kills.KilledResizeTestBase):
         self.assert_stable(self.server)
 
     def test_audits_keep_what_is_held(self):
-        self.lose_notes('_finish_resize', self.audit)
-        self.resize(self.server, self.larger)
-        self.assert_moved('600/1000', NEW)
-        self.confirm(self.server)
-        self.assert_stable(self.server)
-
-    def test_migration(self):
-        self.lose_notes('_finish_resize', self.audit)
-        self.migrate(self.server)
-        self.assert_moved('400/1000', OLD)
-
-    def test_to_plain(self):
-        self.lose_notes('_finish_resize', self.audit)
-        self.resize(self.server, self.plain_flavor())
-        self.assert_moved(None, 0)
+        for flavor, reservation, ppm in (
+            (self.larger, '600/1000', NEW),
+            (None, '400/1000', OLD),
+            (self.plain_flavor(), None, 0),
+        ):
+            with self.case(reservation):
+                self.lose_notes('_finish_resize', self.audit)
+                self.move(self.server, flavor)
+                self.assert_moved(reservation, ppm)
+                self.revert(self.server)
+                self.assert_stable(self.server)
 
     def test_nobody_knows(self):
         """The server does not run with another reservation than claimed."""
@@ -98,9 +91,6 @@ class LostNotesTest(kills.KilledResizeTestBase):
         )
         self.assertIn('move it again', self.reason(server))
         self.assertEqual(self.before, self.assert_runs(server, '400/1000'))
-        self.assert_moved_again()
-
-    def assert_moved_again(self):
         self.resize(self.server, self.larger)
         self.assert_moved('600/1000', NEW)
 
@@ -120,23 +110,19 @@ class LostNotesTest(kills.KilledResizeTestBase):
         :param source: where the next move of the server starts from
         """
         self.resize(self.server, self.rt_flavor('300/1000'))
-        saved, go = threading.Event(), threading.Event()
-        self.addCleanup(go.set)
-        self.hold_up(name, saved, go, after=True)
+        wait, go = self.hold_up(_NOVA, name, after=True)
         with self.as_source(self.server):
             self.api.post_server_action(self.server['id'], {action: None})
-            self.assertTrue(saved.wait(60))
+            wait()
         self._wait_for_state_change(self.server, 'ACTIVE')
-        begun, leave = threading.Event(), threading.Event()
-        self.addCleanup(leave.set)
-        self.hold_up('_resize_instance', begun, leave)
+        wait, leave = self.hold_up(_NOVA, '_resize_instance')
         self.api.post_server_action(
             self.server['id'], {'resize': {'flavorRef': self.larger}}
         )
-        self.assertTrue(begun.wait(60))
+        wait()
         keys = self.moving_keys(self.server)
         self.assertIn(servers.NEW, keys)
-        go.set()
+        go()
         self._wait_for_instance_action_event(
             self.server, action,
             {
@@ -145,20 +131,7 @@ class LostNotesTest(kills.KilledResizeTestBase):
             }[action], 'success',
         )  # fmt: skip
         self.assertEqual(keys, self.moving_keys(self.server))
-        leave.set()
+        leave()
         server = self._wait_for_state_change(self.server, 'VERIFY_RESIZE')
         self.assert_runs(server, '600/1000')
         self.assertEqual(NEW, self.allocated(server))
-
-    def hold_up(self, name, reached, go, after=False):
-        """Hold up a method of Nova's manager, the first time."""
-        original = getattr(_NOVA, name)
-
-        def step(*args, **kwargs):
-            result = original(*args, **kwargs) if after else None
-            if not reached.is_set():
-                reached.set()
-                go.wait(60)
-            return result if after else original(*args, **kwargs)
-
-        self.useFixture(fixtures.MockPatchObject(_NOVA, name, step))

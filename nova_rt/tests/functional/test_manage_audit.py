@@ -9,7 +9,6 @@ from keystoneauth1 import exceptions
 from nova import objects
 from nova.tests.functional.libvirt import base as nova_base
 
-from nova_rt import conf as nova_rt_conf
 from nova_rt.manage.audit import repairs
 from nova_rt.reservation import extra_specs, record
 from nova_rt.tests.fixtures import manage
@@ -26,19 +25,11 @@ class AuditTestBase(base.RTServersTestBase):
 
     def setUp(self):
         super().setUp()
-        # The database fixture has configured it.
-        self.patch_name(
-            'nova.db.api.api.context_manager.configure', lambda **options: None
-        )
-        self.patch_name('nova_rt.manage.audit.reading._SETTLE_S', 0)
-        nova_rt_conf.register_opts(nova_base.CONF)
+        self.prepare_commands()
         self.start_compute()
         # Only what a test wants of this host is local.
         self.flags(host='nowhere')
         self.server = self.create(self.rt_flavor(self.RESERVATION))
-
-    def patch_name(self, name, value):
-        self.useFixture(fixtures.MonkeyPatch(name, value))
 
     def audit(self, *words):
         return manage.run(nova_base.CONF, 'audit', '-f', 'json', *words)
@@ -88,23 +79,32 @@ class AuditTestBase(base.RTServersTestBase):
     def provider(self):
         return self.compute_rp_uuids['compute1']
 
-    def allocate(self, consumer, resources):
-        """Change what a consumer holds on the host, as by hand."""
+    def read_allocations(self, consumer):
+        """Read allocations, in the form in which they are written."""
         found = self.placement.get(
             f'/allocations/{consumer}', version='1.28'
         ).body
-        payload = {
-            'allocations': {self.provider: {'resources': resources}}
-            if resources
-            else {},
+        return {
+            'allocations': {
+                provider: {'resources': each['resources']}
+                for provider, each in found['allocations'].items()
+            },
             'project_id': found.get('project_id', self.api.project_id),
             'user_id': found.get('user_id', 'someone'),
             'consumer_generation': found.get('consumer_generation'),
         }
+
+    def write_allocations(self, consumer, payload):
         answer = self.placement.put(
             f'/allocations/{consumer}', payload, version='1.28'
         )
         self.assertEqual(204, answer.status, answer.body)
+
+    def allocate(self, consumer, resources):
+        """Change what a consumer holds on the host, as by hand."""
+        held = {self.provider: {'resources': resources}} if resources else {}
+        payload = self.read_allocations(consumer)
+        self.write_allocations(consumer, payload | {'allocations': held})
 
     def resources(self, consumer):
         found = self.placement.get(f'/allocations/{consumer}').body
@@ -112,6 +112,16 @@ class AuditTestBase(base.RTServersTestBase):
             provider: each['resources']
             for provider, each in found['allocations'].items()
         }
+
+    def allocate_bandwidth(self, ppm, server=None):
+        """Change that of a server alone, by default that of all tests.
+
+        :returns: all that it held before
+        """
+        uuid = (server or self.server)['id']
+        held = self.resources(uuid)[self.provider]
+        self.allocate(uuid, {**held, RC: ppm})
+        return held
 
     def change_record(self, text):
         instance = self.instance(self.server)
@@ -125,29 +135,16 @@ class CleanTest(AuditTestBase):
             'Compared 1 server(s) on 1 host(s)\n', self.assert_clean()
         )
         self.assertEqual('', self.audit('-q').err)
-
-    def test_stopped_and_started(self):
+        # A server asks for what its hint says.
+        self.create(self.rt_flavor('600/1000'), '300/1000')
+        self.create(self.rt_flavor('100/1000', vcpus=2, policy='fifo'))
+        self.create(self.rt_flavor('990/1000', vcpus=9), state='ERROR')
+        self.create(self.plain_flavor())
         self._stop_server(self.server)
         self.assert_clean()
         self._start_server(self.server)
         self.assert_clean()
-
-    def test_hint(self):
-        """A server asks for what its hint says."""
-        self.create(self.rt_flavor('600/1000'), '300/1000')
-        self.create(self.rt_flavor('100/1000', vcpus=2, policy='fifo'))
-        self.assert_clean()
-
-    def test_deleted(self):
         self._delete_server(self.server)
-        self.assert_clean()
-
-    def test_failed_create(self):
-        self.create(self.rt_flavor('990/1000', vcpus=9), state='ERROR')
-        self.assert_clean()
-
-    def test_plain_servers_are_of_no_interest(self):
-        self.create(self._create_flavor(vcpu=1, memory_mb=64))
         self.assert_clean()
 
     def test_host(self):
@@ -158,72 +155,54 @@ class CleanTest(AuditTestBase):
         self.assertEqual(1, result.err.count('\n'))
         self.assertNotIn('\x1b', result.err)
 
-    def test_no_database(self):
+    def test_sources_that_are_away(self):
+        gone = exceptions.ConnectFailure('no route')
+        with fixtures.MockPatch(
+            'nova.scheduler.client.report.SchedulerReportClient.get',
+            side_effect=gone,
+        ):
+            result = self.audit()
+        self.assertEqual((2, []), (result.code, result.data))
+        self.assertIn('Cannot audit compute1: Placement', result.err)
+        # Not a word about the servers: nothing is known.
+        self.assertNotIn(self.server['id'], result.err)
         self.flags(connection=None, group='api_database')
         result = self.audit()
         self.assertEqual((2, ''), (result.code, result.out))
         self.assertIn('[api_database] connection', result.err)
 
-    def test_placement_is_gone(self):
-
-        def fail(*args, **kwargs):
-            raise exceptions.ConnectFailure('no route')
-
-        self.patch_name(
-            'nova.scheduler.client.report.SchedulerReportClient.get', fail
-        )
-        result = self.audit()
-        self.assertEqual((2, []), (result.code, result.data))
-        self.assertIn('Cannot audit compute1: Placement', result.err)
-        # Not a word about the servers: nothing is known.
-        self.assertNotIn(self.server['id'], result.err)
-
 
 class PlacementTest(AuditTestBase):
-    def test_too_little(self):
-        before = self.resources(self.server['id'])[self.provider]
-        self.allocate(self.server['id'], {**before, RC: 7})
-        found = self.assert_found(
-            'placement', self.server['id'], '7 ppm', '600000'
-        )
-        self.assertEqual(
-            'would set the allocation from 7 to 600000 ppm', found['Repair']
-        )
-        self.assertEqual(7, self.allocated(self.server))
-        self.assert_mends()
-        self.assertEqual(
-            {self.provider: before}, self.resources(self.server['id'])
-        )
-
-    def test_too_much(self):
-        before = self.resources(self.server['id'])[self.provider]
-        self.allocate(self.server['id'], {**before, RC: 900_000})
-        self.assert_found('placement', self.server['id'])
-        self.assert_mends()
-        self.assertEqual(600_000, self.allocated(self.server))
-
-    def test_class_is_missing(self):
-        before = self.resources(self.server['id'])[self.provider]
-        self.allocate(
-            self.server['id'],
-            {name: held for name, held in before.items() if name != RC},
-        )
-        self.assert_found('placement', self.server['id'], 'holds 0 ppm')
-        self.assert_mends()
-        self.assertEqual(
-            {self.provider: before}, self.resources(self.server['id'])
-        )
-
-    def test_all_is_missing(self):
-        """All of it comes back, also what is not ours."""
-        before = self.resources(self.server['id'])
-        self.allocate(self.server['id'], {})
-        self.assertEqual({}, self.resources(self.server['id']))
-        self.assert_found('placement', self.server['id'], 'holds 0 ppm')
-        self.assert_mends()
-        self.assertEqual(before, self.resources(self.server['id']))
+    def test_wrong(self):
+        uuid = self.server['id']
+        before = self.resources(uuid)
+        held = before[self.provider]
+        others = {name: held[name] for name in held if name != RC}
+        for damaged, ppm in (
+            (held | {RC: 7}, 7),
+            (held | {RC: 900_000}, 900_000),
+            (others, 0),
+            # All of it comes back, also what is not ours.
+            ({}, 0),
+        ):
+            with self.case(damaged):
+                self.allocate(uuid, damaged)
+                found = self.assert_found(
+                    'placement', uuid, f'holds {ppm} ppm', '600000'
+                )
+                self.assertEqual(
+                    f'would set the allocation from {ppm} to 600000 ppm',
+                    found['Repair'],
+                )
+                self.assertEqual(ppm, self.allocated(self.server))
+                self.assert_mends()
+                self.assertEqual(before, self.resources(uuid))
         self._delete_server(self.server)
         self.assert_nothing_left(of=[self.server])
+        # Nova still has its mapping.
+        self.allocate(uuid, held)
+        self.assert_found('placement', uuid, 'gone')
+        self.assert_mends()
 
     def test_leaked(self):
         gone = str(uuid.uuid4())
@@ -237,14 +216,6 @@ class PlacementTest(AuditTestBase):
         self.assertEqual({}, self.resources(gone))
         self.assertEqual(600_000, self.allocated(self.server))
 
-    def test_leaked_by_a_server_that_was_deleted(self):
-        """Nova still has its mapping."""
-        held = self.resources(self.server['id'])[self.provider]
-        self._delete_server(self.server)
-        self.allocate(self.server['id'], held)
-        self.assert_found('placement', self.server['id'], 'gone')
-        self.assert_mends()
-
     def fill(self, holder, **held):
         """Hold all the rest for somebody else."""
         total = sum(self.capacity().values())
@@ -253,9 +224,8 @@ class PlacementTest(AuditTestBase):
     def test_no_room(self):
         """An allocation that Placement refuses is left, and reported."""
         other = self.create(self.rt_flavor('100/1000'))
-        held = self.resources(other['id'])[self.provider]
-        self.allocate(other['id'], {**held, RC: 1})
-        plain = self.create(self._create_flavor(vcpu=1, memory_mb=64))
+        self.allocate_bandwidth(1, other)
+        plain = self.create(self.plain_flavor())
         has = self.resources(plain['id'])[self.provider]
         self.fill(plain['id'], **has)
         result = self.audit('--repair', '--host', 'compute1')
@@ -267,8 +237,7 @@ class PlacementTest(AuditTestBase):
 
     def test_what_is_removed_makes_room(self):
         other = self.create(self.rt_flavor('100/1000'))
-        held = self.resources(other['id'])[self.provider]
-        self.allocate(other['id'], {**held, RC: 1})
+        self.allocate_bandwidth(1, other)
         self.fill(str(uuid.uuid4()))
         result = self.audit('--repair')
         self.assertEqual(
@@ -278,58 +247,47 @@ class PlacementTest(AuditTestBase):
         self.assert_clean()
 
     def test_busy_server_is_left_out(self):
-        held = self.resources(self.server['id'])[self.provider]
-        self.allocate(self.server['id'], {**held, RC: 7})
+        self.allocate_bandwidth(7)
         instance = self.instance(self.server)
         instance.task_state = 'rebooting'
         instance.save()
         self.assert_clean()
 
-    def test_changes_while_it_is_mended(self):
-        """Nothing is overwritten that was not found."""
-        held = self.resources(self.server['id'])[self.provider]
-        self.allocate(self.server['id'], {**held, RC: 7})
+    def repair_after(self, act):
+        """Repair what differs, and act before it is repaired."""
         original = repairs.mend
 
-        def change_then_mend(auditor, repair):
-            self.allocate(self.server['id'], {**held, RC: 8})
+        def mend(auditor, repair):
+            act()
             original(auditor, repair)
 
-        with fixtures.MonkeyPatch(
-            'nova_rt.manage.audit.repairs.mend', change_then_mend
-        ):
+        with fixtures.MonkeyPatch('nova_rt.manage.audit.repairs.mend', mend):
             result = self.audit('--repair')
         self.assertEqual(1, result.code)
         self.assertIn('meanwhile', result.data[0]['Repair'])
+
+    def test_changes_while_it_is_mended(self):
+        """Nothing is overwritten that was not found."""
+        self.allocate_bandwidth(7)
+        self.repair_after(lambda: self.allocate_bandwidth(8))
         self.assertEqual(8, self.allocated(self.server))
 
     def test_server_that_comes_back_while_it_is_mended(self):
         """An allocation is not removed on the word of an old reading."""
         gone = str(uuid.uuid4())
         self.allocate(gone, {RC: 100_000})
-        original = repairs.mend
-
-        def come_then_mend(auditor, repair):
-            objects.InstanceMapping(
-                self.ctxt, instance_uuid=gone, project_id='p',
-                queued_for_delete=False,
-            ).create()  # fmt: skip
-            original(auditor, repair)
-
-        with fixtures.MonkeyPatch(
-            'nova_rt.manage.audit.repairs.mend', come_then_mend
-        ):
-            result = self.audit('--repair')
-        self.assertEqual(1, result.code)
-        self.assertIn('meanwhile', result.data[0]['Repair'])
+        mapping = objects.InstanceMapping(
+            self.ctxt, instance_uuid=gone, project_id='p',
+            queued_for_delete=False,
+        )  # fmt: skip
+        self.repair_after(mapping.create)
         self.assertNotEqual({}, self.resources(gone))
         # From now on it is a server that is being created.
         self.assert_clean()
 
     def test_plain_server(self):
-        plain = self.create(self._create_flavor(vcpu=1, memory_mb=64))
-        held = self.resources(plain['id'])[self.provider]
-        self.allocate(plain['id'], {**held, RC: 1000})
+        plain = self.create(self.plain_flavor())
+        self.allocate_bandwidth(1000, plain)
         self.assert_found('placement', plain['id'], 'not real-time')
         self.assert_leaves_alone()
 
@@ -337,16 +295,9 @@ class PlacementTest(AuditTestBase):
         self.start_compute('compute2')
         self.flags(host='nowhere')
         other = self.compute_rp_uuids['compute2']
-        found = self.placement.get(
-            f'/allocations/{self.server["id"]}', version='1.28'
-        ).body
-        for each in found['allocations'].values():
-            each.pop('generation', None)
-        found['allocations'][other] = {'resources': {RC: 5}}
-        answer = self.placement.put(
-            f'/allocations/{self.server["id"]}', found, version='1.28'
-        )
-        self.assertEqual(204, answer.status, answer.body)
+        payload = self.read_allocations(self.server['id'])
+        payload['allocations'][other] = {'resources': {RC: 5}}
+        self.write_allocations(self.server['id'], payload)
         (finding,) = self.audit().data
         self.assertEqual('compute2', finding['Host'])
         self.assertIn('another host', finding['Difference'])
@@ -361,12 +312,8 @@ class RecordTest(AuditTestBase):
         found = self.assert_found('record', self.server['id'], 'v=9')
         self.assertNotIn('\x1b', found['Difference'])
         self.assert_leaves_alone()
-
-    def test_broken_and_allocation_wrong(self):
-        """The flavor says what is to be allocated."""
-        held = self.resources(self.server['id'])[self.provider]
-        self.allocate(self.server['id'], {**held, RC: 7})
-        self.change_record('v=9')
+        # The flavor says what is to be allocated.
+        self.allocate_bandwidth(7)
         result = self.audit('--repair')
         self.assertEqual(1, result.code)
         self.assertEqual(
@@ -411,19 +358,19 @@ class TrackerTest(AuditTestBase):
         self._run_periodics()
         self.assert_clean()
 
-    def test_under_promises(self):
-        self.change_stats(rt_free='{"0-3":1}')
-        self.assert_found('tracker', None, 'something else holds the rest')
-
-    def test_publishes_nothing(self):
-        self.change_stats(rt_free=None)
-        self.assert_found('tracker', None, 'nova-rt-compute')
-
-    def test_publishes_garbage(self):
-        for text in ('{"0":"\x1b[2J"}', '[', '{"a":1}', '7'):
-            self.change_stats(rt_free=text)
-            found = self.assert_found('tracker', None, 'cannot be read')
-            self.assertNotIn('\x1b', found['Difference'])
+    def test_wrong(self):
+        for text, says in (
+            ('{"0-3":1}', 'something else holds the rest'),
+            (None, 'nova-rt-compute'),
+            ('{"0":"\x1b[2J"}', 'cannot be read'),
+            ('[', 'cannot be read'),
+            ('{"a":1}', 'cannot be read'),
+            ('7', 'cannot be read'),
+        ):
+            with self.case(text):
+                self.change_stats(rt_free=text)
+                found = self.assert_found('tracker', None, says)
+                self.assertNotIn('\x1b', found['Difference'])
 
     def test_cpu_is_not_offered(self):
         (cpu,) = self.record_of(self.server).cpus

@@ -4,10 +4,8 @@
 They need no report of any service: the database of nova_rt is not there.
 """
 
-import fixtures
 from nova.tests.functional.libvirt import base as nova_base
 
-from nova_rt import conf as nova_rt_conf
 from nova_rt.db import api as history
 from nova_rt.reservation import cpulist, record
 from nova_rt.tests.fixtures import database, manage
@@ -20,14 +18,7 @@ class RecordsTest(manage.CommandsMixin, moves.MovesTestBase):
 
     def setUp(self):
         super().setUp()
-        # The database fixture has configured it.
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.db.api.api.context_manager.configure',
-                lambda **options: None,
-            )
-        )
-        nova_rt_conf.register_opts(nova_base.CONF)
+        self.prepare_commands()
 
     def rows(self):
         """The rows of "server list", in short."""
@@ -65,6 +56,20 @@ class RecordsTest(manage.CommandsMixin, moves.MovesTestBase):
         self.assertEqual(expected, {name: shown[name] for name in expected})
         self._stop_server(server)
         self.assertEqual([row], self.rows())
+        instance = self.instance(server)
+        kept = instance.system_metadata[record.KEY]
+        for text, task, says in (
+            (kept, 'rebooting', (*row[2:-1], 'busy')),
+            ('v=9', None, (None, None, None, 'unreadable')),
+            (kept, None, row[2:]),
+        ):
+            instance.system_metadata[record.KEY] = text
+            instance.task_state = task
+            instance.save()
+            self.assertEqual(says, self.rows()[0][2:])
+            self.assertEqual(
+                says[-1], self.read('server', 'show', uuid)['State']
+            )
         self._delete_server(server)
         self.assertEqual([], self.rows())
         self.assert_fails(1, 'holds no bandwidth', 'server', 'show', uuid)
@@ -94,20 +99,6 @@ class RecordsTest(manage.CommandsMixin, moves.MovesTestBase):
         self.assertEqual(
             [('compute2', '600/1000', 'held')],
             [(row[1], row[2], row[5]) for row in self.rows()],
-        )
-
-    def test_busy_and_unreadable(self):
-        server = self.create(self.rt_flavor('400/1000'))
-        instance = self.instance(server)
-        instance.task_state = 'rebooting'
-        instance.save()
-        self.assertEqual('busy', self.rows()[0][-1])
-        instance.task_state = None
-        instance.system_metadata[record.KEY] = 'v=9'
-        instance.save()
-        self.assertEqual((None, None, None, 'unreadable'), self.rows()[0][2:])
-        self.assertEqual(
-            'unreadable', self.read('server', 'show', server['id'])['State']
         )
 
     def test_hosts(self):
@@ -156,8 +147,6 @@ class RecordsTest(manage.CommandsMixin, moves.MovesTestBase):
         self.assert_fails(1, 'no UUID', 'server', 'show', '\x1b[2J')
         plain = self.create(self.plain_flavor())
         self.assert_fails(1, 'not real-time', 'server', 'show', plain['id'])
-
-    def test_no_database_of_nova(self):
         self.flags(connection=None, group='api_database')
         for words in (
             ('server', 'list'), ('server', 'show', make_uuid(1)),

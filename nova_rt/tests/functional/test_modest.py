@@ -5,7 +5,6 @@ import errno
 import json
 from unittest import mock
 
-import fixtures
 from nova import objects
 
 from nova_rt.compute import stopped
@@ -27,9 +26,6 @@ class ModestTest(base.RTServersTestBase):
     def setUp(self):
         super().setUp()
         self.start_compute()
-
-    def forget_filters(self):
-        self.scheduler.manager.host_manager.enabled_filters = []
 
     def assert_told(self, server, user, administrator):
         """Look at all that Nova says of a server in ERROR.
@@ -62,28 +58,24 @@ class ModestTest(base.RTServersTestBase):
         fault = last['payload']['nova_object.data']['fault']
         return fault['nova_object.data']
 
-    def test_no_host(self):
-        flavor = self.rt_flavor('600/1000')
+    def test_no_room(self):
+        """The scheduler refuses it, and then the claim."""
         for _ in range(4):
-            self.create(flavor)
+            self.create(self.rt_flavor('500/1000'))
+        flavor = self.rt_flavor('600/1000')
+        private = f'free {self.capacity()[0] - 500_000}'
         self.assert_told(
             self.create(flavor, state='ERROR'),
             'No valid host was found. RT bandwidth: asked 600000 ppm on each '
             'of 1 CPU(s), which is not free',
-            f'free {self.capacity()[0] - 600_000}',
+            private,
         )
-
-    def test_claim(self):
-        for _ in range(4):
-            self.create(self.rt_flavor('500/1000'))
         self.forget_filters()
-        refused = self.create(self.rt_flavor('600/1000'), state='ERROR')
-        private = f'free {self.capacity()[0] - 500_000} ppm'
         self.assert_told(
-            refused,
+            self.create(flavor, state='ERROR'),
             'Insufficient compute resources: RT bandwidth: asked 600000 ppm '
             'on each of 1 CPU(s), which is not free.',
-            private,
+            f'{private} ppm',
         )
         fault = self.notified('instance.create.error')
         self.assertNotIn(private, fault['exception_message'])
@@ -91,11 +83,7 @@ class ModestTest(base.RTServersTestBase):
         self.assertIn(private, fault['traceback'])
 
     def test_claim_without_allocation(self):
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.scheduler.request_filter.ALL_REQUEST_FILTERS', []
-            )
-        )
+        self.stub_out('nova.scheduler.request_filter.ALL_REQUEST_FILTERS', [])
         self.forget_filters()
         self.assert_told(
             self.create(self.rt_flavor(), state='ERROR'),
@@ -104,13 +92,16 @@ class ModestTest(base.RTServersTestBase):
             'Placement holds 0 CUSTOM_RT_BANDWIDTH',
         )
 
-    def test_kernel_refuses_a_start(self):
+    def test_kernel_refuses(self):
+        """A first start, and another one."""
+        server = self.create(self.rt_flavor())
         self.refuse_writes(errno.EINVAL)
-        self.assert_told(
-            self.create(self.rt_flavor(), state='ERROR'),
-            'the host cannot hold the reservation',
-            'EINVAL',
-        )
+        refused = self.create(self.rt_flavor(), state='ERROR')
+        self.ask_for(server, 'reboot', {'type': 'HARD'}, 'ERROR')
+        for each in refused, server:
+            self.assert_told(
+                each, 'the host cannot hold the reservation', 'EINVAL'
+            )
 
     def test_error_of_others(self):
         """As for any server, Nova shows the class of such errors alone."""
@@ -122,21 +113,12 @@ class ModestTest(base.RTServersTestBase):
             '/dev/secret',
         )
 
-    def test_kernel_refuses_another_start(self):
-        server = self.create(self.rt_flavor())
-        self.refuse_writes(errno.EINVAL)
-        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
-        server = self._wait_for_state_change(server, 'ERROR')
-        self.assert_told(
-            server, 'the host cannot hold the reservation', 'EINVAL'
-        )
-
     def test_stopped_while_it_ran(self):
         server = self.create(self.rt_flavor())
         self.lose_reservation(server)
         self.refuse_writes(errno.EBUSY)
         for _ in range(2):
-            self.computes['compute1'].manager._verify_reservations(self.ctxt)
+            self.verify()
         event = self._wait_for_instance_action_event(
             server, 'stop', stopped.EVENT, 'error'
         )
@@ -157,12 +139,7 @@ class ModestTest(base.RTServersTestBase):
 
     def test_what_the_user_wrote(self):
         """Nothing of it is hidden."""
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.api.middleware.RequestValidator.process_request',
-                lambda self, req: None,
-            )
-        )
+        self.skip_api_filter()
         server = self.create(
             self.rt_flavor('1400/2000'), '1500/2000', state='ERROR'
         )

@@ -11,41 +11,19 @@ from nova_rt.tracking.reservations import Reservations
 NONE = (0, 0)
 
 
-class FailureTest(moves.MovesTestBase):
+class FailureTest(moves.ServerToMoveTestBase):
     """A server of 400/1000 that is to become one of 600/1000."""
-
-    def setUp(self):
-        super().setUp()
-        self.larger = self.rt_flavor('600/1000')
-        self.server = self.create(self.rt_flavor('400/1000'))
-        self.source = self.host_of(self.server)
-        self.target = self.other(self.source)
-        self.before = self.record_of(self.server)
-
-    def patch(self, name, value):
-        patch = fixtures.MonkeyPatch(name, value)
-        patch.setUp()
-        self.addCleanup(patch.cleanUp)
-        return patch
 
     def break_step(self, name, error=None):
         """From now on, a step fails."""
+        error = error or RuntimeError('broken by the test')
+        self.useFixture(fixtures.MockPatch(name, side_effect=error))
 
-        def fail(*args, **kwargs):
-            raise error or RuntimeError('broken by the test')
-
-        return self.patch(name, fail)
-
-    def fill(self, host, reservation='500/1000'):
+    def fill(self, host):
         """Leave too little on each CPU, and much in sum."""
-        flavor = self.rt_flavor(reservation)
-        others = [
+        flavor = self.rt_flavor('500/1000')
+        for _ in range(self.CPUS - len(self.all_claims(host))):
             self.create(flavor, host=host)
-            for _ in range(self.CPUS - len(self.all_claims(host)))
-        ]
-        # A scheduler whose picture is old.
-        self.scheduler.manager.host_manager.enabled_filters = []
-        return others
 
     def assert_stays(self, server, state='ACTIVE'):
         """The server is where it was, with what it had; nothing is left."""
@@ -59,25 +37,17 @@ class FailureTest(moves.MovesTestBase):
         self.assertEqual(400_000, self.allocated(server))
         self.assert_stable(server)
 
-    def test_no_host_has_room(self):
-        """Refused by the scheduler, with the numbers."""
+    def test_no_room(self):
+        """Refused with the numbers: by the scheduler, then by the claim."""
         self.fill(self.target)
-        self.scheduler.manager.host_manager.enabled_filters = (
-            self.scheduler.manager.host_manager._choose_host_filters(
-                ['RTBandwidthFilter']
-            )
-        )
+        seen = self.listen(self.target)
         server = self.fail_move(
             self.server, self.larger, 'resize', 'conductor_migrate_server'
         )
         self.assertIn('600000', self.reason(server))
         self.assert_stays(server)
-        self.assert_runs(server, '400/1000')
-
-    def test_destination_has_no_room(self):
-        """Refused by the claim, with the numbers; there is no other host."""
-        self.fill(self.target)
-        seen = self.listen(self.target)
+        self.assertEqual([], seen)
+        self.forget_filters()
         server = self.fail_move(
             self.server, self.larger, 'resize', 'compute_prep_resize'
         )
@@ -101,7 +71,7 @@ class FailureTest(moves.MovesTestBase):
                 raise exception.InsufficientBandwidth(600_000, 1, (), 'full')
             return original(held, uuid, rec, beside)
 
-        self.patch(name, claim)
+        self.stub_out(name, claim)
         server = self.resize(self.server, self.larger)
         host = self.host_of(server)
         self.assertIsNot(refused[0], self.reservations(host))
@@ -117,22 +87,22 @@ class FailureTest(moves.MovesTestBase):
         self.audit_host(self.source)
         self.assert_sums((host, other, self.source))
 
-    def test_after_the_claim(self):
+    def fail_after_the_claim(self):
         """The source cannot be told: Nova aborts the claim."""
         self.break_step('nova.compute.rpcapi.ComputeAPI.resize_instance')
-        server = self.fail_move(
+        return self.fail_move(
             self.server, self.larger, 'resize', 'compute_prep_resize', 'ERROR'
         )
+
+    def test_after_the_claim(self):
+        server = self.fail_after_the_claim()
         # At once, without an audit.
         self.assertEqual((None, None), self.slots(server, self.target))
         self.assert_stays(server, 'ERROR')
 
     def test_after_the_claim_on_the_same_host(self):
         self.stay(self.source)
-        self.break_step('nova.compute.rpcapi.ComputeAPI.resize_instance')
-        server = self.fail_move(
-            self.server, self.larger, 'resize', 'compute_prep_resize', 'ERROR'
-        )
+        server = self.fail_after_the_claim()
         self.assertEqual((self.before, None), self.slots(server, self.source))
         # Nova does not track it until the next audit, others come meanwhile.
         self.create(self.rt_flavor('300/1000'))
@@ -153,19 +123,6 @@ class FailureTest(moves.MovesTestBase):
         self.assert_stays(server)
         self.assert_runs(server, '400/1000')
 
-    def assert_stranded(self, server, host):
-        """It is where it went, with what Placement holds there for it."""
-        self.assertEqual('ERROR', server['status'])
-        self.audit()
-        self.assertEqual(host, self.host_of(server))
-        rec = self.record_of(server)
-        self.assertEqual('600/1000', str(rec.request.reservation))
-        self.assertEqual((rec, None), self.slots(server, host))
-        self.assertEqual((None, None), self.slots(server, self.other(host)))
-        self.assertEqual({}, self.moving_keys(server))
-        self.assertEqual(600_000, self.allocated(server))
-        self.assert_stable(server)
-
     def test_start_on_the_destination(self):
         """As Nova says: it can be recovered there by a hard reboot."""
         self.refuse_writes(hostname=self.target)
@@ -173,20 +130,23 @@ class FailureTest(moves.MovesTestBase):
             self.server, self.larger, 'resize', 'compute_finish_resize',
             'ERROR',
         )  # fmt: skip
-        self.assert_stranded(server, self.target)
+        self.audit()
+        self.assertEqual(self.target, self.host_of(server))
+        rec = self.record_of(server)
+        self.assertEqual('600/1000', str(rec.request.reservation))
+        self.assertEqual((rec, None), self.slots(server, self.target))
+        self.assertEqual((None, None), self.slots(server, self.source))
+        self.assertEqual({}, self.moving_keys(server))
+        self.assertEqual(600_000, self.allocated(server))
+        self.assert_stable(server)
         self.refuse_writes(0, self.target)
         server = self._reboot_server(server, hard=True)
         self.assert_runs(server, '600/1000')
         self.assert_stable(server)
 
     def fail_revert(self, server, event):
-        self.api.post_server_action(server['id'], {'revertResize': None})
-        self._wait_for_instance_action_event(
-            server, 'revertResize', event, 'error'
-        )
-        return self._wait_for_server_parameter(
-            server, {'OS-EXT-STS:task_state': None, 'status': 'ERROR'}
-        )
+        self.ask_in_vain(server, 'revertResize', None, event)
+        return self.wait_idle(server, 'ERROR')
 
     def test_start_after_a_revert(self):
         server = self.resize(self.server, self.larger)

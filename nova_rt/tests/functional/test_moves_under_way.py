@@ -4,20 +4,12 @@
 from nova_rt import events
 from nova_rt.exporter import domains, reading
 from nova_rt.tests.functional import moves
+from nova_rt.tests.functional.moves import NEW, OLD
 from nova_rt.virt.libvirt import metadata
 
-OLD, NEW = 400_000, 600_000
 
-
-class UnderWayTest(moves.MovesTestBase):
+class UnderWayTest(moves.ServerToMoveTestBase):
     """A resize from 400/1000 to 600/1000."""
-
-    def setUp(self):
-        super().setUp()
-        self.server = self.create(self.rt_flavor('400/1000'))
-        self.larger = self.rt_flavor('600/1000')
-        self.source = self.host_of(self.server)
-        self.target = self.other(self.source)
 
     def exported(self, host):
         """List the claims that nova-rt-exporter finds in a host's domains."""
@@ -60,25 +52,21 @@ class UnderWayTest(moves.MovesTestBase):
         server = self.resize(server, self.rt_flavor('400/1000'))
         self.assert_exported(server, OLD + NEW)
         with self.as_source(server):
-            self.api.post_server_action(server['id'], {'confirmResize': None})
-            server = self._wait_for_state_change(server, 'SHUTOFF')
+            server = self.ask_for(server, 'confirmResize', state='SHUTOFF')
         self.assert_exported(server, OLD)
         self.assertEqual([], [
             event for event in seen if isinstance(event, events.Drifted)
         ])  # fmt: skip
 
-    def test_exported_between_two_hosts(self):
+    def test_between_two_hosts(self):
+        """Exported, and repaired in VERIFY_RESIZE with the new one."""
         server = self.resize(self.server, self.larger)
         self.assert_exported(server, NEW)
+        self.lose_reservation(server, self.target)
+        self.verify(self.target)
+        self.assert_runs(server, '600/1000')
         server = self.confirm(server)
         self.assert_exported(server, NEW)
-
-    def test_reservation_is_repaired(self):
-        """In VERIFY_RESIZE, with the new one."""
-        server = self.resize(self.server, self.larger)
-        self.lose_reservation(server, self.target)
-        self.computes[self.target].manager._verify_reservations(self.ctxt)
-        self.assert_runs(server, '600/1000')
 
     def test_history(self):
         """The events that each host tells of a move."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Versioned notifications of what happens to reservations."""
 
-import errno
-
 from nova_rt.compute import notifications
 from nova_rt.tests.functional import base
 
@@ -57,7 +55,7 @@ class NotificationsTest(base.RTServersTestBase):
         }
         self.assertEqual(expected, {name: payload[name] for name in expected})
         self.lose_reservation(server)
-        self.computes['compute1'].manager._verify_reservations(self.ctxt)
+        self.verify()
         priority, payload = self.wait_for('drifted')
         self.assertEqual('ERROR', priority)
         self.assertIn('expected', payload['details'])
@@ -68,19 +66,6 @@ class NotificationsTest(base.RTServersTestBase):
             ['claimed', 'applied', 'drifted', 'repaired', 'released'],
             self.kinds(),
         )
-
-    def test_stopped(self):
-        self.start_compute()
-        server = self.create(self.rt_flavor())
-        self.lose_reservation(server)
-        self.refuse_writes(errno.EBUSY)
-        for _ in range(2):
-            self.computes['compute1'].manager._verify_reservations(self.ctxt)
-        priority, payload = self.wait_for('stopped')
-        self.assertEqual('ERROR', priority)
-        self.assertEqual(server['id'], payload['uuid'])
-        self.assertIn('EBUSY', payload['details'])
-        self.assertIsNone(payload['cpus'])
 
     def test_refused(self):
         self.start_compute()

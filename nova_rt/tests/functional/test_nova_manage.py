@@ -31,8 +31,8 @@ def nova_placement(command, **options):
 class HealTest(test_manage_audit.AuditTestBase):
     """A server has lost its allocation."""
 
-    def create_whole(self, reservation, vcpus=1, hint=None):
-        flavor = self.rt_flavor(reservation, vcpus, whole=True)
+    def create_whole(self, vcpus=1, hint=None):
+        flavor = self.rt_flavor('300/1000', vcpus, whole=True)
         return self.create(flavor, hint)
 
     def lose(self, server):
@@ -57,7 +57,8 @@ class HealTest(test_manage_audit.AuditTestBase):
 
     def test_whole_flavor(self):
         """The flavor that our command prints is all that Nova needs."""
-        server = self.create_whole('300/1000', vcpus=2)
+        server = self.create_whole(vcpus=2)
+        kept = self.resources(self.server['id'])
         before = self.lose(server)
         self.assertEqual(600_000, before[self.provider][RC])
         self.heal(server, expected=4, dry_run=True)
@@ -65,37 +66,31 @@ class HealTest(test_manage_audit.AuditTestBase):
         self.heal(server)
         self.assertEqual(before, self.resources(server['id']))
         self.assert_clean()
-
-    def test_all_of_a_cell(self):
-        """A run over all servers leaves those alone that have theirs."""
-        servers = [self.create_whole('100/1000') for _ in range(2)]
-        lost = self.lose(servers[0])
-        kept = self.resources(servers[1]['id'])
+        # A run over all servers leaves those alone that have theirs.
+        self.lose(server)
         code, text = nova_placement('heal_allocations')
         self.assertEqual(0, code, text)
-        self.assertEqual(lost, self.resources(servers[0]['id']))
-        self.assertEqual(kept, self.resources(servers[1]['id']))
+        self.assertEqual(before, self.resources(server['id']))
+        self.assertEqual(kept, self.resources(self.server['id']))
         self.assert_clean()
 
     def test_hint(self):
         """Nova allocates what the flavor says; our audit, what is reserved."""
-        server = self.create_whole('300/1000', hint='100/1000')
+        server = self.create_whole(hint='100/1000')
         before = self.lose(server)
         self.assertEqual(100_000, before[self.provider][RC])
-        self.heal(server)
-        self.assertEqual(300_000, self.allocated(server))
-        self.assert_found('placement', server['id'], '300000', '100000')
-        self.assert_mends()
-        self.assertEqual(before, self.resources(server['id']))
-
-    def test_forced(self):
-        """--force overwrites a hint's allocation as well."""
-        server = self.create_whole('300/1000', hint='100/1000')
-        before = self.resources(server['id'])
-        self.heal(server, force=True)
-        self.assertEqual(300_000, self.allocated(server))
-        self.assert_mends()
-        self.assertEqual(before, self.resources(server['id']))
+        # No server stops for an allocation that is lost.
+        self.restart_compute_service('compute1')
+        self.flags(host='nowhere')
+        self.assertTrue(self.guest(server).is_active())
+        self.assertEqual(100_000, self.claims()[server['id']].total_ppm)
+        # --force overwrites an allocation that is right as well.
+        for options in {}, {'force': True}:
+            self.heal(server, **options)
+            self.assertEqual(300_000, self.allocated(server))
+            self.assert_found('placement', server['id'], '300000', '100000')
+            self.assert_mends()
+            self.assertEqual(before, self.resources(server['id']))
 
     def test_modest_flavor(self):
         """With the reservation alone, Nova heals nothing of ours."""
@@ -105,18 +100,6 @@ class HealTest(test_manage_audit.AuditTestBase):
         self.assert_found('placement', self.server['id'], '0 ppm', '600000')
         self.assert_mends()
         self.assertEqual(600_000, self.allocated(self.server))
-
-    def test_service_starts_meanwhile(self):
-        """No server stops for an allocation that is lost."""
-        server = self.create_whole('300/1000', hint='100/1000')
-        self.lose(server)
-        self.restart_compute_service('compute1')
-        self.flags(host='nowhere')
-        self.assertTrue(self.guest(server).is_active())
-        self.assertEqual(100_000, self.claims()[server['id']].total_ppm)
-        self.heal(server)
-        self.assert_mends()
-        self.assertEqual(100_000, self.allocated(server))
 
 
 class OrphansTest(test_manage_audit.AuditTestBase):

@@ -20,21 +20,6 @@ class PlainServerTest(base.RTServersTestBase):
         self.start_compute()
         self.flavor = self._create_flavor(memory_mb=64, vcpu=2)
 
-    def use_stock_compute(self):
-        # It would change the owners of every file, if it could.
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.privsep.idmapshift.shift', lambda *args: None
-            )
-        )
-        managers = dict(service.SERVICE_MANAGERS)
-        managers['nova-compute'] = 'nova.compute.manager.ComputeManager'
-        self.useFixture(
-            fixtures.MonkeyPatch('nova.service.SERVICE_MANAGERS', managers)
-        )
-        self.flags(compute_driver='libvirt.LibvirtDriver')
-        self.restart_compute_service('compute1')
-
     def definition(self, server):
         """The domain's XML, less the time at which it was made."""
         tree = etree.fromstring(self.guest(server).get_xml_desc())
@@ -47,7 +32,13 @@ class PlainServerTest(base.RTServersTestBase):
         # After its first start, Nova writes what it chose into the domain.
         self._reboot_server(server, hard=True)
         ours = self.definition(server)
-        self.use_stock_compute()
+        # It would change the owners of every file, if it could.
+        self.stub_out('nova.privsep.idmapshift.shift', lambda *args: None)
+        managers = dict(service.SERVICE_MANAGERS)
+        managers['nova-compute'] = 'nova.compute.manager.ComputeManager'
+        self.stub_out('nova.service.SERVICE_MANAGERS', managers)
+        self.flags(compute_driver='libvirt.LibvirtDriver')
+        self.restart_compute_service('compute1')
         self._reboot_server(server, hard=True)
         stock = self.definition(server)
         maps = ours.find('idmap')
@@ -88,22 +79,17 @@ class PlainServerTest(base.RTServersTestBase):
         self._reboot_server(plain)
         self._delete_server(plain)
         self.assert_held(rt)
+        # Refused for RT servers only.
+        plain = self.create(self.flavor)
+        self.ask_for(plain, 'suspend', state='SUSPENDED')
 
-    def test_real_time_servers_have_a_private_network_too(self):
-        server = self.create(self.rt_flavor())
-        self.assertIsNotNone(self.definition(server).find('features/privnet'))
-
-    def test_cpuset_of_a_real_time_server(self):
+    def test_domain_of_a_real_time_server(self):
         self.create(self.rt_flavor())
         server = self.create(self.rt_flavor(vcpus=2, reservation='100/1000'))
-        vcpu = self.definition(server).find('vcpu')
+        found = self.definition(server)
+        self.assertIsNotNone(found.find('features/privnet'))
+        vcpu = found.find('vcpu')
         self.assertEqual(('2', '1-2'), (vcpu.text, vcpu.get('cpuset')))
-
-    def test_suspend_is_left_to_nova(self):
-        """Refused for RT servers only."""
-        server = self.create(self.flavor)
-        self.api.post_server_action(server['id'], {'suspend': None})
-        self._wait_for_state_change(server, 'SUSPENDED')
 
 
 class GroupsTest(base.RTServersTestBase):
@@ -130,192 +116,141 @@ class GroupsTest(base.RTServersTestBase):
         for path in (self.group, *self.group.iterdir()):
             self.kernels['compute1'].own(path, 100_000)
 
-    def refuse(self, number):
-        """From now on, nothing can be taken."""
-
-        def refuse(files, group):
-            raise OSError(number, 'no')
-
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.files.Files.chown_to_root', refuse
-            )
+    def refusing(self, name, number):
+        """Within, the helper refuses something to the service."""
+        return fixtures.MockPatch(
+            f'nova_rt.host.files.Files.{name}',
+            side_effect=OSError(number, 'no'),
         )
 
-    def verify(self):
-        self.computes['compute1'].driver.running.verify_all()
+    def flavors(self, **specs):
+        """A plain and a real-time flavor with these extra specs of ours."""
+        specs = {f'lxc:{key}': value for key, value in specs.items()}
+        found = self.plain_flavor(), self.rt_flavor()
+        for flavor in found if specs else ():
+            self.admin_api.post_extra_spec(flavor, {'extra_specs': specs})
+        return found
 
-    def test_taken_at_every_start(self):
-        """Or it would widen its CPUs onto those of others."""
+    def assert_cannot_start(self, text, flavors):
+        for flavor in flavors:
+            server = self.create(flavor, state='ERROR')
+            self.assert_nothing_left(of=[server])
+            self._delete_server(server)
+        self.assertIn(text, self.stdlog.logger.output)
+
+    def test_taken(self):
+        """At every start: or it would widen its CPUs onto those of others."""
         self.assertEqual({0}, self.owners())
         self._reboot_server(self.server, hard=True)
         self.assertEqual({0}, self.owners())
+        for look in (
+            lambda: self.restart_compute_service('compute1'),
+            self.verify,
+        ):
+            self.give()
+            self.assertEqual({100_000}, self.owners())
+            look()
+            self.assertEqual({0}, self.owners())
 
-    def test_taken_from_what_runs(self):
-        self.give()
-        self.assertEqual({100_000}, self.owners())
-        self.restart_compute_service('compute1')
-        self.assertEqual({0}, self.owners())
-        self.give()
-        self.verify()
-        self.assertEqual({0}, self.owners())
-
-    def test_cannot_be_taken_at_a_start(self):
-        self.refuse(errno.EPERM)
-        server = self.create(self._create_flavor(memory_mb=64), state='ERROR')
-        self.assertIn(
-            'cannot take the groups of the container from its root: no '
-            '(EPERM)', self.stdlog.logger.output,
-        )  # fmt: skip
-        self.assert_nothing_left(of=[server])
-
-    def refuse_limits(self, number):
-        """From now on, no user namespace can be given limits."""
-
-        def refuse(files, controller):
-            raise OSError(number, 'no')
-
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.files.Files.limit', refuse)
+    def test_refused_at_a_start(self):
+        """No container runs without what it is to have."""
+        for name, number, text in (
+            ('chown_to_root', errno.EPERM,
+             'cannot take the groups of the container from its root: no '
+             '(EPERM)'),
+            ('limit', errno.EIO,
+             'limit the user namespace of the container: no (EIO)'),
+            ('limit_tasks', errno.ENOENT,
+             'cannot limit the tasks of the container: no (ENOENT)'),
+        ):  # fmt: skip
+            with self.case(name), self.refusing(name, number):
+                self.assert_cannot_start(text, self.flavors())
+        # An old microversion takes any extra spec.
+        with utils.temporary_mutation(self.admin_api, microversion='2.85'):
+            flavors = self.flavors(max_tasks='many')
+        self.assert_cannot_start(
+            'lxc:max_tasks must be a whole number from 1 to', flavors
         )
-
-    def test_limited_at_every_start(self):
-        self.limited.clear()
-        for flavor in (self._create_flavor(memory_mb=64), self.rt_flavor()):
-            server = self.create(flavor)
-            self.assertEqual([self.guest(server).id], self.limited)
-            self.limited.clear()
-            self._reboot_server(server, hard=True)
-            self.verify()
-            self.assertEqual([self.guest(server).id], self.limited)
-            self.limited.clear()
-
-    def test_limits_of_what_runs(self):
-        """It was started by an earlier release."""
-        self.limited.clear()
-        self.restart_compute_service('compute1')
-        self.assertEqual([self.guest(self.server).id], self.limited)
-
-    def test_cannot_be_limited_at_a_start(self):
-        self.refuse_limits(errno.EIO)
-        for flavor in (self._create_flavor(memory_mb=64), self.rt_flavor()):
-            server = self.create(flavor, state='ERROR')
-            self.assertIn(
-                'limit the user namespace of the container: no (EIO)',
-                self.stdlog.logger.output,
-            )
-            self._delete_server(server)
-
-    def test_cannot_be_limited_later(self):
-        """Reported; it runs on, and gets its limits at the next check."""
-        real_time = self.create(self.rt_flavor())
-        self.refuse_limits(errno.EMFILE)
-        self.restart_compute_service('compute1')
-        self.verify()
-        for server in (self.server, real_time):
-            self.assertTrue(self.guest(server).is_active())
-        self.assertIn('no (EMFILE)', self.stdlog.logger.output)
-        self.limited.clear()
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.files.Files.limit',
-                lambda files, controller: self.limited.append(controller),
-            )
-        )
-        self.verify()
-        pids = [self.guest(each).id for each in (self.server, real_time)]
-        self.assertCountEqual(pids, self.limited)
 
     def test_helper_does_not_start(self):
         """Known before a container runs without what it is to have."""
         files = self.kernels['compute1'].files
         self.containers.started.clear()
-        flavors = self.flavors()
-        with fixtures.MockPatchObject(
-            files, '_call', side_effect=PermissionError(errno.EPERM, 'no sudo')
-        ):
-            for flavor in flavors:
+        error = PermissionError(errno.EPERM, 'no sudo')
+        with fixtures.MockPatchObject(files, '_call', side_effect=error):
+            for flavor in self.flavors():
                 self.create(flavor, state='ERROR')
         self.assertEqual([], self.containers.started)
         self.assertIn('helper for control groups does not answer ([Errno 1]',
                       self.stdlog.logger.output)  # fmt: skip
 
-    def test_kept_from_the_oom_killer(self):
-        """At every start, once."""
-        for flavor in self.flavors():
-            self.kept.clear()
-            server = self.create(flavor)
-            expected = [self.guest(server).id]
-            self._reboot_server(server, hard=True)
-            self.verify()
-            self.assertEqual([*expected, self.guest(server).id], self.kept)
-
-    def test_host_permits_no_keeping(self):
-        """It is logged once, and servers run."""
-
-        def refuse(files, controller):
-            raise OSError(errno.EACCES, 'no')
-
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.files.Files.keep_from_oom', refuse
-            )
-        )
-        for flavor in self.flavors():
-            server = self.create(flavor)
-            self.assertTrue(self.guest(server).is_active())
-        text = 'Cannot keep libvirt_lxc from the out-of-memory killer'
-        self.assertEqual(1, self.stdlog.logger.output.count(text))
-
-    def flavors(self, **specs):
-        """A plain and a real-time flavor with these extra specs of ours."""
-        specs = {f'lxc:{key}': value for key, value in specs.items()}
-        found = []
-        for flavor in (self._create_flavor(memory_mb=64), self.rt_flavor()):
-            if specs:
-                self.admin_api.post_extra_spec(flavor, {'extra_specs': specs})
-            found.append(flavor)
-        return found
-
-    def test_limit_of_tasks_at_every_start(self):
-        """By the option, or by the flavor."""
-        for most, flavors in (
-            (4096, self.flavors()),
-            (50, self.flavors(max_tasks='50')),
+    def test_refused_later(self):
+        """Reported; servers run on, and get it at the next check."""
+        real_time = self.create(self.rt_flavor())
+        self.give()
+        with (
+            self.refusing('chown_to_root', errno.EMFILE),
+            self.refusing('limit', errno.EIO),
+            self.refusing('limit_tasks', errno.ENOENT),
         ):
+            self.restart_compute_service('compute1')
+            for _ in range(3):
+                self.verify()
+        for server in self.server, real_time:
+            self.assertTrue(self.guest(server).is_active())
+        log = self.stdlog.logger.output
+        self.assertEqual(1, log.count('Could not protect the host from'))
+        self.assertIn('no (EMFILE)', log)
+        self.limited.clear()
+        self.verify()
+        pids = [self.guest(each).id for each in (self.server, real_time)]
+        self.assertCountEqual(pids, self.limited)
+        self.assertEqual({0}, self.owners())
+
+    def test_once_at_every_start(self):
+        """Limits of its user namespace and its tasks; kept from being killed.
+
+        The limit of tasks is by the option, or by the flavor.
+        """
+        for flavors, most in (
+            (self.flavors(), 4096), (self.flavors(max_tasks='50'), 50),
+        ):  # fmt: skip
             for flavor in flavors:
-                self.task_limits.clear()
+                for found in self.limited, self.kept, self.task_limits:
+                    found.clear()
                 server = self.create(flavor)
-                expected = [(self.guest(server).id, most)]
-                self.assertEqual(expected, self.task_limits)
+                pids = [self.guest(server).id]
                 self._reboot_server(server, hard=True)
                 self.verify()
-                expected.append((self.guest(server).id, most))
-                self.assertEqual(expected, self.task_limits)
+                pids.append(self.guest(server).id)
+                self.assertEqual(pids, self.limited)
+                self.assertEqual(pids, self.kept)
+                self.assertEqual(
+                    [(pid, most) for pid in pids], self.task_limits
+                )
 
-    def test_limit_of_tasks_of_what_runs(self):
-        self.task_limits.clear()
-        self.flags_of_ours(max_tasks=9)
-        self.restart_compute_service('compute1')
-        self.assertEqual([(self.guest(self.server).id, 9)], self.task_limits)
-
-    def test_no_limit_of_tasks(self):
-        self.task_limits.clear()
-        self.flags_of_ours(max_tasks=0)
-        self.restart_compute_service('compute1')
-        self.assertEqual([], self.task_limits)
+    def test_limits_of_what_runs(self):
+        """It was started by an earlier release, or with another option."""
+        pid = self.guest(self.server).id
+        for most in 9, 0:
+            self.limited.clear()
+            self.task_limits.clear()
+            self.flags_of_ours(max_tasks=most)
+            self.restart_compute_service('compute1')
+            self.assertEqual([pid], self.limited)
+            self.assertEqual([(pid, most)] if most else [], self.task_limits)
         for flavor in self.flavors(max_tasks='50'):
             self.create(flavor)
         self.assertEqual([50, 50], [most for _, most in self.task_limits])
 
-    def test_no_number_of_tasks(self):
-        """An old microversion takes any extra spec."""
-        with utils.temporary_mutation(self.admin_api, microversion='2.85'):
-            flavors = self.flavors(max_tasks='many')
-        for flavor in flavors:
-            self.create(flavor, state='ERROR')
-        self.assertIn('lxc:max_tasks must be a whole number from 1 to',
-                      self.stdlog.logger.output)  # fmt: skip
+    def test_host_permits_no_keeping(self):
+        """It is logged once, and servers run."""
+        with self.refusing('keep_from_oom', errno.EACCES):
+            for flavor in self.flavors():
+                server = self.create(flavor)
+                self.assertTrue(self.guest(server).is_active())
+        text = 'Cannot keep libvirt_lxc from the out-of-memory killer'
+        self.assertEqual(1, self.stdlog.logger.output.count(text))
 
     def test_limits_of_what_has_ended(self):
         """Removed as soon as it is stopped; an error hinders nothing."""
@@ -325,44 +260,9 @@ class GroupsTest(base.RTServersTestBase):
             swept.append(self.domains())
             raise OSError(errno.EMFILE, 'no')
 
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.host.Host.sweep_task_limits', sweep
-            )
-        )
+        self.stub_out('nova_rt.host.host.Host.sweep_task_limits', sweep)
         self._delete_server(self.server)
         self.assertIn({self.server['id']}, swept)
         self.assertIn('Cannot remove task limits: [Errno',
                       self.stdlog.logger.output)  # fmt: skip
         self.assertEqual(set(), self.domains())
-
-    def test_tasks_cannot_be_limited(self):
-        def refuse(files, group, most):
-            raise OSError(errno.ENOENT, 'no')
-
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.files.Files.limit_tasks', refuse
-            )
-        )
-        for flavor in self.flavors():
-            server = self.create(flavor, state='ERROR')
-            self.assertIn(
-                'cannot limit the tasks of the container: no (ENOENT)',
-                self.stdlog.logger.output,
-            )
-            self._delete_server(server)
-        self.restart_compute_service('compute1')
-        self.verify()
-        self.assertTrue(self.guest(self.server).is_active())
-
-    def test_cannot_be_taken_later(self):
-        """Reported once; it runs on."""
-        self.give()
-        self.refuse(errno.EMFILE)
-        for _ in range(3):
-            self.verify()
-        self.assertTrue(self.guest(self.server).is_active())
-        log = self.stdlog.logger.output
-        self.assertEqual(1, log.count('Could not protect the host from'))
-        self.assertIn('no (EMFILE)', log)

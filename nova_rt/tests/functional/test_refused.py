@@ -19,16 +19,13 @@ class RefusedTest(base.RTServersTestBase):
         self.host = self.instance(self.server).host
         self.other = ({'compute1', 'compute2'} - {self.host}).pop()
 
-    def assert_refused(self, request, action, event, text):
-        self.api.post_server_action(self.server['id'], request)
-        failed = self._wait_for_instance_action_event(
-            self.server, action, event, 'error'
-        )
-        server = self._wait_for_server_parameter(
-            self.server,
-            {'OS-EXT-STS:task_state': None, 'status': 'ACTIVE'},
-        )
-        self.assertIn(text, failed['details'])
+    def assert_refused(self, action, arguments, event, text, name=None):
+        seen = self.listen(self.host)
+        details = self.ask_in_vain(
+            self.server, action, arguments, event, name
+        )['details']
+        server = self.wait_idle(self.server)
+        self.assertIn(text, details)
         self.assertEqual(self.host, self.instance(server).host)
         self.assert_held(server, self.host)
         self.assertEqual({}, self.claims(self.other))
@@ -37,27 +34,22 @@ class RefusedTest(base.RTServersTestBase):
             1,
             self.containers.started.count(self.instance(server).name),
         )
+        return [(event.uuid, event.action) for event in seen]
 
-    def test_suspend(self):
-        self.assert_refused(
-            {'suspend': None},
-            'suspend',
-            'compute_suspend_instance',
-            'cannot be saved',
-        )
-
-    def test_rescue(self):
-        self.assert_refused(
-            {'rescue': None},
-            'rescue',
-            'compute_rescue_instance',
-            'no second root disk',
-        )
+    def test_refused_by_its_host(self):
+        for action, text in (
+            ('suspend', 'cannot be saved'), ('rescue', 'no second root disk'),
+        ):  # fmt: skip
+            seen = self.assert_refused(
+                action, None, f'compute_{action}_instance', text
+            )
+            self.assertEqual([(self.server['id'], action)], seen)
 
     def test_live_migration(self):
         self.assert_refused(
-            {'os-migrateLive': {'host': None, 'block_migration': 'auto'}},
-            'live-migration',
+            'os-migrateLive',
+            {'host': None, 'block_migration': 'auto'},
             'compute_check_can_live_migrate_destination',
             'use cold migration',
+            'live-migration',
         )

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kernel that says what each CPU has, and what was used of it."""
 
-import errno
-
 import fixtures
 from nova.tests.fixtures import libvirt as fakelibvirt
 
@@ -10,8 +8,6 @@ from nova_rt.tests.functional import base
 
 
 class ReportsTest(base.RTServersTestBase):
-    INTERFACE = 'v2-rt-max-cpu'
-
     def setUp(self):
         super().setUp()
         self.start_compute()
@@ -19,11 +15,6 @@ class ReportsTest(base.RTServersTestBase):
 
     def _group(self, server):
         return self.kernel.group_of(self.guest(server).id)
-
-    def _inventory(self):
-        return self._get_provider_inventory(self.compute_rp_uuids['compute1'])[
-            'CUSTOM_RT_BANDWIDTH'
-        ]['total']
 
     def _somebody_reserves(self, text, cpus):
         group = self.kernel.root / 'user'
@@ -36,9 +27,10 @@ class ReportsTest(base.RTServersTestBase):
         self.assertEqual('v2-rt-max-cpu', self.stats()['rt_interface'])
         self.assertNotIn('rt_host_free', self.stats())
         self.assertEqual(dict.fromkeys(range(4), 900_000), self.published())
-        self.assertEqual(3_600_000, self._inventory())
-        traits = self._get_provider_traits(self.compute_rp_uuids['compute1'])
-        self.assertIn('CUSTOM_RT_GUARANTEE', traits)
+        self.assertEqual(3_600_000, self.inventory()['total'])
+        # One server is bounded by the CPUs alone.
+        self.assertEqual(2**31 - 1, self.inventory()['max_unit'])
+        self.assertIn('CUSTOM_RT_GUARANTEE', self.traits())
 
     def test_more_than_one_cpus_worth(self):
         """Each CPU has a sum of its own."""
@@ -61,7 +53,7 @@ class ReportsTest(base.RTServersTestBase):
         self.assertEqual(
             {0: 100_000, 1: 100_000, 2: 900_000, 3: 900_000}, self.published()
         )
-        self.assertEqual(2_000_000, self._inventory())
+        self.assertEqual(2_000_000, self.inventory()['total'])
         server = self.create(self.rt_flavor('500/1000', vcpus=2))
         self.assertEqual((2, 3), self.assert_held(server).cpus)
 
@@ -80,16 +72,14 @@ class ReportsTest(base.RTServersTestBase):
         self.kernel.run_deadline_tasks(900_000)
         self._run_periodics(raise_on_error=True)
         self.assertEqual(dict.fromkeys(range(4), 0), self.published())
-        inventory = self._get_provider_inventory(
-            self.compute_rp_uuids['compute1']
-        )['CUSTOM_RT_BANDWIDTH']
+        inventory = self.inventory()
         self.assertEqual((1, 1), (inventory['total'], inventory['reserved']))
         self.assert_held(server)
         refused = self.create(self.rt_flavor('2/1000'), state='ERROR')
         self.assert_nothing_left(of=[refused])
         self.kernel.run_deadline_tasks(0)
         self._run_periodics()
-        self.assertEqual(3_600_000, self._inventory())
+        self.assertEqual(3_600_000, self.inventory()['total'])
         self._delete_server(server)
         self.assertEqual(0, self.used())
 
@@ -110,46 +100,18 @@ class ReportsTest(base.RTServersTestBase):
     def test_diagnostics(self):
         server = self.create(self.rt_flavor('600/1000', vcpus=2))
         group = self._group(server)
-        self.kernel.use(group, 0, 10, 4, 5500)
-        self.kernel.use(group, 1, 3, 0, 77)
+        first, second = self.assert_held(server).cpus
+        self.kernel.use(group, first, 10, 4, 5500)
+        self.kernel.use(group, second, 3, 0, 77)
+        # The kernel lists all on which it ran; the server holds two.
+        self.kernel.use(group, 3, 10, 4, 999)
         found = self._diagnostics(server)
         self.assertEqual(2, found['num_cpus'])
         self.assertEqual(
             [(0, 5_500_000), (1, 77_000)],
             [(cpu['id'], cpu['time']) for cpu in found['cpu_details']],
         )
-
-    def test_diagnostics_after_it_had_other_cpus(self):
-        """The kernel lists all on which it ran; the server holds one."""
-        server = self.create(self.rt_flavor('600/1000'))
-        group = self._group(server)
-        (cpu,) = self.assert_held(server).cpus
-        self.kernel.use(group, cpu, 3, 0, 77)
-        self.kernel.use(group, cpu + 1, 10, 4, 5500)
-        found = self._diagnostics(server)
-        self.assertEqual(
-            [(0, 77_000)],
-            [(each['id'], each['time']) for each in found['cpu_details']],
-        )
-
-    def test_diagnostics_without_the_file(self):
-        server = self.create(self.rt_flavor('600/1000'))
-        (self._group(server) / 'cpu.rt.stat').unlink()
+        (group / 'cpu.rt.stat').unlink()
         self.assertEqual(0, self._diagnostics(server)['num_cpus'])
-
-    def test_diagnostics_of_a_plain_server(self):
-        flavor = self._create_flavor(memory_mb=64, vcpu=1, disk=10)
-        server = self.create(flavor)
-        self.assertEqual(0, self._diagnostics(server)['num_cpus'])
-
-    def test_repaired(self):
-        server = self.create(self.rt_flavor('600/1000'))
-        self.lose_reservation(server)
-        self.computes['compute1'].manager._verify_reservations(self.ctxt)
-        self.assert_held(server)
-
-    def test_refused(self):
-        self.refuse_writes(errno.EBUSY)
-        server = self.create(self.rt_flavor('600/1000'), state='ERROR')
-        self.assertIn('EBUSY', base.fault_of(server))
-        self.assert_nothing_left(of=[server])
+        plain = self.create(self.plain_flavor())
+        self.assertEqual(0, self._diagnostics(plain)['num_cpus'])

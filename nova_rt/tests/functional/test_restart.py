@@ -8,11 +8,8 @@ import threading
 import fixtures
 import libvirt
 from nova import exception as nova_exception
-from nova import objects
-from nova.compute import provider_tree
 from nova.tests.fixtures import libvirt as fakelibvirt
 
-from nova_rt.reservation import extra_specs
 from nova_rt.tests.functional import base
 
 
@@ -38,9 +35,7 @@ class ReadinessTest(base.RTServersTestBase):
             self.assert_not_told()
             listening.append(manager.host)
 
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.moves.endings.ask_again', go_on)
-        )
+        self.stub_out('nova_rt.moves.endings.ask_again', go_on)
         self.start_compute()
         self.assertEqual(['compute1'], listening)
         self.assertEqual(b'READY=1', self.systemd.recv(512))
@@ -49,15 +44,13 @@ class ReadinessTest(base.RTServersTestBase):
         self.assertNotIn('NOTIFY_SOCKET', os.environ)
 
     def test_not_told_if_the_service_cannot_start(self):
-        def fail(*args):
-            raise nova_exception.InvalidConfiguration('x')
-
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.moves.interrupted.settle', fail)
-        )
-        self.assertRaises(
-            nova_exception.InvalidConfiguration, self.start_compute
-        )
+        error = nova_exception.InvalidConfiguration('x')
+        with fixtures.MockPatch(
+            'nova_rt.moves.interrupted.settle', side_effect=error
+        ):
+            self.assertRaises(
+                nova_exception.InvalidConfiguration, self.start_compute
+            )
         self.assert_not_told()
 
 
@@ -103,11 +96,9 @@ class RestartTest(base.RTServersTestBase):
                 )
             return original(connection, uuid)
 
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.tests.fixtures.libvirt.Connection.lookupByUUIDString',
-                lookup,
-            )
+        self.stub_out(
+            'nova.tests.fixtures.libvirt.Connection.lookupByUUIDString',
+            lookup,
         )
         return left
 
@@ -121,45 +112,30 @@ class RestartTest(base.RTServersTestBase):
         self.assert_held(self.second)
         self.assertIn('client socket is closed', self.stdlog.logger.output)
         self.assertNotIn('Cannot load', self.stdlog.logger.output)
-        self.computes['compute1'].manager._verify_reservations(self.ctxt)
+        self.verify()
         self.assert_held(self.first)
-
-    def change_partition(self):
-        """For the service, and for its helper, which reads it by itself."""
-        self.flags_of_ours(partition='other')
-        self.kernels['compute1'].partition_name = 'other'
 
     def test_other_partition(self):
         """Nothing is stopped: the service does not start."""
-        service = self.computes['compute1']
-        self.change_partition()
-        refusal = self.assertRaises(
-            nova_exception.InvalidConfiguration,
-            self.restart_compute_service,
-            'compute1',
-        )
-        self.computes['compute1'] = service
-        text = str(refusal)
+        # For the service, and for its helper, which reads it by itself.
+        self.flags_of_ours(partition='other')
+        self.kernels['compute1'].partition_name = 'other'
+        text = str(self.fail_restart())
         self.assertIn('2 real-time server(s)', text)
         self.assertIn('partition', text)
         for server in (self.first, self.second):
             self.assertTrue(self.guest(server).is_active())
             self.assertNotIn('Stopping', self.stdlog.logger.output)
-
-    def test_other_partition_when_nothing_runs(self):
+        # It does when nothing runs.
         for server in (self.first, self.second):
-            self._delete_server(server)
-        self.change_partition()
+            self.guest(server)._domain.destroy()
         self.restart_compute_service('compute1')
 
     def test_allocations_move_after_capacity_has_shrunk(self):
         """As for a migration: from the server to the migration's UUID."""
         self.flags_of_ours(reserved_ppm=850_000)
         self.restart_compute_service('compute1')
-        inventory = self._get_provider_inventory(
-            self.compute_rp_uuids['compute1']
-        )[extra_specs.RESOURCE_CLASS]
-        self.assertLess(inventory['total'], 600_000)
+        self.assertLess(self.inventory()['total'], 600_000)
         reports = self.computes['compute1'].manager.reportclient
         target = {'id': '4c9e8c1e-9a4c-4c4c-8d3e-0d1b5f6a7b8c'}
         self.assertTrue(
@@ -172,43 +148,17 @@ class RestartTest(base.RTServersTestBase):
 class FirstAuditTest(base.RTServersTestBase):
     """The first count of a host's servers fails."""
 
-    def setUp(self):
-        super().setUp()
-        self.start_compute()
-        self.server = self.create(self.rt_flavor('600/1000'))
-        self.broken = True
-        original = objects.InstanceList.get_by_host_and_node
-
-        def get(cls, *args, **kwargs):
-            if self.broken:
-                raise nova_exception.CellTimeout()
-            return original(*args, **kwargs)
-
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.objects.InstanceList.get_by_host_and_node', get
-            )
-        )
-        self.restart_compute_service('compute1')
-
     def test_claims_are_unknown(self):
-        refused = self.create(self.rt_flavor('100/1000'), state='ERROR')
+        self.start_compute()
+        server = self.create(self.rt_flavor('600/1000'))
+        with fixtures.MockPatch(
+            'nova.objects.InstanceList.get_by_host_and_node',
+            side_effect=nova_exception.CellTimeout(),
+        ):
+            self.restart_compute_service('compute1')
+            refused = self.create(self.rt_flavor('100/1000'), state='ERROR')
         self.assertIn('not counted', base.fault_of(refused))
-        self.assertEqual([self.server['id']], [*self.claims()])
-        self.broken = False
+        self.assertEqual([server['id']], [*self.claims()])
         self._run_periodics()
         self.assert_held(self.create(self.rt_flavor('100/1000')))
-        self.assert_held(self.server)
-
-
-class InventoryTest(base.RTServersTestBase):
-    def test_one_server_is_bounded_by_the_cpus_alone(self):
-        self.start_compute()
-        driver = self.computes['compute1'].driver
-        tree = provider_tree.ProviderTree()
-        tree.new_root('compute1', self.compute_rp_uuids['compute1'])
-        driver.update_provider_tree(tree, 'compute1')
-        inventory = tree.data('compute1').inventory
-        self.assertEqual(
-            2**31 - 1, inventory[extra_specs.RESOURCE_CLASS]['max_unit']
-        )
+        self.assert_held(server)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad decisions of others, and the compute service's answer to them."""
 
-import fixtures
 from nova import exception as nova_exception
 
 from nova_rt.tests.functional import base
@@ -13,75 +12,56 @@ class NotAdmittedTest(base.RTServersTestBase):
     def setUp(self):
         super().setUp()
         self.start_compute()
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.scheduler.request_filter.ALL_REQUEST_FILTERS', []
-            )
-        )
-        self.scheduler.manager.host_manager.enabled_filters = []
+        self.stub_out('nova.scheduler.request_filter.ALL_REQUEST_FILTERS', [])
+        self.forget_filters()
 
-    def test_no_allocation(self):
-        refused = self.create(self.rt_flavor('600/1000'), state='ERROR')
-        fault = base.fault_of(refused)
-        self.assertIn('Placement holds 0', fault)
-        self.assertIn('600000', fault)
-        self.assertEqual([], self.containers.started)
-        self.assert_nothing_left(of=[refused])
-
-    def test_too_small_an_allocation(self):
-        flavor = self.rt_flavor('600/1000')
-        self.admin_api.post_extra_spec(
-            flavor,
-            {'extra_specs': {'resources:CUSTOM_RT_BANDWIDTH': '500000'}},
-        )
-        refused = self.create(flavor, state='ERROR')
-        self.assertIn('Placement holds 500000', base.fault_of(refused))
-        self.assert_nothing_left(of=[refused])
-
-    def test_the_flavor_asks_for_it(self):
-        flavor = self.rt_flavor('600/1000')
-        self.admin_api.post_extra_spec(
-            flavor,
-            {'extra_specs': {'resources:CUSTOM_RT_BANDWIDTH': '600000'}},
-        )
-        self.assert_held(self.create(flavor))
+    def test_allocations(self):
+        """None, too small an one, and one that the flavor asks for."""
+        for asked, held in (None, 0), (500_000, 500_000), (600_000, None):
+            flavor = self.rt_flavor('600/1000')
+            if asked:
+                specs = {'resources:CUSTOM_RT_BANDWIDTH': str(asked)}
+                self.admin_api.post_extra_spec(flavor, {'extra_specs': specs})
+            if held is None:
+                self.assert_held(self.create(flavor))
+                break
+            refused = self.create(flavor, state='ERROR')
+            fault = base.fault_of(refused)
+            self.assertIn(f'Placement holds {held}', fault)
+            self.assertIn('600000', fault)
+            self.assertEqual([], self.containers.started)
+            self.assert_nothing_left(of=[refused])
 
 
 class ServerGroupTest(base.RTServersTestBase):
     """Another server of the group was faster to this host."""
 
-    def setUp(self):
-        super().setUp()
+    def test_it(self):
         self.start_compute('compute1')
+        violating = {'compute1'}
 
-    def violate(self, hosts):
         def validate(manager, context, instance, *args, **kwargs):
-            if manager.host in hosts:
+            if manager.host in violating:
                 raise nova_exception.GroupAffinityViolation(
                     instance_uuid=instance.uuid, policy='Anti-affinity'
                 )
 
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova.compute.manager.ComputeManager.'
-                '_validate_instance_group_policy',
-                validate,
-            )
+        self.stub_out(
+            'nova.compute.manager.ComputeManager.'
+            '_validate_instance_group_policy',
+            validate,
         )
-
-    def test_on_the_only_host(self):
-        self.violate({'compute1'})
         server = self.create(self.rt_flavor(), state='ERROR')
         self.assertIn('Anti-affinity', base.fault_of(server))
         self.assert_nothing_left(of=[server])
         self._run_periodics()
         # Else BuildFailureWeigher holds it against the host.
         self.assertEqual('0', self.stats().get('failed_builds', '0'))
-
-    def test_the_next_host_takes_it(self):
+        # The next host takes it.
         self.start_compute('compute2')
+        violating.clear()
         self.create(self.rt_flavor('100/1000'))
-        self.violate({'compute1'})
+        violating.add('compute1')
         server = self.create(self.rt_flavor())
         self.assertEqual('compute2', self.instance(server).host)
         self.assert_held(server, 'compute2')

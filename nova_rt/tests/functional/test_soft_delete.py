@@ -27,28 +27,18 @@ class SoftDeleteTest(base.RTServersTestBase):
             free[cpu] -= claim.ppm
         self.assertEqual(free, self.published())
 
-    def audit(self):
-        manager = self.computes['compute1'].manager
-        manager.update_available_resource(self.ctxt)
-        manager._verify_reservations(self.ctxt)
-
-    def restore(self):
-        self.api.post_server_action(self.server['id'], {'restore': None})
-        self._wait_for_state_change(self.server, 'ACTIVE')
-
     def test_restored(self):
+        """Also after a restart of the service."""
         self.assert_kept()
-        self.audit()
+        self.computes['compute1'].manager.update_available_resource(self.ctxt)
+        self.verify()
         self.assert_kept()
-        self.restore()
-        self.assert_held(self.server)
         self.assertEqual(0, self.repairs())
-
-    def test_restored_after_a_restart_of_the_service(self):
         self.restart_compute_service('compute1')
         self.assert_kept()
-        self.restore()
+        self.ask_for(self.server, 'restore')
         self.assert_held(self.server)
+        self.assertEqual(0, self.repairs())
 
     def test_forced(self):
         self.api.post_server_action(self.server['id'], {'forceDelete': None})

@@ -43,9 +43,6 @@ class SpareTest(moves.MovesTestBase):
         group = self.kernels[host].group_of(pid)
         return (group / name).read_text().strip()
 
-    def traits(self, host):
-        return self._get_provider_traits(self.compute_rp_uuids[host])
-
     def assert_served(self, server):
         rec = self.assert_held(server, self.host_of(server))
         self.assertEqual(POOL, str(rec.request.spare))
@@ -55,20 +52,14 @@ class SpareTest(moves.MovesTestBase):
         self.assertIn((pid, 2), self.priorities)
         return rec
 
-    def fault(self, server):
-        return base.fault_of(self._wait_for_state_change(server, 'ERROR'))
-
     def test_inventory(self):
         """The pool is taken once from each CPU, and published."""
         for host in moves.HOSTS:
             self.assertIn(extra_specs.TRAIT_SPARE, self.traits(host))
             self.assertEqual(POOL, self.stats(host)['rt_spare'])
-            inventory = self._get_provider_inventory(
-                self.compute_rp_uuids[host]
-            )
             self.assertEqual(
                 self.CPUS * (900_000 - POOL_PPM),
-                inventory[extra_specs.RESOURCE_CLASS]['total'],
+                self.inventory(host)['total'],
             )
 
     def test_life(self):
@@ -84,33 +75,27 @@ class SpareTest(moves.MovesTestBase):
         for server in servers:
             self._delete_server(server)
         self.assert_sums()
-
-    def test_a_server_without(self):
+        # One of another flavor has none of it.
+        self.priorities.clear()
         server = self.create(self.rt_flavor('40000/100000'))
         self.assertEqual('0', self.read(server))
         self.assertEqual([], self.priorities)
 
-    def test_only_on_a_host_with_a_pool(self):
+    def test_hosts_without_such_a_pool(self):
         self.restart_without_pool('compute1')
         self.assertNotIn(extra_specs.TRAIT_SPARE, self.traits('compute1'))
         for _ in range(3):
             server = self.create(self.flavor())
             self.assertEqual('compute2', self.host_of(server))
-
-    def test_no_host_with_a_pool(self):
+        server = self.create(self.flavor(spare='2000/10000'), state='ERROR')
+        self.assertIn('this host has 1000/10000 us', base.fault_of(server))
         self.restart_without_pool(*moves.HOSTS)
-        server = self.api.post_server(self.server_request(self.flavor()))
+        server = self.create(self.flavor(), state='ERROR')
         self.assertIn(
             'rt:spare=1000/10000 needs a pool of spare bandwidth that serves '
             '1000 us within 10000 us, and this host has none',
-            self.fault(server),
+            base.fault_of(server),
         )
-
-    def test_no_host_with_such_a_pool(self):
-        server = self.api.post_server(
-            self.server_request(self.flavor(spare='2000/10000'))
-        )
-        self.assertIn('this host has 1000/10000 us', self.fault(server))
 
     def test_migrated(self):
         server = self.create(self.flavor())
@@ -144,7 +129,7 @@ class SpareTest(moves.MovesTestBase):
         ):
             seen = self.listen(host)
             machine.write(path, '0')
-            self.computes[host].manager._verify_reservations(self.ctxt)
+            self.verify(host)
             self.assertEqual(
                 [events.Drifted, events.Repaired], [*map(type, seen)][:2]
             )
@@ -157,14 +142,13 @@ class SpareTest(moves.MovesTestBase):
         host = self.host_of(server)
         self.restart_without_pool(host)
         for _ in range(3):
-            self.computes[host].manager._verify_reservations(self.ctxt)
+            self.verify(host)
             self.assertTrue(self.guest(server, host).is_active())
         self.assertIn(
             'set [nova_rt] spare_pool back', self.stdlog.logger.output
         )
-        self.api.post_server_action(server['id'], {'reboot': {'type': 'HARD'}})
-        event = self._wait_for_instance_action_event(
-            server, 'reboot', 'compute_reboot_instance', 'error'
+        event = self.ask_in_vain(
+            server, 'reboot', {'type': 'HARD'}, 'compute_reboot_instance'
         )
         self.assertIn('needs a pool of spare', event['details'])
         self.pools = (host,)
@@ -178,8 +162,7 @@ class OlderKernelTest(base.RTServersTestBase):
     def test_refused(self):
         self.flags_of_ours(spare_pool='9500/10000')
         self.assert_not_started('spare_pool = 9500/10000', '950000 ppm')
-
-    def test_other_kernel(self):
+        self.kernels.clear()
         self.INTERFACE = 'v1-throttle'
         self.flags_of_ours(spare_pool=POOL)
         self.assert_not_started('spare_pool', 'no pools of spare bandwidth')

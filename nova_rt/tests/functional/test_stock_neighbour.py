@@ -47,9 +47,7 @@ class StockNeighbourTest(moves.MovesTestBase):
             (server['id'], events.Action.MOVE), (refusal.uuid, refusal.action)
         )
         self.assert_stays(server)
-
-    def test_what_an_earlier_move_has_left(self):
-        """A note that an earlier destination wrote does not deceive it."""
+        # A note that an earlier destination wrote does not deceive it.
         instance = self.instance(self.server)
         servers.note_move(instance, None)
         instance.save()

@@ -39,9 +39,6 @@ class RangesMixin:
         pool = id_pool.IDPool.parse(base.base.CONF.nova_rt.id_pool)
         return pool.ranges.index(self.range_of(server, hostname))
 
-    def plain_flavor(self):
-        return self._create_flavor(memory_mb=64)
-
 
 class UserNamespacesTest(RangesMixin, base.RTServersTestBase):
     CAST_AS_CALL = False
@@ -54,55 +51,28 @@ class UserNamespacesTest(RangesMixin, base.RTServersTestBase):
         """Plain ones, which live on the same host, too."""
         rt, plain = self.rt_flavor(), self.plain_flavor()
         servers = [self.create(each) for each in (rt, plain, rt, plain)]
-        found = [self.number(each) for each in servers]
-        self.assertEqual([0, 1, 2, 3], found)
+        self.assertEqual([0, 1, 2, 3], [*map(self.number, servers)])
         self.assertEqual(set(), self.mounted)
-
-    def test_every_start(self):
-        for flavor in (self.rt_flavor(), self.plain_flavor()):
-            self.create(flavor)
-            server = self.create(flavor)
-            first = self.range_of(server)
-            before = len(self.mapped)
+        # At every start, and while they are stopped.
+        before = len(self.mapped)
+        for server in servers[:2]:
             self._reboot_server(server, hard=True)
-            self.assertEqual(first, self.range_of(server))
             self._stop_server(server)
+            servers.append(self.create(plain))
             self._start_server(server)
-            self.assertEqual(first, self.range_of(server))
-            self.assertEqual(before + 2, len(self.mapped))
+        self.assertEqual([0, 1, 2, 3, 4, 5], [*map(self.number, servers)])
+        self.assertEqual(before + 6, len(self.mapped))
         self.assertEqual(set(), self.mounted)
-
-    def test_free_again_when_a_server_is_deleted(self):
-        flavor = self.plain_flavor()
-        first, second = self.create(flavor), self.create(flavor)
-        self._delete_server(first)
-        self.assertEqual([0, 1], [
-            self.number(self.create(flavor)), self.number(second)
-        ])  # fmt: skip
-
-    def test_stopped_servers_keep_theirs(self):
-        flavor = self.plain_flavor()
-        first = self.create(flavor)
-        self._stop_server(first)
-        second = self.create(flavor)
-        self._start_server(first)
-        self.assertEqual([0, 1], [self.number(first), self.number(second)])
-
-    def test_restart_loses_nothing(self):
-        flavor = self.plain_flavor()
-        first, second = self.create(flavor), self.create(self.rt_flavor())
+        # Not before a server is deleted, and a restart loses nothing.
         self.restart_compute_service('compute1')
-        third = self.create(flavor)
-        found = [self.number(each) for each in (first, second, third)]
-        self.assertEqual([0, 1, 2], found)
-
-    def exhaust(self):
-        self.flags_of_ours(id_pool=f'{_FIRST}:65536')
-        self.restart_compute_service('compute1')
+        self._delete_server(servers.pop(0))
+        servers.extend(self.create(plain) for _ in range(2))
+        self.assertEqual([1, 2, 3, 4, 5, 0, 6], [*map(self.number, servers)])
 
     def test_exhausted(self):
         """Refused with the numbers; nothing is left and nobody is hurt."""
-        self.exhaust()
+        self.flags_of_ours(id_pool=f'{_FIRST}:65536')
+        self.restart_compute_service('compute1')
         first = self.create(self.rt_flavor())
         server = self.create(self.rt_flavor('100/1000'), state='ERROR')
         fault = base.fault_of(server)
@@ -153,28 +123,19 @@ class UserNamespacesTest(RangesMixin, base.RTServersTestBase):
         self.assertEqual([], self.containers.started)
         self.assert_nothing_left(of=[server])
 
-    def refuse_maps(self, number):
-        def refuse(files, server, first_id):
-            raise OSError(number, 'no')
-
-        self.useFixture(
-            fixtures.MonkeyPatch('nova_rt.host.files.Files.map_owners', refuse)
-        )
-
     def test_owners_cannot_be_mapped(self):
         """Nothing is started with the wrong owners."""
-        self.refuse_maps(errno.EINVAL)
-        server = self.create(self.rt_flavor(), state='ERROR')
+        running = self.create(self.rt_flavor())
+        self.containers.started.clear()
+        with fixtures.MockPatch(
+            'nova_rt.host.files.Files.map_owners',
+            side_effect=OSError(errno.EINVAL, 'no'),
+        ):
+            server = self.create(self.rt_flavor(), state='ERROR')
+            self._reboot_server(running, hard=True, expected_state='ERROR')
         self.assertIn('cannot map the owners', base.fault_of(server))
         self.assertEqual([], self.containers.started)
         self.assert_nothing_left(of=[server])
-
-    def test_owners_cannot_be_mapped_later(self):
-        server = self.create(self.rt_flavor())
-        self.refuse_maps(errno.EPERM)
-        self._reboot_server(server, hard=True, expected_state='ERROR')
-        self.assertEqual(1, len(self.containers.started))
-        self.assertEqual(set(), self.mounted)
 
 
 class MovesTest(RangesMixin, moves.MovesTestBase):
@@ -216,34 +177,35 @@ class MovesTest(RangesMixin, moves.MovesTestBase):
 class StartWithoutTest(base.RTServersTestBase):
     """Errors of nova-rt-compute about IDs that do not protect the host."""
 
-    def test_no_pool(self):
-        self.flags_of_ours(id_pool='')
-        self.assert_not_started('root of this host', 'allow_host_root')
-
-    def test_maps_that_all_containers_would_share(self):
-        for maps in (
-            {'uid_maps': ['0:100000:65536'], 'gid_maps': ['0:100000:65536']},
-            {'uid_maps': ['0:100000:65536']},
-            {'gid_maps': ['x']},
-        ):
-            self.flags(**maps, group='libvirt')
-            self.assert_not_started('[libvirt] uid_maps', '[nova_rt] id_pool')
-            self.flags(uid_maps=[], gid_maps=[], group='libvirt')
-
-    def test_root_is_root(self):
-        self.flags_of_ours(id_pool='0:65536')
-        self.assert_not_started('id_pool = 0:65536')
+    def test_ranges_that_do_not_protect(self):
+        """Nor those that all containers would share."""
+        for ours, theirs, texts in (
+            ('', {}, ('root of this host', 'allow_host_root')),
+            ('0:65536', {}, ('id_pool = 0:65536',)),
+            *(
+                (self.ID_POOL, maps, ('[libvirt] uid_maps', '[nova_rt] id_po'))
+                for maps in (
+                    {'uid_maps': ['0:100000:65536'],
+                     'gid_maps': ['0:100000:65536']},
+                    {'uid_maps': ['0:100000:65536']},
+                    {'gid_maps': ['x']},
+                )
+            ),
+        ):  # fmt: skip
+            with self.case(ours, theirs):
+                self.flags_of_ours(id_pool=ours)
+                self.flags(
+                    **{'uid_maps': [], 'gid_maps': []} | theirs,
+                    group='libvirt',
+                )
+                self.assert_not_started(*texts)
 
     def test_helper_with_another_configuration(self):
-        def check(files, pool, instances_path):
-            raise exception.HostNotPrepared('pools differ')
-
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.host.files.Files.check_mount_helper', check
-            )
-        )
-        self.assert_not_started('pools differ')
+        refusal = exception.HostNotPrepared('pools differ')
+        with fixtures.MockPatch(
+            'nova_rt.host.files.Files.check_mount_helper', side_effect=refusal
+        ):
+            self.assert_not_started('pools differ')
 
     def give_away(self):
         """A host without systemd, and systemd's hierarchy is mounted."""
@@ -256,9 +218,7 @@ class StartWithoutTest(base.RTServersTestBase):
     def test_libvirt_would_give_a_hierarchy_away(self):
         self.give_away()
         self.assert_not_started('systemd is mounted', 'Unmount')
-
-    def test_without_maps_libvirt_gives_nothing_away(self):
-        self.give_away()
+        # Without maps, it gives nothing away.
         self.flags_of_ours(id_pool='', allow_host_root=True)
         self.start_compute()
 

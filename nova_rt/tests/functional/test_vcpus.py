@@ -17,11 +17,7 @@ class SharedSetTest(base.RTServersTestBase):
         super().setUp()
         self.start_compute()
         self.plain = self._create_flavor(memory_mb=64, vcpu=1)
-        self.assertEqual(1, self.inventory('VCPU')['total'])
-
-    def inventory(self, resource_class):
-        found = self._get_provider_inventory(self.compute_rp_uuids['compute1'])
-        return found[resource_class]
+        self.assertEqual(1, self.inventory(name='VCPU')['total'])
 
     def vcpus_used(self):
         usages = self._get_provider_usages(self.compute_rp_uuids['compute1'])
@@ -34,21 +30,16 @@ class SharedSetTest(base.RTServersTestBase):
         self.assertEqual({1, 2, 3}, set(rec.cpus))
         self.assertEqual(0, self.vcpus_used())
 
-    def test_plain_servers_fill_the_shared_set(self):
+    def test_each_fills_its_own(self):
+        """Plain servers the shared set, the others the bandwidth."""
         for _ in range(2):
             self.create(self.plain)
         self.create(self.plain, state='ERROR')
         self.assertEqual(2, self.vcpus_used())
-        self.assert_held(self.create(self.rt_flavor('600/1000', vcpus=2)))
-        self.assertEqual(2, self.vcpus_used())
-
-    def test_rt_servers_fill_the_bandwidth(self):
         flavor = self.rt_flavor('600/1000')
         for _ in range(3):
-            self.create(flavor)
+            self.assert_held(self.create(flavor))
         self.create(flavor, state='ERROR')
-        for _ in range(2):
-            self.create(self.plain)
         self.assertEqual(2, self.vcpus_used())
 
     def test_flavor_that_asks_for_vcpus_itself(self):
@@ -88,16 +79,12 @@ class QuotaTest(base.RTServersTestBase):
         self.start_compute()
 
     def test_cores_are_the_flavors(self):
+        """Counted from Placement, each request is held, but no sum."""
         self.flags(cores=2, group='quota')
-        self.create(self.rt_flavor('100/1000', vcpus=2))
-        self.assert_over_quota()
-
-    def test_counted_from_placement(self):
-        """Each request is held against the quota, but nothing adds up."""
-        self.flags(cores=2, group='quota')
-        self.flags(count_usage_from_placement=True, group='quota')
         flavor = self.rt_flavor('100/1000', vcpus=2)
         self.create(flavor)
+        self.assert_over_quota()
+        self.flags(count_usage_from_placement=True, group='quota')
         self.create(flavor)
         self.assert_over_quota(vcpus=3)
 
@@ -139,7 +126,8 @@ class NodesTest(base.RTServersTestBase):
     def test_fallback(self):
         self.assertEqual((0, 1, 2, 3), self.cpus_of(4))
 
-    def test_refused_by_the_scheduler(self):
+    def test_refused(self):
+        """By the scheduler, and by the claim if the host is chosen without."""
         self.cpus_of(1, '600/1000')
         self.cpus_of(1, '600/1000')
         flavor = self.rt_flavor('400/1000', 3, numa='same')
@@ -149,15 +137,8 @@ class NodesTest(base.RTServersTestBase):
         self.assertIn('rt:numa=same', fault)
         self.assertIn('node 0 300000, node 1 300000', fault)
         self.assertEqual([], seen)
-
-    def test_refused_by_the_claim(self):
-        """A host chosen without the filter, as an administrator can."""
-        self.cpus_of(1, '600/1000')
-        self.cpus_of(1, '600/1000')
-        self.scheduler.manager.host_manager.enabled_filters = []
-        refused = self.create(
-            self.rt_flavor('400/1000', 3, numa='same'), state='ERROR'
-        )
+        self.forget_filters()
+        refused = self.create(flavor, state='ERROR')
         self.assertIn('node 0 300000, node 1 300000', base.fault_of(refused))
         self.assert_nothing_left(of=[refused])
 

@@ -33,11 +33,6 @@ class WeakerKernelTest(base.RTServersTestBase):
             self.useFixture(kernel.make('v1-throttle', cpus=self.CPUS))
         )
 
-    def stop(self):
-        self.running = []
-        self.api.post_server_action(self.server['id'], {'os-stop': None})
-        self._wait_for_state_change(self.server, 'SHUTOFF')
-
     def start(self, result):
         self.api.post_server_action(self.server['id'], {'os-start': None})
         return self._wait_for_instance_action_event(
@@ -45,7 +40,8 @@ class WeakerKernelTest(base.RTServersTestBase):
         )
 
     def test_is_not_started_until_the_right_kernel_is_back(self):
-        self.stop()
+        self.running = []
+        self._stop_server(self.server)
         self.boot_weaker()
         log = self.stdlog.logger.output
         self.assertIn('1 real-time server(s) of this host were sold', log)
@@ -108,9 +104,9 @@ class WeakerKernelTest(base.RTServersTestBase):
 
     def test_server_that_was_sold_a_limit(self):
         limited = self.create(self.rt_flavor('300/1000', enforcement='limit'))
-        self.api.post_server_action(limited['id'], {'os-stop': None})
-        self._wait_for_state_change(limited, 'SHUTOFF')
-        self.stop()
+        self._stop_server(limited)
+        self.running = []
+        self._stop_server(self.server)
         self.boot_weaker()
         self.server = limited
         self.start('success')

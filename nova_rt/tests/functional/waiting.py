@@ -7,7 +7,6 @@ else as well, and too slow on one that does not.
 
 import time
 
-import fixtures
 from nova.tests.functional import integrated_helpers
 
 DEADLINE_S = 60
@@ -27,15 +26,19 @@ class _Clock:
         time.sleep(min(seconds, POLL_S))
 
 
+def _wait(name):
+    def wait(self, *args, **kwargs):
+        original = getattr(super(PatientMixin, self), name)
+        return self._patiently(lambda: original(*args, **kwargs))
+
+    return wait
+
+
 class PatientMixin:
     """Put before a class of Nova's that has InstanceHelperMixin."""
 
     def setUp(self):
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                f'{integrated_helpers.__name__}.time', _Clock()
-            )
-        )
+        self.stub_out(f'{integrated_helpers.__name__}.time', _Clock())
         super().setUp()
 
     def _patiently(self, wait):
@@ -73,6 +76,30 @@ class PatientMixin:
             self._settle(server)
         return found
 
+    def _wait_for_instance_action_event(self, server, action, event, result):
+        """Wait for an event of the newest of these actions.
+
+        Nova's helper takes that of an earlier one as well.
+        """
+        api = getattr(self, 'admin_api', self.api)
+
+        def look():
+            newest = [
+                each['request_id']
+                for each in api.get_instance_actions(server['id'])
+                if each['action'] == action
+            ][:1]
+            self.assertTrue(newest, action)
+            events = api.get_instance_action_details(server['id'], *newest)[
+                'events'
+            ]
+            for each in events:
+                if (each['event'], each['result']) == (event, result.title()):
+                    return each
+            self.fail(f'{action}: no {event} with {result} in {events}')
+
+        return self._patiently(look)
+
     def _settle(self, server):
         """Wait until the last action of a server has ended.
 
@@ -92,31 +119,15 @@ class PatientMixin:
     def _wait_for_assert(self, assert_func, max_retries=None, sleep=None):
         return self._patiently(assert_func)
 
-    def _wait_for_instance_action_event(self, *args, **kwargs):
-        return self._patiently(
-            lambda: super(PatientMixin, self)._wait_for_instance_action_event(
-                *args, **kwargs
-            )
-        )
-
-    def _wait_for_migration_status(self, *args, **kwargs):
-        return self._patiently(
-            lambda: super(PatientMixin, self)._wait_for_migration_status(
-                *args, **kwargs
-            )
-        )
-
-    def _wait_for_log(self, *args, **kwargs):
-        return self._patiently(
-            lambda: super(PatientMixin, self)._wait_for_log(*args, **kwargs)
-        )
-
     def _wait_for_server_allocations(self, consumer_id, max_retries=None):
         return self._patiently(
             lambda: super(PatientMixin, self)._wait_for_server_allocations(
                 consumer_id, 1
             )
         )
+
+    _wait_for_migration_status = _wait('_wait_for_migration_status')
+    _wait_for_log = _wait('_wait_for_log')
 
     def _wait_until_deleted(self, server):
         """Wait until a server is gone; an ERROR on the way fails the test."""
