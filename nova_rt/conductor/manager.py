@@ -42,6 +42,10 @@ def quieten() -> None:
     )
 
 
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
 class Events:
     """The endpoint of the queue. Its method may run in several threads.
 
@@ -54,7 +58,7 @@ class Events:
         self,
         stopping: threading.Event,
         changes: Changes,
-        clock: Callable[[], datetime.datetime] = metrics.now,
+        clock: Callable[[], datetime.datetime] = _now,
     ) -> None:
         self._stopping = stopping
         self._changes = changes
@@ -184,7 +188,7 @@ class Upkeep:
     def __init__(
         self,
         keep: datetime.timedelta,
-        clock: Callable[[], datetime.datetime] = metrics.now,
+        clock: Callable[[], datetime.datetime] = _now,
     ) -> None:
         self._keep = keep
         self._clock = clock

@@ -45,8 +45,7 @@ PURGED = prometheus_client.Counter(
 )
 
 
-def now() -> datetime.datetime:
-    """Read the clock."""
+def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
 
 
@@ -84,7 +83,7 @@ class OpenChanges(registry.Collector):
     def __init__(
         self,
         read: Callable[[], Mapping[str, datetime.datetime]],
-        clock: Callable[[], datetime.datetime] = now,
+        clock: Callable[[], datetime.datetime] = _now,
     ) -> None:
         self._read = read
         self._clock = clock

@@ -21,8 +21,8 @@ _WALL = {
 _CLOCKS = {'time', 'datetime', 'date', 'timeutils'}
 #: Modules that say when something happened, or was sent or received.
 _REPORTING = {
-    'compute/counters.py', 'compute/notifications.py', 'conductor/metrics.py',
-    'conductor/queue.py', 'rest/sources.py',
+    'compute/counters.py', 'compute/notifications.py', 'conductor/manager.py',
+    'conductor/metrics.py', 'conductor/queue.py', 'rest/sources.py',
 }  # fmt: skip
 #: Control groups have no other clock. Where it jumps, a group without tasks
 #: stays longer, or the process in its name alone says that it is in use.

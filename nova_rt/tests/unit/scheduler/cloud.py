@@ -5,6 +5,7 @@ from nova import context as nova_context
 from nova import objects as nova_objects
 from nova import test
 from nova.tests.functional import fixtures as func_fixtures
+from oslo_utils import uuidutils
 from oslo_utils.fixture import uuidsentinel as uuids
 
 from nova_rt.scheduler import manager
@@ -78,6 +79,23 @@ class HostsTestCase(test.TestCase):
                 'traits': ['OWNER_NOVA', *traits],
             },
         )
+
+    def select(self, specs, count=1, **kwargs):
+        """Select hosts for servers of one flavor, as a conductor does.
+
+        :returns: the name of a host for each
+        """
+        spec = objects.request_spec(dict(specs), **kwargs)
+        made = [uuidutils.generate_uuid() for _ in range(count)]
+        spec.instance_uuid, spec.num_instances = made[0], count
+        selections = self.manager.select_destinations(
+            self.context,
+            spec_obj=spec,
+            instance_uuids=made,
+            return_objects=True,
+            return_alternates=True,
+        )
+        return [selection[0].service_host for selection in selections]
 
     def _put(self, url, data=None):
         self.placement._fake_put(

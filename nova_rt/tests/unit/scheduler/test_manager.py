@@ -11,7 +11,6 @@ from nova import objects as nova_objects
 from nova.scheduler import filters
 import oslo_messaging as messaging
 from oslo_messaging._drivers import common as exceptions
-from oslo_utils import uuidutils
 from oslotest import base
 
 from nova_rt.reservation import extra_specs
@@ -37,6 +36,12 @@ class ManagerTestCase(cloud.CloudTestCase):
     def setUp(self):
         super().setUp()
         self.flags(refusal_details=self.DETAILS, group='nova_rt')
+        # No test is about time, but for one.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.scheduler.refusal_explainer.MAX_SECONDS', 600
+            )
+        )
 
     def _add(self, name, free=(950_000,), traits=GUARANTEE, **kwargs):
         """A host whose CPUs have this much free."""
@@ -48,24 +53,10 @@ class ManagerTestCase(cloud.CloudTestCase):
             stats |= kwargs.pop('stats', {})
         self.add_host(name, stats, inventory, traits, **kwargs)
 
-    def _select(self, specs=FLAVOR, count=1, **kwargs):
-        uuids = [uuidutils.generate_uuid() for _ in range(count)]
-        spec = objects.request_spec(dict(specs), **kwargs)
-        spec.instance_uuid = uuids[0]
-        spec.num_instances = count
-        selections = self.manager.select_destinations(
-            self.context,
-            spec_obj=spec,
-            instance_uuids=uuids,
-            return_objects=True,
-            return_alternates=True,
-        )
-        return [selection[0].service_host for selection in selections]
-
-    def _refusal(self, *args, **kwargs):
+    def _refusal(self, specs=FLAVOR, **kwargs):
         """The words with which a request is refused, as conductor sees it."""
         wrapped = self.assertRaises(
-            messaging.ExpectedException, self._select, *args, **kwargs
+            messaging.ExpectedException, self.select, specs, **kwargs
         )
         error = wrapped.exc_info[1]
         self.assertIsInstance(error, nova_exception.NoValidHost)
@@ -80,17 +71,17 @@ class RTSchedulerManagerTest(ManagerTestCase):
         self._add('half', (500_000, 950_000))
         self._add('empty', (950_000, 950_000))
         self._add('plain', traits=())
-        self.assertEqual(['empty'], self._select())
+        self.assertEqual(['empty'], self.select(FLAVOR))
         # One that is not real-time goes anywhere.
         self.manager.host_manager.enabled_filters.append(
             OnlyTo('half', 'plain')
         )
-        self.assertIn(self._select(specs={})[0], ('half', 'plain'))
+        self.assertIn(self.select({})[0], ('half', 'plain'))
 
     def test_several_servers(self):
         self._add('one', (950_000, 950_000))
         self._add('two', (950_000,))
-        hosts = self._select(count=3)
+        hosts = self.select(FLAVOR, count=3)
         self.assertEqual(['one', 'one', 'two'], sorted(hosts))
 
     def test_placement_refuses(self):
@@ -104,7 +95,7 @@ class RTSchedulerManagerTest(ManagerTestCase):
     def test_placement_has_given_it_away(self):
         """The host has not published the server that is being built on it."""
         self._add('one', (950_000,))
-        self.assertEqual(['one'], self._select())
+        self.assertEqual(['one'], self.select(FLAVOR))
         message = self._refusal()
         self.assertIn('room on 1 host(s)', message)
         self.assertIn('given it away', message)
@@ -135,7 +126,7 @@ class RTSchedulerManagerTest(ManagerTestCase):
         self._add('one', traits=LIMIT)
         self._add('two', traits=LIMIT)
         self.assertIn('2 only limit', self._refusal())
-        hosts = self._select(FLAVOR | {'rt:enforcement': 'limit'})
+        hosts = self.select(FLAVOR | {'rt:enforcement': 'limit'})
         self.assertIn(hosts[0], ('one', 'two'))
         self._add('soft', traits=(extra_specs.TRAIT_SOFT, *LIMIT))
         self._add('disabled', traits=(*LIMIT, 'COMPUTE_STATUS_DISABLED'))
@@ -186,7 +177,7 @@ class RTSchedulerManagerTest(ManagerTestCase):
         )
         message = self._refusal(availability_zone='east')
         self.assertIn('free 350000', message)
-        self.assertEqual(['two'], self._select())
+        self.assertEqual(['two'], self.select(FLAVOR))
 
     def test_something_else_refused(self):
         self._add('one')

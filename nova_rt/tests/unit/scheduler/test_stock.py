@@ -6,12 +6,11 @@ from nova import exception as nova_exception
 from nova.scheduler import manager
 from nova.scheduler import request_filter as nova_filters
 import oslo_messaging as messaging
-from oslo_utils import uuidutils
 
 from nova_rt.reservation import extra_specs, resources
 from nova_rt.reservation.request import Request
 from nova_rt.scheduler import request_filter
-from nova_rt.tests.unit.scheduler import cloud, objects
+from nova_rt.tests.unit.scheduler import cloud
 
 INVENTORY = {'VCPU': 16, 'MEMORY_MB': 65536, 'DISK_GB': 1000}
 
@@ -36,27 +35,9 @@ class StockSchedulerTest(cloud.HostsTestCase):
         self.manager = manager.SchedulerManager()
         self.add_host('stock', {'num_instances': '0'}, INVENTORY)
 
-    def select(self, specs):
-        """The host that is selected, or None."""
-        spec = objects.request_spec(specs)
-        uuid = uuidutils.generate_uuid()
-        spec.instance_uuid = uuid
-        try:
-            ((selection, *_),) = self.manager.select_destinations(
-                self.context,
-                spec_obj=spec,
-                instance_uuids=[uuid],
-                return_objects=True,
-                return_alternates=True,
-            )
-        except messaging.ExpectedException as err:
-            self.assertIsInstance(err.exc_info[1], nova_exception.NoValidHost)
-            return None
-        return selection.service_host
-
     def test_bare_flavor_runs_plain(self):
         """The reason why the upgrade check looks for such flavors."""
-        self.assertEqual('stock', self.select({'rt:reservation': '1/1000'}))
+        self.assertEqual(['stock'], self.select({'rt:reservation': '1/1000'}))
 
     def test_flavor_with_what_it_asks_for(self):
         for enforcement in extra_specs.Enforcement:
@@ -65,7 +46,12 @@ class StockSchedulerTest(cloud.HostsTestCase):
                 'rt:enforcement': str(enforcement),
             }
             specs |= resources.ask(Request.from_flavor(specs, 1))
-            self.assertIsNone(self.select(specs))
+            refusal = self.assertRaises(
+                messaging.ExpectedException, self.select, specs
+            )
+            self.assertIsInstance(
+                refusal.exc_info[1], nova_exception.NoValidHost
+            )
 
     def test_it_finds_the_hosts_that_have_reservations(self):
         self.add_host(
@@ -76,4 +62,4 @@ class StockSchedulerTest(cloud.HostsTestCase):
         )
         specs = {'rt:reservation': '600/1000'}
         specs |= resources.ask(Request.from_flavor(specs, 1))
-        self.assertEqual('rt', self.select(specs))
+        self.assertEqual(['rt'], self.select(specs))
