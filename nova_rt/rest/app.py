@@ -85,8 +85,10 @@ def _handle(err: Exception) -> flask.Response:
         LOG.error('Cannot answer %s', flask.request.path, exc_info=err)
     elif status == 503:
         # The driver's words are not for users.
-        text = db.describe(err) if isinstance(err, db.ERRORS) else ''
-        LOG.error('Cannot answer %s: %s %s', flask.request.path, detail, text)
+        text = detail
+        if isinstance(err, db.ERRORS):
+            text = f'the database of nova_rt {db.describe(err)}'
+        LOG.error('Cannot answer %s: %s', flask.request.path, text)
     request = flask.request.environ.get(request_id.ENV_REQUEST_ID, '')
     answer = flask.jsonify(_make_error(status, code, detail, request))
     answer.status_code = status

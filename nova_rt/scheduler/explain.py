@@ -80,12 +80,14 @@ def _no_host(
     asked: Request, weaker: Mapping[extra_specs.Enforcement, int]
 ) -> str:
     text = f', free none; no host{_KEEPING[asked.enforcement]} has any'
-    for promise, hosts in weaker.items():
-        if hosts:
-            text += (
-                f', {hosts} only {promise}: a flavor with '
-                f'{extra_specs.ENFORCEMENT}={promise} accepts them'
-            )
+    found = {promise: hosts for promise, hosts in weaker.items() if hosts}
+    if found:
+        # Once for all of them: a fault has 255 characters.
+        text += (
+            f', {", ".join(f"{found[each]} only {each}" for each in found)}: '
+            f'a flavor with {extra_specs.ENFORCEMENT}={" or ".join(found)} '
+            'accepts them'
+        )
     return text
 
 
