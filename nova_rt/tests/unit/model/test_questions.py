@@ -106,29 +106,7 @@ class QuestionsTest(base.BaseTestCase):
 
 class ChoiceTest(base.BaseTestCase):
     def test_split(self):
-        """Three queues, each with a third of the requests."""
-        for each in (
-            services.Service(service_s=1e-3, latency_s=1e-4),
-            services.Service(service_s=1e-3, constant=True),
-            services.Service(samples_s=[1e-3, 2e-3] * 10, batch=3),
-        ):
-            one = services.choose(each)
-            three = services.choose(
-                dataclasses.replace(each, cpus=3, split=True)
-            )
-            self.assertEqual(f'3 x {one.name}', three.name)
-            self.assertAlmostEqual(
-                one.model.mean_s(300, 0.7), three.model.mean_s(900, 0.7), 9
-            )
-            self.assertAlmostEqual(
-                one.model.percentile_s(300, 0.7, 0.99),
-                three.model.percentile_s(900, 0.7, 0.99),
-                9,
-            )
-            self.assertEqual(
-                one.model.gap_s(2e-3, 0.7), three.model.gap_s(2e-3, 0.7)
-            )
-        # Deterministic requests, of which one queue has every third or so.
+        """Of requests that come evenly, a queue has every third or so."""
         even = services.Service(1e-3, constant=True, periodic=True)
         alone = services.choose(even).model
         split = services.choose(
