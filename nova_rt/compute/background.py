@@ -17,8 +17,13 @@ def begin(call: Callable[..., Any], *args: Any) -> futures.Future[Any]:
     def run() -> None:
         try:
             future.set_result(call(*args))
-        except Exception as err:
+        except BaseException as err:
+            # Also one that ends a green thread: somebody may wait.
             future.set_exception(err)
 
-    threading.Thread(target=run, daemon=True).start()
+    try:
+        threading.Thread(target=run, daemon=True).start()
+    except RuntimeError as err:
+        # The host has no more threads to give.
+        future.set_exception(err)
     return future

@@ -109,6 +109,7 @@ class Changes:
 
         def change() -> Answer:
             if self._write_early(server, generation, flavor, wish):
+                # A smaller one waits for a period: it would be old by then.
                 self._allocations.read_ahead(context, server)
             answer = self._answer(
                 context, server, generation, flavor, wish, migrate
@@ -160,13 +161,17 @@ class Changes:
     def _write_early(
         self, uuid: str, generation: int, flavor: int, wish: Reservation
     ) -> bool:
+        """Write early; see :meth:`.EarlyWrites.write`.
+
+        :returns: whether the kernel holds a larger reservation now
+        """
         before = self._early.write(uuid, generation, flavor, wish)
         if before is None:
             return False
         self._read_back[uuid] = now = time.monotonic()
         if before.ppm > wish.ppm:
             self._returned[uuid] = now + wish.period_us / 1_000_000
-        return True
+        return before.ppm <= wish.ppm
 
     def _take_back(self, uuid: str) -> None:
         """Take back an early write, unless there is a journal by now."""

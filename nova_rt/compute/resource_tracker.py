@@ -346,8 +346,14 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
 
     @locked
     def rt_publish(self, nodename: str) -> None:
-        """Publish the free bandwidth of a node."""
-        self._rt_publish_again(nodename)
+        """Publish the free bandwidth of a node; an error is logged.
+
+        The next call publishes it again.
+        """
+        try:
+            self._rt_publish_again(nodename)
+        except Exception as err:
+            LOG.warning('Cannot publish free bandwidth: %s', err)
 
     def _rt_publish_again(self, nodename: str) -> None:
         compute_node = self.compute_nodes.get(nodename)

@@ -131,6 +131,7 @@ class Metrics(_Service):
 
     def stop(self, graceful: bool = False) -> None:
         """Listen no more."""
+        self._stop.set()
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
