@@ -54,6 +54,12 @@ static struct limit *limit_of(u32 n)
 	return n ? bpf_map_lookup_elem(&limits, &n) : NULL;
 }
 
+#define for_each_limit(i, l, t)						\
+	bpf_for(i, 0, MAX_NESTED)					\
+		if (!((l) = limit_of((t)->limits[i])))			\
+			break;						\
+		else
+
 static void wake_at(struct limit *l, u64 at)
 {
 	l->armed = 1;
@@ -103,15 +109,12 @@ static bool must_go_on(struct task_struct *p)
 __noinline u32 used_up(struct task_ctx *t)
 {
 	u64 now = bpf_ktime_get_ns();
+	struct limit *l;
 	s32 i;
 
 	if (!t)
 		return 0;
-	bpf_for(i, 0, MAX_NESTED) {
-		struct limit *l = limit_of(t->limits[i]);
-
-		if (!l)
-			break;
+	for_each_limit(i, l, t) {
 		refill(l, now);
 		if (l->quota && l->left <= 0)
 			return t->limits[i];
@@ -153,25 +156,19 @@ static u64 part_of(struct limit *l, u32 n, struct task_ctx *t)
 __noinline u64 take_part(struct task_ctx *t, bool must)
 {
 	u64 granted = slice_ns;
+	struct limit *l;
 	s32 i;
 
 	if (!t)
 		return 0;
-	bpf_for(i, 0, MAX_NESTED) {
-		struct limit *l = limit_of(t->limits[i]);
+	for_each_limit(i, l, t) {
 		u64 part;
 
-		if (!l)
-			break;
 		part = must ? LEAST_GRANT_NS : l->quota ? part_of(l, t->limits[i], t) : granted;
 		if (granted > part)
 			granted = part;
 	}
-	bpf_for(i, 0, MAX_NESTED) {
-		struct limit *l = limit_of(t->limits[i]);
-
-		if (!l)
-			break;
+	for_each_limit(i, l, t) {
 		__sync_fetch_and_add(&l->left, -(s64)granted);
 	}
 	return granted;
@@ -199,16 +196,14 @@ static void take(struct cpu_ctx *c, struct task_struct *p, struct task_ctx *t, u
 
 __noinline int give_part(struct task_ctx *t, s64 rest)
 {
+	struct limit *l;
 	s32 i;
 
 	if (!t)
 		return 0;
-	bpf_for(i, 0, MAX_NESTED) {
-		struct limit *l = limit_of(t->limits[i]);
+	for_each_limit(i, l, t) {
 		s64 left;
 
-		if (!l)
-			break;
 		left = __sync_fetch_and_add(&l->left, rest);
 		/* Another CPU may have found nothing meanwhile. */
 		if (left <= 0 && left + rest > LEAST_GRANT_NS &&
@@ -230,15 +225,12 @@ static void give_back(struct cpu_ctx *c, struct task_ctx *t, u64 now)
 
 __noinline int count_limits(struct task_ctx *t, s64 change)
 {
+	struct limit *l;
 	s32 i;
 
 	if (!t)
 		return 0;
-	bpf_for(i, 0, MAX_NESTED) {
-		struct limit *l = limit_of(t->limits[i]);
-
-		if (!l)
-			break;
+	for_each_limit(i, l, t) {
 		__sync_fetch_and_add(&l->tasks, change);
 	}
 	return 0;
