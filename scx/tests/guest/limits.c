@@ -101,6 +101,23 @@ static void changed(double *out)
 	}
 }
 
+/* After three periods without use, and with 20 ms of burst: its time in 80 ms of one period. */
+static void burst(double *ms)
+{
+	struct hog *h = new_hog(0, "s/a");
+	uint64_t t0, hint = 0;
+
+	/* Which begins a period. */
+	if (put(cg("s/a", "cpu.max.burst"), "20000"))
+		check(false, "cpu.max.burst");
+	t0 = now_ns() + 410 * MS;
+	h->cpu = 1;
+	start_hogs(1, t0, 100 * MS);
+	reap_hogs(1);
+	*ms = service(h, t0, t0 + 80 * MS, &hint) / 1e6;
+	put(cg("s/a", "cpu.max.burst"), "0");
+}
+
 static void watched_main(const char *group)
 {
 	uint64_t t;
@@ -160,7 +177,7 @@ static void toggle_cpu(double *share)
 	*share = sum_of(0, 4);
 }
 
-#define MEASURES 14
+#define MEASURES 15
 
 static const struct {
 	const char *name;
@@ -180,6 +197,7 @@ static const struct {
 	{ "a task that waits is moved away, ms", 0, 20 },
 	{ "a group that waits is killed, ms", 0, 1000 },
 	{ "share of four while a CPU goes and comes", 0, 0.22 },
+	{ "most in a period with 20 ms of burst, ms", 38, 41 },
 };
 
 static void measure(double *out, bool two)
@@ -195,6 +213,7 @@ static void measure(double *out, bool two)
 	out[13] = 0;
 	if (two)
 		toggle_cpu(&out[13]);
+	burst(&out[14]);
 }
 
 /* A reservation has its runtime beside tasks with limits, and each of these has its own. */
