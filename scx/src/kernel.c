@@ -170,6 +170,8 @@ struct kernel *kernel_start(__u32 switch_ns, char *why, size_t size)
 		k->skel->struct_ops.rsv_ops->cgroup_set_bandwidth = NULL;
 		k->skel->rodata->has_limits = false;
 	}
+	if (!__COMPAT_struct_has_field("sched_ext_ops", "cgroup_set_idle"))
+		k->skel->struct_ops.rsv_ops->cgroup_set_idle = NULL;
 	SCX_ENUM_INIT(k->skel);
 	UEI_SET_SIZE(k->skel, rsv_ops, uei);
 	k->skel->rodata->nr_cpus = kernel_cpus();

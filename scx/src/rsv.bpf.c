@@ -455,7 +455,7 @@ void BPF_STRUCT_OPS(rsv_cgroup_move, struct task_struct *p, struct cgroup *from,
 s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_cgroup_init, struct cgroup *cgrp,
 			     struct scx_cgroup_init_args *args)
 {
-	add_unit(cgrp, args->weight);
+	add_unit(cgrp, args->weight, bpf_core_field_exists(args->sched_idle) && args->sched_idle);
 	if (bpf_core_field_exists(args->bw_quota_us))
 		set_limit(cgrp, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	return 0;
@@ -464,6 +464,11 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_cgroup_init, struct cgroup *cgrp,
 void BPF_STRUCT_OPS(rsv_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 {
 	set_unit_weight(cgrp, weight);
+}
+
+void BPF_STRUCT_OPS(rsv_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	set_unit_idle(cgrp, idle);
 }
 
 void BPF_STRUCT_OPS(rsv_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
@@ -554,6 +559,7 @@ SCX_OPS_DEFINE(rsv_ops,
 	       .cgroup_exit	= (void *)rsv_cgroup_exit,
 	       .cgroup_set_weight = (void *)rsv_cgroup_set_weight,
 	       .cgroup_set_bandwidth = (void *)rsv_cgroup_set_bandwidth,
+	       .cgroup_set_idle = (void *)rsv_cgroup_set_idle,
 	       .cgroup_move	= (void *)rsv_cgroup_move,
 	       .cpu_online	= (void *)rsv_cpu_online,
 	       .cpu_offline	= (void *)rsv_cpu_offline,

@@ -36,6 +36,7 @@ struct {
 struct unit {
 	u32 weight;		/* cpu.weight; 0: this number is free */
 	u32 slice;		/* the unit above; 0: none */
+	u32 idle;		/* cpu.idle */
 };
 
 static struct unit units[MAX_UNITS];
@@ -83,14 +84,14 @@ static s32 find_unit(struct cgroup *cgrp)
 	return n;
 }
 
-/* By that of its slice, too. */
+/* By that of its slice, too. One that is idle has the least. */
 static u32 unit_weight(u32 n)
 {
-	struct unit *u = unit_of(n);
-	u64 weight = u->weight;
+	struct unit *u = unit_of(n), *slice = unit_of(u->slice);
+	u64 weight = u->idle ? 1 : u->weight;
 
 	if (u->slice)
-		weight = weight * unit_of(u->slice)->weight / DEFAULT_WEIGHT;
+		weight = weight * (slice->idle ? 1 : slice->weight) / DEFAULT_WEIGHT;
 	return weight ?: 1;
 }
 
@@ -182,7 +183,7 @@ static u64 weight_of(struct cpu_ctx *c, struct task_ctx *t, s32 cpu)
 }
 
 /* One for that there is no number, or no memory, has the root's. */
-static void add_unit(struct cgroup *cgrp, u32 weight)
+static void add_unit(struct cgroup *cgrp, u32 weight, bool idle)
 {
 	struct cgroup *above;
 	u32 *number;
@@ -207,6 +208,7 @@ static void add_unit(struct cgroup *cgrp, u32 weight)
 		if (__sync_val_compare_and_swap(&u->weight, 0, weight ?: 1))
 			continue;
 		u->slice = slice > 0 ? slice : 0;
+		u->idle = idle;
 		*number = i;
 		return;
 	}
@@ -218,6 +220,14 @@ static void set_unit_weight(struct cgroup *cgrp, u32 weight)
 
 	if (n && *n)
 		unit_of(*n)->weight = weight ?: 1;
+}
+
+static void set_unit_idle(struct cgroup *cgrp, bool idle)
+{
+	u32 *n = number_at(cgrp);
+
+	if (n && *n)
+		unit_of(*n)->idle = idle;
 }
 
 static void remove_unit(struct cgroup *cgrp)

@@ -183,7 +183,7 @@ static void beside(int n, void (*run)(uint64_t end))
 	waitpid(pid, NULL, 0);
 }
 
-#define MEASURES 21
+#define MEASURES 22
 
 static const struct {
 	const char *name;
@@ -212,6 +212,8 @@ static const struct {
 	{ "share of a unit beside one with 300 tasks", 0.8, 0, false },
 	{ "share of a unit beside one that forks", 0.9, 0, false },
 	{ "share of a unit beside one of nice -10", 0.9, 1.1, true },
+	/* No task has less than a quarter of an equal part. */
+	{ "share of an idle unit beside another", 0, 60, true },
 };
 
 static void measure(double *out)
@@ -245,6 +247,9 @@ static void measure(double *out)
 	out[18] = beside_unit(crowd_until);
 	out[19] = beside_unit(forks);
 	out[20] = of_unit("s/one", 4, -10, 100);
+	put(cg("s/one", "cpu.idle"), "1");
+	out[21] = of_unit("s/one", 4, 0, 100);
+	put(cg("s/one", "cpu.idle"), "0");
 }
 
 void test_ordinary(const char *arg)
