@@ -5,9 +5,9 @@
     check.py [GROUP ...]
 
 Logs and results.txt are in $SCX_LOGS, by default logs/ of the work directory.
-SETS is the number of random sets, which are drawn from SEED, and JOBS that of
-guests at a time. The exit code is 0 if all passed, 1 if not, 69 if there is no
-kernel to be had.
+SETS is the number of random sets, which are drawn from SEED, STRESS_S the
+seconds of stress by the guest's clock, JOBS the number of guests at a time.
+The exit code is 0 if all passed, 1 if not, 69 if there is no kernel to be had.
 """
 
 import argparse
@@ -29,6 +29,11 @@ KERNEL_WORK = os.environ.get('NOVA_RT_KERNEL', '/var/lib/nova-rt-kernel')
 WORK = pathlib.Path(os.environ.get('NOVA_RT_SCX', f'{KERNEL_WORK}/scx'))
 LOGS = pathlib.Path(os.environ.get('SCX_LOGS', WORK / 'logs'))
 SETS = int(os.environ.get('SETS', '20'))
+STRESS_S = int(os.environ.get('STRESS_S', '5'))
+# Of one guest. A second by its clock takes 4 to 9 s, more beside other work.
+TIMEOUT = os.environ.get(
+    'GUEST_TIMEOUT', str(1200 + 30 * SETS + 60 * STRESS_S)
+)
 JOBS = int(os.environ.get('JOBS', os.cpu_count() or 1))
 UNAVAILABLE = 69
 SEED = int(os.environ.get('SEED', '1'))
@@ -56,7 +61,8 @@ class Run:
     def name(self) -> str:
         """The test, and what is unusual about its kernel."""
         kernel = '' if self.kernel == DEFAULT else self.kernel
-        return ' '.join(filter(None, (self.test, kernel, self.argument)))
+        cpus = f'{self.cpus} CPUs' if self.cpus > 2 else ''
+        return ' '.join(filter(None, (self.test, cpus, kernel, self.argument)))
 
     @property
     def log(self) -> pathlib.Path:
@@ -70,6 +76,7 @@ class Outcome:
 
     :ivar sums: the lines of supply, one for each table row
     :ivar compared: what ordinary tasks have, beside what EEVDF gives them
+    :ivar stress: one line about a storm of changes, or an empty one
     :ivar reasons: why it failed; empty if it passed
     :ivar skipped: the archive has no such kernel any more
     """
@@ -77,6 +84,7 @@ class Outcome:
     checks: int
     sums: list[str]
     compared: list[str]
+    stress: str
     reasons: list[str]
     skipped: bool = False
 
@@ -106,11 +114,12 @@ RUNS = [
     Run('random', f'random,{SEED}:{SETS}:oooof'),
     Run('random', f'random-control,{SEED}:{SETS}:oooo'),
     Run('random', f'random-control,{SEED}:{SETS}:oooof'),
-    Run('spread', 'spread', cpus=2),
     Run('protocol', 'protocol', cpus=2),
     Run('faults', 'kill'),
     Run('faults', 'eject'),
-    Run('attacks', 'attack'),
+    Run('attacks', 'attack,600'),
+    Run('attacks', 'forks,90'),
+    Run('attacks', 'forks,0', argument='rcu_nocbs=all'),
     Run('crowd', 'crowd,50'),
     Run('crowd', 'many,1500'),
     Run('ordinary', 'ordinary'),
@@ -119,8 +128,12 @@ RUNS = [
     Run('limits', 'limits,2', cpus=2),
     Run('limits', 'limits', kernel='6.18.15-amd64'),
     Run('limits', 'paupers,300'),
-    Run('stress', 'stress,5000', cpus=2),
-    Run('stress', 'hotplug,5000', cpus=2),
+    Run('stress', f'stress,{STRESS_S}:{SEED}', cpus=4),
+    Run('stress', f'hotplug,{STRESS_S}:{SEED}', cpus=4),
+    Run('four', 'wide', cpus=4),
+    Run('four', f'random,{SEED}:2:oooooooo', cpus=4),
+    Run('four', 'attack,200', cpus=4, argument='rcu_nocbs=all'),
+    Run('four', 'limits,4', cpus=4),
     *(
         Run('kernels', f'kernel,{expectation(path.name)}', kernel=path.name)
         for path in sorted(KERNELS.iterdir())
@@ -133,8 +146,14 @@ GROUPS = list(dict.fromkeys(run.group for run in RUNS))
 def judge(lines: list[str], code: int = 0) -> Outcome:
     """Whether a guest's test passed: all checks, to the end, no complaint."""
     failed = [line for line in lines if line.startswith('FAIL')]
+    complained = complaints.find(lines)
+    stress = [
+        f'{line[5:]}, complaints {len(complained)}'
+        for line in lines
+        if line[5:].startswith('STRESS ')
+    ]
     done = [line for line in lines if line.startswith('DONE')]
-    reasons = failed + complaints.find(lines)
+    reasons = failed + complained
     if not done:
         reasons.append(f'it did not come to its end (exit code {code})')
     elif ' failures 0 ' not in f'{done[-1]} ' and not failed:
@@ -143,6 +162,7 @@ def judge(lines: list[str], code: int = 0) -> Outcome:
         sum(line.startswith('ok ') for line in lines),
         [line for line in lines if re.match('(ok  |FAIL) SUM ', line)],
         [line for line in lines if line[5:].startswith('ORDINARY ')],
+        ''.join(stress),
         reasons,
     )
 
@@ -177,11 +197,14 @@ def execute(run: Run) -> tuple[Outcome, float]:
     code = subprocess.run(
         [SCRIPTS / 'guest.sh', str(run.cpus), run.log, run.test, run.argument],
         check=False,
-        env=os.environ | {'SCX_KERNEL': str(KERNELS / run.kernel)},
+        env=os.environ
+        | {'SCX_KERNEL': str(KERNELS / run.kernel), 'GUEST_TIMEOUT': TIMEOUT},
         stdout=subprocess.DEVNULL,
     ).returncode
     if code == UNAVAILABLE and run.kernel != DEFAULT:
-        return Outcome(0, [], [], [], skipped=True), time.monotonic() - began
+        return Outcome(
+            0, [], [], '', [], skipped=True
+        ), time.monotonic() - began
     text = run.log.read_text(errors='replace') if run.log.exists() else ''
     outcome = judge([line.rstrip('\r') for line in text.split('\n')], code)
     return outcome, time.monotonic() - began
@@ -191,6 +214,7 @@ def summary(outcomes: dict[Run, tuple[Outcome, float]]) -> list[str]:
     """All results, with the tables."""
     out = [HEADER]
     out += [row(s) for o, _ in outcomes.values() for s in o.sums]
+    out += [o.stress for o, _ in outcomes.values() if o.stress]
     for run, (outcome, _) in outcomes.items():
         if outcome.compared:
             out += ['', f'{run.name} on {run.cpus} CPUs']

@@ -34,6 +34,13 @@ class Judge(unittest.TestCase):
         line = '[    1.0] WARNING: CPU: 0 PID: 1 at kernel/sched/ext.c:1'
         self.assertEqual([line], check.judge([line, DONE]).reasons)
 
+    def test_stress(self):
+        line = '[    1.0] WARNING: CPU: 0 PID: 1 at kernel/sched/ext.c:1'
+        self.assertEqual(
+            'STRESS seed 1 ejects 0, complaints 1',
+            check.judge(['ok   STRESS seed 1 ejects 0', line, DONE]).stress,
+        )
+
     def test_row(self):
         self.assertEqual(
             ['supply', 'oooo', '2', '3', '90', '0', '1', '0', '0.9812'],

@@ -6,8 +6,9 @@
  */
 #include "guest.h"
 
-#define LENGTH (600 * MS)
 #define LEAST_PPM 990000
+
+static uint64_t length;
 
 static void compute(uint64_t end)
 {
@@ -136,35 +137,36 @@ static struct verdict one(void (*run)(uint64_t end), const char *group, uint64_t
 	h->q = 4 * MS;
 	h->p = 10 * MS;
 	t0 = now_ns() + 250 * MS;
-	start_hogs(add_beside(1, "oo"), t0, LENGTH);
+	start_hogs(add_beside(1, "oo"), t0, length);
 	pid = fork_flushed();
 	if (!pid) {
 		if (*group && enter(group))
 			_exit(1);
 		random_seed(1);
 		sleep_until(t0);
-		run(t0 + LENGTH);
+		run(t0 + length);
 		_exit(0);
 	}
 	reap_hogs(3);
 	waitpid(pid, NULL, 0);
-	v = judge(h, h->t0, t0 + LENGTH);
+	v = judge(h, h->t0, t0 + length);
 	*work = h->work;
 	return v;
 }
 
+/* @arg: ms of each attack. */
 void test_attack(const char *arg)
 {
 	static const char *const from[] = { "n", "" };
 	uint64_t base, work;
 	unsigned int i, j;
 
-	(void)arg;
+	length = strtoul(arg, NULL, 10) * MS;
 	make_group("v");
 	make_group("n");
 	check(start_daemon(), "the scheduler is loaded");
 	reserve("v", 4000, 10000, "0");
-	reserve("n", 450, 1000, "0");
+	reserve("n", 400, 1000, "0");
 	for (j = 0; j < ARRAY(from); j++) {
 		for (i = 0; i < ARRAY(attacks); i++) {
 			struct verdict v = one(attacks[i].run, from[j], &work);
@@ -173,7 +175,8 @@ void test_attack(const char *arg)
 			if (!i)
 				base = work * 4000 / (v.mean / US);
 			ppm = work * 1000000 / base;
-			check(ppm >= LEAST_PPM,
+			/* Work is by instructions, of which a CPU has more where another sleeps. */
+			check(slow > 1 ? v.periods && !v.shorts : ppm >= LEAST_PPM,
 			      "attack %s by %s: work %.4f periods %d short %d min %.1f mean %.1f",
 			      attacks[i].name, *from[j] ? "a reservation" : "ordinary tasks",
 			      ppm / 1e6, v.periods, v.shorts, v.min / 1e3, v.mean / 1e3);

@@ -56,16 +56,16 @@ int run_daemon(const char *arg)
 bool start_daemon(void)
 {
 	uint64_t limit = now_ns() + 5 * SEC;
-	char switch_us[16];
+	char us[16];
 
 	mkdir("/run/nova-rt-sched", 0755);
 	unlink(SOCKET);
-	snprintf(switch_us, sizeof(switch_us), "%d", SWITCH_US);
+	snprintf(us, sizeof(us), "%u", switch_us);
 	daemon_pid = fork_flushed();
 	if (!daemon_pid) {
 		drop_capabilities();
 		execl("/nova-rt-sched", "nova-rt-sched", "--cgroup-root", "/cg",
-		      "--switch-us", switch_us, "--ceiling-ppm", daemon_ceiling, NULL);
+		      "--switch-us", us, "--ceiling-ppm", daemon_ceiling, NULL);
 		_exit(127);
 	}
 	while (now_ns() < limit && waitpid(daemon_pid, NULL, WNOHANG) == 0) {

@@ -37,12 +37,14 @@
 #define SEC 1000000000ULL
 #define ARRAY(a) (sizeof(a) / sizeof((a)[0]))
 
-/* A switch and back takes so long in the guest: that many instructions. */
-#define SWITCH_US 14
-
 /* ---- lib.c ---- */
 
 extern int failures;	/* a test passes if it leaves 0 here */
+extern int nr_cpus;
+/* CPUs that share one instruction per ns: all if there are more than two, else not counted. */
+extern unsigned int slow;
+/* What a switch and back takes. */
+extern unsigned int switch_us;
 
 static inline uint64_t now_ns(void)
 {
@@ -102,7 +104,7 @@ bool scheduler_is(const char *state);
 
 /* ---- hog.c ---- */
 
-#define MAX_HOGS 12
+#define MAX_HOGS 24
 #define MAX_RUNS 60000
 
 struct hog {
@@ -133,10 +135,17 @@ struct hog *new_hog(int i, const char *group);
 /* Ordinary hogs (o) and FIFO ones (f: 0.1 of each ms) behind hog @n; the new number. */
 int add_beside(int n, const char *beside);
 void start_hogs(int n, uint64_t t0, uint64_t len);
+/* Have a hog that runs run there. */
+void move_hog(int i, int cpu);
 void reap_hogs(int n);
 uint64_t service(const struct hog *h, uint64_t a, uint64_t b, uint64_t *hint);
 uint64_t tolerance(const struct hog *h);
 struct verdict judge(const struct hog *h, uint64_t from, uint64_t to);
+
+/* ---- supply.c ---- */
+
+/* Reservations on each of four CPUs, beside ordinary tasks for add_beside(). */
+void supply_wide(const char *tasks);
 
 /* ---- attack.c ---- */
 
@@ -147,11 +156,11 @@ uint64_t fork_storm(uint64_t end);
 /* ---- the tests; @arg is what follows the name, or "" ---- */
 
 void test_supply(const char *arg);
+void test_wide(const char *arg);
 void test_control(const char *arg);
 void test_random(const char *arg);
 void test_random_control(const char *arg);
 void test_kernel(const char *arg);
-void test_spread(const char *arg);
 void test_protocol(const char *arg);
 void test_stress(const char *arg);
 void test_hotplug(const char *arg);

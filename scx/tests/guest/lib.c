@@ -2,7 +2,8 @@
 /* What all tests use. */
 #include "guest.h"
 
-int failures;
+int failures, nr_cpus;
+unsigned int slow = 1, switch_us = 14;
 static uint64_t random_state;
 
 void sleep_until(uint64_t t)

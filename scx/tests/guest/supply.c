@@ -6,7 +6,7 @@
  */
 #include "guest.h"
 
-#define MAX_SET 5
+#define MAX_SET 5		/* on one CPU */
 #define LEAD (250 * MS)		/* the periods that the set-up began are over then */
 #define CEILING 950000		/* ppm */
 #define FIFO 110000		/* what the FIFO task and its switches take */
@@ -14,20 +14,26 @@
 struct size {
 	uint64_t q, p;		/* us */
 	uint64_t offset;	/* ns */
+	int cpu;
 };
 
 static const struct size sizes[] = {
-	{ 3000, 10000, 0 }, { 1400, 2000, 0 }, { 700, 1000, 0 }, { 100, 500, 0 },
-	{ 40000, 100000, 0 },
+	{ 3000, 10000, 0, 0 }, { 1400, 2000, 0, 0 }, { 700, 1000, 0, 0 }, { 100, 500, 0, 0 },
+	{ 40000, 100000, 0, 0 },
 };
 
 /* Sets that fill the CPU in other ways. */
 static const struct size more[][2] = {
-	{ { 4000, 10000, 0 }, { 5000, 10000, 0 } },
-	{ { 400, 1000, 0 }, { 490, 1000, 0 } },
+	{ { 4000, 10000, 0, 0 }, { 5000, 10000, 0, 0 } },
+	{ { 400, 1000, 0, 0 }, { 490, 1000, 0, 0 } },
 };
 
-static const char *const groups[MAX_SET] = { "g0", "g1", "g2", "g3", "g4" };
+/* Of four CPUs, where a switch takes four times as long. */
+static const struct size wide[] = {
+	{ 3000, 10000, 0, 0 }, { 5500, 10000, 0, 0 }, { 700, 1000, 0, 1 }, { 1500, 2000, 0, 2 },
+	{ 40000, 100000, 0, 3 }, { 5000, 10000, 0, 3 },
+};
+
 static const char *beside;
 static bool judged;
 static int nr_sets, nr_periods, nr_shorts, nr_overs, nr_members, nr_broken;
@@ -35,7 +41,7 @@ static uint64_t worst_ppm = 1000000;
 
 static uint64_t ppm(const struct size *s)
 {
-	return ((s->q + 2 * SWITCH_US) * 1000000 + s->p - 1) / s->p;
+	return ((s->q + 2 * switch_us) * 1000000 + s->p - 1) / s->p;
 }
 
 static bool fits(const struct size *set, int n)
@@ -62,7 +68,7 @@ static bool fits_beside_fifo(const struct size *set, int n, uint64_t len_us)
 		for (t = set[i].p; t <= len_us; t += set[i].p) {
 			need = (t + 999) / 1000 * 116 + 116;
 			for (j = 0; j < n; j++)
-				need += t / set[j].p * (set[j].q + 2 * SWITCH_US);
+				need += t / set[j].p * (set[j].q + 2 * switch_us);
 			if (need > t)
 				return false;
 		}
@@ -74,7 +80,7 @@ static bool set_up(const char *group, const struct size *s)
 {
 	make_group(group);
 	if (judged)
-		return reserve(group, s->q, s->p, "0");
+		return reserve(group, s->q, s->p, (char[]){ '0' + s->cpu, 0 });
 	put(cg(group, "cpu.weight"), "10000");
 	/* It refuses quotas below 1 ms: that group has its weight only. */
 	put(cg(group, "cpu.max"), "%llu %llu", (unsigned long long)s->q,
@@ -110,13 +116,14 @@ static void one_set(const struct size *set, int n, uint64_t len)
 	int i, all;
 
 	for (i = 0; i < n; i++) {
-		struct hog *h = new_hog(i, groups[i]);
+		char group[] = { 'g', 'a' + i, 0 };
+		struct hog *h = new_hog(i, group);
 
 		h->q = set[i].q * US;
 		h->p = set[i].p * US;
 		h->offset = set[i].offset;
 		h->cuts = fifo ? h->p / MS + 2 : 0;
-		if (!set_up(groups[i], &set[i]))
+		if (!set_up(group, &set[i]))
 			goto out;
 	}
 	all = add_beside(n, beside);
@@ -127,14 +134,14 @@ static void one_set(const struct size *set, int n, uint64_t len)
 		bool ok = report(&hogs[i], t0 + len);
 
 		if (judged && !ok)
-			printf("---- %s\n", ask_first("stat /%s", groups[i]));
+			printf("---- %s\n", ask_first("stat /%s", hogs[i].group));
 	}
 	nr_sets++;
 out:
 	for (i = 0; i < n; i++) {
 		if (judged)
-			unreserve(groups[i]);
-		remove_group(groups[i]);
+			unreserve(hogs[i].group);
+		remove_group(hogs[i].group);
 	}
 }
 
@@ -181,6 +188,14 @@ void test_supply(const char *arg)
 	printf("---- %s\n", ask_first("status"));
 	check(stop_daemon() == 0, "the daemon stops");
 	sum_up("supply");
+}
+
+void supply_wide(const char *tasks)
+{
+	beside = tasks;
+	judged = true;
+	one_set(wide, ARRAY(wide), 600 * MS);
+	sum_up("wide");
 }
 
 void test_control(const char *arg)
@@ -246,7 +261,7 @@ static double uniform(void)
 }
 
 /* UUniFast; again if a runtime is too short. Periods are log-uniform, 1 to 100 ms. */
-static int draw(struct size *set)
+static int draw(struct size *set, int cpu, int most)
 {
 	int n, i;
 	bool again;
@@ -257,13 +272,14 @@ static int draw(struct size *set)
 		if (strchr(beside, 'f'))
 			left *= 0.85;
 		again = false;
-		n = 1 + random_below(MAX_SET);
+		n = 1 + random_below(most);
 		for (i = 0; i < n; i++) {
 			double rest = i + 1 < n ? left * power(uniform(), 1.0 / (n - i - 1)) : 0;
 
 			set[i].p = 1000 * power(100, uniform());
 			set[i].q = (left - rest) * set[i].p;
 			set[i].offset = random_below(set[i].p * US);
+			set[i].cpu = cpu;
 			again |= set[i].q < 100 || ppm(&set[i]) < 5000;
 			left = rest;
 		}
@@ -275,8 +291,9 @@ static int draw(struct size *set)
 /* @arg: seed, number of sets, beside: "1:20:oooo". */
 static void random_sets(const char *arg)
 {
-	struct size set[MAX_SET];
+	struct size set[MAX_HOGS];
 	unsigned long seed, count;
+	int most = nr_cpus > 1 ? 3 : MAX_SET, cpu;
 	char *rest;
 
 	seed = strtoul(arg, &rest, 10);
@@ -284,8 +301,10 @@ static void random_sets(const char *arg)
 	beside = rest + 1;
 	random_seed(seed);
 	while (count--) {
-		int n = draw(set);
+		int n = 0;
 
+		for (cpu = 0; cpu < nr_cpus; cpu++)
+			n += draw(set + n, cpu, most);
 		one_set(set, n, 700 * MS);
 	}
 }
