@@ -3,6 +3,7 @@
  * nova-rt-sched: loads the scheduler, and serves its reservations on a socket.
  * README.rst has the protocol and the exit codes.
  */
+#include "measure.h"
 #include "service.h"
 #include <errno.h>
 #include <getopt.h>
@@ -250,6 +251,7 @@ static void usage(FILE *out)
 {
 	fprintf(out, "usage: nova-rt-sched [OPTION]...\n"
 		     "  --check             say whether this kernel can run it, and exit\n"
+		     "  --measure           say whether --switch-us covers a switch, and exit\n"
 		     "  --socket PATH       (/run/nova-rt-sched/socket)\n"
 		     "  --state PATH        (/run/nova-rt-sched/reservations)\n"
 		     "  --cgroup-root PATH  (/sys/fs/cgroup)\n"
@@ -268,10 +270,11 @@ static bool number(const char *text, unsigned long most, __u32 *out)
 	return *text >= '0' && *text <= '9' && !*end && !errno && value <= most;
 }
 
-static bool parse_options(int argc, char **argv, bool *check_only)
+static bool parse_options(int argc, char **argv, bool *check_only, bool *measure_only)
 {
 	static const struct option options[] = {
 		{ "check", no_argument, NULL, 'k' },
+		{ "measure", no_argument, NULL, 'm' },
 		{ "socket", required_argument, NULL, 's' },
 		{ "state", required_argument, NULL, 'f' },
 		{ "cgroup-root", required_argument, NULL, 'r' },
@@ -286,6 +289,9 @@ static bool parse_options(int argc, char **argv, bool *check_only)
 		switch (c) {
 		case 'k':
 			*check_only = true;
+			break;
+		case 'm':
+			*measure_only = true;
 			break;
 		case 's':
 			socket_path = optarg;
@@ -317,11 +323,11 @@ static bool parse_options(int argc, char **argv, bool *check_only)
 int main(int argc, char **argv)
 {
 	struct sigaction stop = { .sa_handler = on_signal };
-	bool check_only = false;
+	bool check_only = false, measure_only = false;
 	char why[1024];
 	int listener, code, i;
 
-	if (!parse_options(argc, argv, &check_only)) {
+	if (!parse_options(argc, argv, &check_only, &measure_only)) {
 		usage(stderr);
 		return EX_USAGE;
 	}
@@ -344,6 +350,11 @@ int main(int argc, char **argv)
 	if (!service.kernel) {
 		fprintf(stderr, "the scheduler cannot be started: %s\n", why);
 		return EX_OSERR;
+	}
+	if (measure_only) {
+		code = measure(service.kernel, service.cgroup_root, service.table.switch_us);
+		kernel_stop(service.kernel);
+		return code;
 	}
 	restore(&service);
 	listener = listen_at(socket_path);

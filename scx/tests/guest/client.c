@@ -40,13 +40,17 @@ static void drop_capabilities(void)
 	}
 }
 
-int run_daemon(const char *arg)
+int run_daemon(const char *args)
 {
 	pid_t pid = fork_flushed();
-	int status;
+	char *rest = strdup(args), *argv[9] = { "nova-rt-sched" };
+	int status, n;
 
 	if (!pid) {
-		execl("/nova-rt-sched", "nova-rt-sched", arg, NULL);
+		for (n = 1; n < 8 && rest && *rest; n++)
+			argv[n] = strsep(&rest, " ");
+		dup2(open(DAEMON_OUT, O_WRONLY | O_CREAT | O_TRUNC, 0644), 1);
+		execv("/nova-rt-sched", argv);
 		_exit(127);
 	}
 	waitpid(pid, &status, 0);

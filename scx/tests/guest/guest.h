@@ -84,8 +84,10 @@ extern const char *daemon_ceiling;	/* ppm, for start_daemon() */
 
 /* The daemon, from its start until it is ready; false if it does not get there. */
 bool start_daemon(void);
-/* Its exit code when it is run with one argument, or none. */
-int run_daemon(const char *arg);
+#define DAEMON_OUT "/run/daemon.out"
+
+/* Its exit code when it is run with these arguments; what it says is in DAEMON_OUT. */
+int run_daemon(const char *args);
 /* SIGTERM, and its exit code. */
 int stop_daemon(void);
 /* Its exit code when it has ended by itself; -1 after five seconds; 256 + signal. */

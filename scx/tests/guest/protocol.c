@@ -169,8 +169,25 @@ static void strangers(void)
 
 static void second(void)
 {
-	check(run_daemon(NULL) == 71, "a second daemon ends with 71");
+	check(run_daemon("") == 71, "a second daemon ends with 71");
 	check(scheduler_is("enabled"), "and the first goes on");
+}
+
+/* What a switch costs, by the daemon's own measure. */
+static void cost(void)
+{
+	char args[128];
+	int code;
+
+	snprintf(args, sizeof(args), "--measure --cgroup-root /cg --switch-us %u", switch_us);
+	code = run_daemon(args);
+	says("switch cpu=", get(DAEMON_OUT), "what a switch costs");
+	check(code == 0 && value_of(get(DAEMON_OUT), "switches") > 1500 &&
+	      value_of(get(DAEMON_OUT), "median_us") >= 3 &&
+	      value_of(get(DAEMON_OUT), "p99_us") < switch_us, "which is covered (%d)", code);
+	code = run_daemon("--measure --cgroup-root /cg --switch-us 1");
+	check(code == 78, "1 us does not cover it (%d)", code);
+	check(access(cg("nova-rt-measure", ""), F_OK), "its group is gone");
 }
 
 void test_protocol(const char *arg)
@@ -185,5 +202,7 @@ void test_protocol(const char *arg)
 	strangers();
 	second();
 	memory();
+	check(run_daemon("--measure") == 71, "nothing is measured beside a daemon");
 	check(stop_daemon() == 0, "the daemon stops");
+	cost();
 }

@@ -218,7 +218,7 @@ void test_kernel(const char *arg)
 
 	check(code == (usable ? 0 : 69), "--check says %d on a kernel that is %s", code, arg);
 	if (!usable) {
-		code = run_daemon(NULL);
+		code = run_daemon("");
 		check(code == 69, "the daemon ends with %d", code);
 		return;
 	}
