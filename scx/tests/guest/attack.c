@@ -188,6 +188,69 @@ void test_attack(const char *arg)
 	check(stop_daemon() == 0, "the daemon stops");
 }
 
+#define FORKS_PERIODS 300
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* What periods of a reservation lack while tasks of @group ("": ordinary ones) fork. */
+static void forks(const char *group, uint64_t more)
+{
+	static uint64_t lack[FORKS_PERIODS];
+	struct hog *h = new_hog(0, "v");
+	uint64_t t0 = now_ns() + 250 * MS, len = FORKS_PERIODS * 10 * MS, hint = 0, got, used;
+	int i, shorts = 0;
+	pid_t pid;
+
+	h->q = 4 * MS;
+	h->p = 10 * MS;
+	start_hogs(add_beside(1, "oo"), t0, len);
+	pid = fork_flushed();
+	if (!pid) {
+		if (*group && enter(group))
+			_exit(1);
+		sleep_until(t0);
+		fork_storm(t0 + len);
+		_exit(0);
+	}
+	used = value_of(ask_first("stat /n"), "used_ns");
+	reap_hogs(3);
+	waitpid(pid, NULL, 0);
+	used = value_of(ask_first("stat /n"), "used_ns") - used;
+	for (i = 0; i < FORKS_PERIODS; i++) {
+		got = service(h, t0 + i * h->p, t0 + (i + 1) * h->p, &hint);
+		lack[i] = got < h->q ? h->q - got : 0;
+		shorts += lack[i] > tolerance(h);
+	}
+	qsort(lack, FORKS_PERIODS, sizeof(*lack), by_size);
+	check(lack[FORKS_PERIODS - 1] <= tolerance(h) + more,
+	      "forks by %s: periods %d short %d lack p50 %.1f p90 %.1f p99 %.1f worst %.1f, of a CPU %.4f",
+	      *group ? "a reservation" : "ordinary tasks", FORKS_PERIODS, shorts,
+	      lack[FORKS_PERIODS / 2] / 1e3, lack[FORKS_PERIODS * 9 / 10] / 1e3,
+	      lack[FORKS_PERIODS * 99 / 100] / 1e3, lack[FORKS_PERIODS - 1] / 1e3,
+	      (double)used / len);
+}
+
+/* @arg: us that a period may lack besides. */
+void test_forks(const char *arg)
+{
+	uint64_t more = strtoul(arg, NULL, 10) * US;
+
+	make_group("v");
+	make_group("n");
+	check(start_daemon(), "the scheduler is loaded");
+	reserve("v", 4000, 10000, "0");
+	reserve("n", 3000, 10000, "0");
+	forks("", more);
+	forks("n", more);
+	check(scheduler_is("enabled"), "the scheduler is still there");
+	check(stop_daemon() == 0, "the daemon stops");
+}
+
 static void crowd(pid_t *pids, unsigned int n, const char *group)
 {
 	unsigned int i;

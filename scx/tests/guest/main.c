@@ -19,6 +19,7 @@ static const struct {
 	{ "kill", test_kill },
 	{ "eject", test_eject },
 	{ "attack", test_attack },
+	{ "forks", test_forks },
 	{ "crowd", test_crowd },
 	{ "many", test_many },
 	{ "ordinary", test_ordinary },
