@@ -149,7 +149,7 @@ uint64_t service(const struct hog *h, uint64_t a, uint64_t b, uint64_t *hint)
 uint64_t tolerance(const struct hog *h)
 {
 	uint64_t least = h->q * (10 + 5 * slow) / 1000;
-	uint64_t floor = (slow > 1 ? 20 : 15) * US * slow;
+	uint64_t floor = (slow > 1 ? 25 : 15) * US * slow;
 
 	return (least > floor ? least : floor) + h->cuts * switch_us * US / 2;
 }

@@ -7,7 +7,6 @@
 #include "guest.h"
 
 #define MAX_SET 5		/* on one CPU */
-#define LEAD (250 * MS)		/* the periods that the set-up began are over then */
 #define CEILING 950000		/* ppm */
 #define FIFO 110000		/* what the FIFO task and its switches take */
 

@@ -34,7 +34,7 @@ static void check_periods(const struct hog *h, uint64_t to)
 /* A group with servers on all CPUs: its tasks, which may run on each, find them all. */
 static void spread(void)
 {
-	uint64_t t0 = now_ns() + 250 * MS;
+	uint64_t t0;
 	int i, n;
 
 	make_group("m");
@@ -42,6 +42,7 @@ static void spread(void)
 	for (i = 0; i < nr_cpus; i++)
 		add_hog(i, "m", 3 * MS, 10 * MS, 0);
 	n = add_beside(nr_cpus, BESIDE);
+	t0 = now_ns() + LEAD;
 	start_hogs(n, t0, LENGTH);
 	reap_hogs(n);
 	for (i = 0; i < nr_cpus; i++)
@@ -54,7 +55,7 @@ static void spread(void)
  */
 static void move(void)
 {
-	uint64_t t0 = now_ns() + 250 * MS, t;
+	uint64_t t0, t;
 	char name[] = "a";
 	int i, n;
 
@@ -65,6 +66,7 @@ static void move(void)
 		add_hog(i, name, 5 * MS, 10 * MS, 0);
 	}
 	n = add_beside(nr_cpus + 1, BESIDE);
+	t0 = now_ns() + LEAD;
 	start_hogs(n, t0, LENGTH);
 	set_fifo(2);
 	for (t = t0; t < t0 + LENGTH - 50 * MS; t += random_below(60 * MS)) {
@@ -82,13 +84,14 @@ static void move(void)
 /* Ordinary tasks find the CPUs that are free beside a reservation, and leave it alone. */
 static void spare(void)
 {
-	uint64_t t0 = now_ns() + 250 * MS;
+	uint64_t t0;
 	int i;
 
 	reserve("a", 9000, 10000, "0");
 	add_hog(0, "a", 9 * MS, 10 * MS, 0);
 	for (i = 1; i < nr_cpus; i++)
 		new_hog(i, "");
+	t0 = now_ns() + LEAD;
 	start_hogs(nr_cpus, t0, LENGTH);
 	reap_hogs(nr_cpus);
 	check_periods(&hogs[0], t0 + LENGTH);
