@@ -163,7 +163,7 @@ static void kick_another(struct task_struct *p, struct cpu_ctx *c)
 {
 	s32 idle;
 
-	if (c->cur < 0 || p->nr_cpus_allowed == 1)
+	if (c->idle || p->nr_cpus_allowed == 1)
 		return;
 	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0)

@@ -96,7 +96,7 @@ static void spare(void)
 	reap_hogs(nr_cpus);
 	check_periods(&hogs[0], t0 + LENGTH);
 	for (i = 1; i < nr_cpus; i++)
-		check_share(&hogs[i], 900000);
+		check_share(&hogs[i], 970000);
 }
 
 void test_wide(const char *arg)
