@@ -28,7 +28,7 @@ pid='' hpet=
 trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null || :' EXIT
 trap 'exit 1' HUP INT TERM
 # It would keep the interval timer from running (divide_time() in the guest).
-[ "$cpus" -le 2 ] || hpet=hpet=off
+[ "$cpus" = 1 ] || hpet=hpet=off
 args="console=ttyS0 panic=-1 nokaslr norandmaps tsc=reliable rdinit=/init"
 args="$args loglevel=5 $* t=$test"
 timeout "${GUEST_TIMEOUT:-1200}" nice -n "${GUEST_NICE:-10}" "$qemu" \

@@ -40,11 +40,9 @@
 /* ---- lib.c ---- */
 
 extern int failures;	/* a test passes if it leaves 0 here */
-extern int nr_cpus;
-/* CPUs that share one instruction per ns: all if there are more than two, else not counted. */
-extern unsigned int slow;
+extern int nr_cpus;	/* which share one instruction per ns */
 /* Before hogs begin: the periods that their set-up began are over then. */
-#define LEAD ((slow > 1 ? 500 : 250) * MS)
+#define LEAD ((nr_cpus > 1 ? 500 : 250) * MS)
 /* What a switch and back takes. */
 extern unsigned int switch_us;
 

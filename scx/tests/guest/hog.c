@@ -143,13 +143,13 @@ uint64_t service(const struct hog *h, uint64_t a, uint64_t b, uint64_t *hint)
 
 /*
  * What a period may lack: 15 us or 1.5 % on one CPU, and half a switch for each cut that no
- * other reservation pays for: the interrupt and the way out. Where CPUs are slow, ticks
- * take more of a runtime. It may have two switches more, which its server has.
+ * other reservation pays for: the interrupt and the way out. Ticks take more
+ * of a runtime where CPUs share the clock. It may have two switches more, which its server has.
  */
 uint64_t tolerance(const struct hog *h)
 {
-	uint64_t least = h->q * (10 + 5 * slow) / 1000;
-	uint64_t floor = (slow > 1 ? 25 : 15) * US * slow;
+	uint64_t least = h->q * (10 + 5 * nr_cpus) / 1000;
+	uint64_t floor = (nr_cpus > 1 ? 25 : 15) * US * nr_cpus;
 
 	return (least > floor ? least : floor) + h->cuts * switch_us * US / 2;
 }

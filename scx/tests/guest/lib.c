@@ -3,7 +3,7 @@
 #include "guest.h"
 
 int failures, nr_cpus;
-unsigned int slow = 1, switch_us = 14;
+unsigned int switch_us;
 static uint64_t random_state;
 
 void sleep_until(uint64_t t)

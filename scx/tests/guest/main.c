@@ -30,17 +30,14 @@ static const struct {
 /*
  * QEMU lets the CPUs run one after the other, each for its part of the time until the next
  * event of any device, up to milliseconds. The old interval timer, which the kernel does
- * not use, makes an event every 10 us, of which nothing but QEMU learns. So more than two
- * CPUs, which are told from each other to the ms only without that, can be measured.
+ * not use, makes an event every 10 us, of which nothing but QEMU learns.
  */
 static void divide_time(void)
 {
 	unsigned int count = 24;	/* of 1193182 Hz, between two edges */
 
-	if (nr_cpus <= 2)
+	if (nr_cpus < 2)
 		return;
-	slow = nr_cpus;
-	switch_us *= slow;
 	if (ioperm(0x40, 4, 1)) {
 		check(false, "the interval timer: %s", strerror(errno));
 		return;
@@ -65,6 +62,7 @@ int main(void)
 		printf("FAIL controllers\n");
 	make_hogs();
 	nr_cpus = sysconf(_SC_NPROCESSORS_CONF);
+	switch_us = 14 * nr_cpus;
 	divide_time();
 	printf("KERNEL %s\n", get("/proc/version"));
 	line = strdup(get("/proc/cmdline"));

@@ -41,14 +41,14 @@ static void admission(void)
 		 "error EBUSY what=ppm asked=%d free=%d rule=asked<=free cpu=0",
 		 (4500 + 2 * switch_us) * 100, 950000 - (5000 + 2 * switch_us) * 100);
 	says(want, ask("set /b 4500 10000 0"), "more than is free");
-	says("ok", ask("set /b 4400 10000 0"), "what is free");
+	says("ok", ask("set /b 4380 10000 0"), "what is free");
 	says("error EBUSY", ask("set /a 5200 10000 0"), "a change to more than is free");
 	says("ok", ask("set /a 1000 10000 0"), "a change to less");
 	says("ok", ask("set /a 5000 10000 0"), "and back");
 	says("ok", ask("set /a 5000 10000 1"), "a move to CPU 1");
 	says("ok", ask("set /c 5000 10000 0"), "its place is free");
 	check(value_of(ask_first("cpus"), "held_ppm") ==
-	      (4400 + 5000 + 4 * switch_us) * 100, "the sum of CPU 0");
+	      (4380 + 5000 + 4 * switch_us) * 100, "the sum of CPU 0");
 	check(!strcmp(ask_first("list"),
 		      "reservation path=/a runtime_us=5000 period_us=10000 cpus=1"), "the list");
 	says("ok", ask("clear /b"), "give back");
