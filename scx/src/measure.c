@@ -104,7 +104,8 @@ int measure(struct kernel *k, const char *cgroup_root, __u32 switch_us)
 	pid_t pids[2];
 	struct stat st;
 
-	if (t == MAP_FAILED || mkdirat(root, GROUP, 0755) ||
+	/* One that was killed may have left it. */
+	if (t == MAP_FAILED || (mkdirat(root, GROUP, 0755) && errno != EEXIST) ||
 	    (group = openat(root, GROUP, O_DIRECTORY | O_CLOEXEC)) < 0 || fstat(group, &st)) {
 		fprintf(stderr, "%s/" GROUP ": %s\n", cgroup_root, strerror(errno));
 		return EX_CANTCREAT;

@@ -185,6 +185,7 @@ static void cost(void)
 	check(code == 0 && value_of(get(DAEMON_OUT), "switches") > 1500 &&
 	      value_of(get(DAEMON_OUT), "median_us") >= 3 &&
 	      value_of(get(DAEMON_OUT), "p99_us") < switch_us, "which is covered (%d)", code);
+	make_group("nova-rt-measure");
 	code = run_daemon("--measure --cgroup-root /cg --switch-us 1");
 	check(code == 78, "1 us does not cover it (%d)", code);
 	check(access(cg("nova-rt-measure", ""), F_OK), "its group is gone");
