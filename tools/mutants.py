@@ -88,7 +88,8 @@ def is_found(name: str, mutant: Mutant) -> bool:
     TOP.mkdir(parents=True)
     log = places.LOGS / f'mutant-{name}.log'
     log.unlink(missing_ok=True)
-    _run(log, 'git', 'clone', '-q', str(places.ROOT), '.')
+    if _run(log, 'git', 'clone', '-q', str(places.ROOT), '.'):
+        raise RuntimeError(f'git clone failed; the log: {log}')
     mutant.put_into(TOP)
     if mutant.tests:
         part = (

@@ -149,7 +149,7 @@ class Changes:
         self._busy: set[str] = set()
 
     def wake(self, host: str | None = None) -> None:
-        """Look at the database soon.
+        """Have the thread read the open changes at once.
 
         :param host: one on which bandwidth came free
         """

@@ -18,7 +18,7 @@ def to_us(when: datetime.datetime) -> int:
 
 
 def from_us(number_us: int) -> datetime.datetime:
-    """Convert the stored and sent form to a time.
+    """Convert microseconds since 1970, as stored and sent, to a time.
 
     :returns: in UTC
     """

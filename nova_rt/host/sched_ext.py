@@ -7,7 +7,8 @@ CPU. Tasks stay ordinary ones: real-time tasks of the host stand above the
 scheduler. A reservation costs two switches in each period beside its runtime.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+import contextlib
 import dataclasses
 import errno
 import pathlib
@@ -33,6 +34,21 @@ INTERFACE = Interface(
 
 #: The smallest that the daemon takes (scx/src/table.h).
 _SMALLEST = Reservation(5_000, 1_000_000)
+
+
+@contextlib.contextmanager
+def _reading(request: str) -> Iterator[None]:
+    """Decorate a function that reads an answer of the daemon.
+
+    :raises OSError: EIO if it is not that of scx/README.rst
+    """
+    try:
+        yield
+    except (KeyError, ValueError) as err:
+        raise OSError(
+            errno.EIO,
+            f'nova-rt-sched is of another version: {request} reads {err!r}',
+        ) from err
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,12 +116,10 @@ class SchedExt(V2Backend):
             others[str(group.relative_to(self.hierarchy.root))] = ppm
             for cpu in held.cpus:
                 elsewhere[cpu] = elsewhere.get(cpu, 0) + ppm
-        rows = {int(row['cpu']): row for row in self._ask('cpus')}
+        ppm_of = self._read_cpus()
         ceiling = {
-            cpu: int(rows[cpu]['ceiling_ppm']) - elsewhere[cpu]
-            if cpu in allowed
-            else 0
-            for cpu in sorted(online & rows.keys())
+            cpu: ppm_of[cpu][0] - elsewhere[cpu] if cpu in allowed else 0
+            for cpu in sorted(online & ppm_of.keys())
         }
         return Capability(
             INTERFACE,
@@ -116,10 +130,7 @@ class SchedExt(V2Backend):
             partition,
             others,
             self.hierarchy.is_prepared(partition),
-            {
-                cpu: int(rows[cpu]['free_ppm']) if cpu in allowed else 0
-                for cpu in ceiling
-            },
+            {cpu: ppm_of[cpu][1] if cpu in allowed else 0 for cpu in ceiling},
         )
 
     def has_room(self, found: Capability) -> bool:
@@ -144,6 +155,7 @@ class SchedExt(V2Backend):
         """Read all again: others reserve bandwidth, too."""
         return self._read_capability(found.partition)
 
+    @_reading('cpus')
     def describe(self, found: Capability, cpus: tuple[int, ...]) -> str:
         """Describe the daemon's report on these CPUs."""
         return '; '.join(
@@ -202,15 +214,13 @@ class SchedExt(V2Backend):
 
     # Usage
 
+    @_reading('stat')
     def read_group_usage(self, group: pathlib.Path) -> dict[int, Usage]:
         """Ask the daemon, which counts it."""
-        rows = self._ask(f'stat {self._name(group)}')
-        try:
-            return {int(row['cpu']): _parse_usage(row) for row in rows}
-        except (KeyError, ValueError) as err:
-            raise OSError(errno.EIO, f'the use of {group} reads {rows}') from (
-                err
-            )
+        return {
+            int(row['cpu']): _parse_usage(row)
+            for row in self._ask(f'stat {self._name(group)}')
+        }
 
     def find_reserving(self, container: Container) -> pathlib.Path | None:
         """Find the outermost level that the daemon has in its list."""
@@ -220,6 +230,7 @@ class SchedExt(V2Backend):
                 return level
         return None
 
+    @_reading('stat')
     def read_usages(
         self, found: Capability
     ) -> list[tuple[str, Share, Mapping[int, Usage]]]:
@@ -244,6 +255,7 @@ class SchedExt(V2Backend):
     def _ask(self, request: str) -> list[Mapping[str, str]]:
         return self._files.ask_scheduler(request)
 
+    @_reading('status')
     def _read_overhead(self) -> int:
         """Read the time that a reservation costs in each period.
 
@@ -253,6 +265,18 @@ class SchedExt(V2Backend):
         (row,) = self._ask('status')
         return 2 * int(row['switch_us'])
 
+    @_reading('cpus')
+    def _read_cpus(self) -> dict[int, tuple[int, int]]:
+        """Read the bandwidth of each CPU.
+
+        :returns: CPU -> all that is offered, and what is free, in ppm
+        """
+        return {
+            int(row['cpu']): (int(row['ceiling_ppm']), int(row['free_ppm']))
+            for row in self._ask('cpus')
+        }
+
+    @_reading('list')
     def _read_reservations(self) -> dict[pathlib.Path, Held]:
         """Read all reservations.
 

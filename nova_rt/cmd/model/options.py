@@ -3,7 +3,6 @@
 
 import argparse
 from collections.abc import Callable
-import functools
 from typing import Any, TypeVar
 
 from nova_rt import exception
@@ -77,8 +76,10 @@ def bandwidth(text: str) -> float:
     return 1.0 if text in {'100', '100%'} else units.percentile(text)
 
 
-# Name -> reader, name of its value, default, help.
-_OPTIONS: dict[str, tuple[Callable[[str], Any], str, Any, str]] = {
+# Name -> reader or bounds, name of its value, default, help.
+_OPTIONS: dict[
+    str, tuple[Callable[[str], Any] | spec_values.Number, str, Any, str]
+] = {
     'rate': (
         units.rate_per_s, 'RATE', None,
         'Requests of all clients together, such as 500/s or 257/100ms. '
@@ -106,7 +107,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str, Any, str]] = {
         'Of the network, one way, such as 0.1ms. Default: none.',
     ),
     'vcpus': (
-        functools.partial(_VCPUS.parse, '--vcpus'), 'N', 1,
+        _VCPUS, 'N', 1,
         'Number of vCPUs, with a worker on each. Default: 1.',
     ),
     'wake-up': (
@@ -128,11 +129,11 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str, Any, str]] = {
         'Default: none.',
     ),
     'batch': (
-        functools.partial(_BURST.parse, '--batch'), 'N', 1,
+        _BURST, 'N', 1,
         'So many requests come together. Default: 1.',
     ),
     'burst': (
-        functools.partial(_BURST.parse, '--burst'), 'N', None,
+        _BURST, 'N', None,
         'Requests that can come at the same instant, at most.',
     ),
     'longest': (
@@ -175,8 +176,13 @@ def add(
     """
     for name in names:
         read, metavar, default, text = _OPTIONS[name]
+        checked = (
+            number(f'--{name}', read)
+            if isinstance(read, spec_values.Number)
+            else reader(read)
+        )
         parser.add_argument(
-            f'--{name}', type=reader(read), metavar=metavar, default=default,
+            f'--{name}', type=checked, metavar=metavar, default=default,
             required=required, help=text,
         )  # fmt: skip
 

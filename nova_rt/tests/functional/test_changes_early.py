@@ -225,6 +225,17 @@ class ReturnTest(changes.ChangesTestBase):
             fixtures.MonkeyPatch('nova_rt.compute.changes.time', self.clock)
         )
 
+    def change_twice(self):
+        """The next change will be written early."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_rt.compute.early_writes.time', self.clock
+            )
+        )
+        for reservation in '300/1000', '400/1000':
+            self.change(self.server, reservation)
+        del self.clock.waits[:]
+
     def assert_claimed(self, ppm):
         """Nova does anything else to the server, which holds so much."""
         with lockutils.lock(self.server['id'], 'nova-', blocking=False):
@@ -246,9 +257,7 @@ class ReturnTest(changes.ChangesTestBase):
 
     def test_early(self):
         """It is the same for a change that was written early."""
-        for reservation in '300/1000', '400/1000':
-            self.change(self.server, reservation)
-        del self.clock.waits[:]
+        self.change_twice()
         self.clock.meanwhile = lambda: self.assert_claimed(400_000)
         self.change(self.server, '200/1000')
         self.assertEqual([0.001], self.clock.waits)
@@ -256,14 +265,7 @@ class ReturnTest(changes.ChangesTestBase):
 
     def test_taken_back(self):
         """A change that is refused holds its claim for a period."""
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.compute.early_writes.time', self.clock
-            )
-        )
-        for reservation in '300/1000', '400/1000':
-            self.change(self.server, reservation)
-        del self.clock.waits[:]
+        self.change_twice()
         instance = self.instance(self.server)
         for wish, claim, waits in (
             ('600/1000', 600_000, [0.001]), ('200/1000', 400_000, []),
@@ -284,14 +286,7 @@ class ReturnTest(changes.ChangesTestBase):
 
     def break_growth(self, meanwhile):
         """A change to 600/1000 is taken back, and something done meanwhile."""
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_rt.compute.early_writes.time', self.clock
-            )
-        )
-        for reservation in '300/1000', '400/1000':
-            self.change(self.server, reservation)
-        del self.clock.waits[:]
+        self.change_twice()
         self.clock.meanwhile = meanwhile
         owner = self.computes[self.host].manager.rt
         with fixtures.MockPatchObject(

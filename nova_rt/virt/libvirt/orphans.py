@@ -62,7 +62,7 @@ class OrphanedGroups:
             stay = [each for each in found if each.kept and each.held]
             for each in stay:
                 if each not in self._told:
-                    LOG.warning('Not removed: %s', describe(each))
+                    LOG.warning('Orphaned %s: not removed', describe(each))
             self._told = set(stay)
             return stay
 

@@ -567,6 +567,7 @@ class SchedExtTest(EveryInterface, HostTestCase):
 
     def test_other_groups(self):
         self.kernel.make_group(self.kernel.root / 'other')
+        self.kernel.enable(self.kernel.root)
         self.kernel.daemon.answer('set /other 100 1000 0-1')
         found = self.host.start()
         self.assertEqual({'other': 106_000}, found.others)
@@ -616,6 +617,36 @@ class SchedExtTest(EveryInterface, HostTestCase):
         path.touch()
         err = self.assertRaises(exception.NoRTInterface, self.host.look)
         self.assertIn('nova-rt-sched does not run', str(err))
+
+    def test_controller_is_enabled_again(self):
+        """systemd may take it away where nothing needs it."""
+        rec = self._start(nested=('libvirt',))
+        for group in (self.group.parent, self.group):
+            (group.parent / 'cgroup.subtree_control').write_text('\n')
+        self.host.apply(PID, rec)
+        self.assertIsNone(self.host.check(PID, rec))
+
+    def test_daemon_of_another_version(self):
+        """An answer without its numbers is EIO, and stops nothing else."""
+        rec = self._start()
+        for request, method in (
+            ('_status', self.host.refresh),
+            ('_cpus', self.host.refresh),
+            ('_list', lambda: self.host.apply(PID, rec)),
+            ('_list', self.host.refresh),
+        ):
+            with mock.patch.object(
+                self.kernel.daemon, request, return_value=['x cpu=1']
+            ):
+                err = self.assertRaises(
+                    (
+                        exception.HostNotPrepared,
+                        exception.ReservationNotApplied,
+                    ),
+                    method,
+                )
+            self.assertIn(f'another version: {request[1:]} reads', str(err))
+        self.host.apply(PID, rec)
 
     def test_numbers_that_the_daemon_does_not_take(self):
         rec = self._start()

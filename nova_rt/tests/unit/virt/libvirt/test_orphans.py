@@ -139,7 +139,7 @@ class LeftGroupsTest(LeftTestCase):
         for _ in range(3):
             (found,) = self.orphans.reclaim()
             self.assertEqual(group.name, found.name)
-        self.assertEqual(1, self.log.output.count('Not removed: '))
+        self.assertEqual(1, self.log.output.count(': not removed'))
 
     def test_nothing_of_those_that_run(self):
         """There is room at once, and nothing is looked for."""
