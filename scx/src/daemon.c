@@ -336,10 +336,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, "this kernel cannot run the scheduler: %s\n", why);
 		return EX_UNAVAILABLE;
 	}
-	if (check_only) {
+	if (check_only)
 		printf("this kernel can run the scheduler\n");
+	if (!kernel_frees_in_threads())
+		fprintf(check_only ? stdout : stderr,
+			"without rcu_nocbs=all on the kernel's command line, interrupts that free the memory of ended tasks take time from reservations\n");
+	if (check_only)
 		return EX_OK;
-	}
 	sigaction(SIGTERM, &stop, NULL);
 	sigaction(SIGINT, &stop, NULL);
 	for (i = 0; i < MAX_CLIENTS; i++)

@@ -123,6 +123,13 @@ out:
 	return ok;
 }
 
+bool kernel_frees_in_threads(void)
+{
+	char line[4096];
+
+	return read_line("/proc/cmdline", line, sizeof(line)) && strstr(line, "rcu_nocbs=");
+}
+
 __u32 kernel_cpus(void)
 {
 	int n = libbpf_num_possible_cpus();

@@ -9,6 +9,11 @@ struct kernel;
 
 /* Whether this kernel can run the scheduler; false and the reason in @why. */
 bool kernel_is_usable(char *why, size_t size);
+/*
+ * Whether threads, which are ordinary tasks, free the memory of tasks that end.
+ * Otherwise interrupts do, at the cost of the task that runs.
+ */
+bool kernel_frees_in_threads(void);
 /* Load and attach; NULL with errno and the reason in @why. */
 struct kernel *kernel_start(__u32 switch_ns, char *why, size_t size);
 __u32 kernel_cpus(void);
