@@ -28,6 +28,9 @@ _ROW = models.ChangeRow
 _MOST = 1000
 #: Rows that one transaction of a purge deletes.
 _STEP = 2000
+#: By which the clocks of those who ask and of conductors may differ, for a new
+#: change to be due at once.
+_SKEW = datetime.timedelta(days=1)
 
 
 @retried
@@ -42,7 +45,7 @@ def ask(wanted: Change, known: int | None) -> Change:
     :raises BeingMoved: if the server is being migrated for its last change,
         and nobody else would end that
     """
-    row = _render(wanted) | {'due_at': wanted.asked_at}
+    row = _render(wanted) | {'due_at': wanted.asked_at - _SKEW}
     found = get(wanted.server)
     present = 0 if found is None else found.generation
     if known is not None and known != present:

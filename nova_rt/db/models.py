@@ -93,7 +93,8 @@ class ChangeRow(Base):
     host: orm.Mapped[str] = orm.mapped_column(sa.String(255))
     asked_at: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
     since: orm.Mapped[datetime.datetime] = orm.mapped_column(Time)
-    #: The time to ask the host again; NULL if the change has ended.
+    #: The time to ask the host again, in the past for a new change; NULL if it
+    #: has ended.
     due_at: orm.Mapped[datetime.datetime | None] = orm.mapped_column(Time)
     state: orm.Mapped[str] = orm.mapped_column(sa.String(16))
     reason: orm.Mapped[str] = orm.mapped_column(sa.Text)
