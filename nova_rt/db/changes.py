@@ -45,7 +45,6 @@ def ask(wanted: Change, known: int | None) -> Change:
     :raises BeingMoved: if the server is being migrated for its last change,
         and nobody else would end that
     """
-    row = _render(wanted) | {'due_at': wanted.asked_at - _SKEW}
     found = get(wanted.server)
     present = 0 if found is None else found.generation
     if known is not None and known != present:
@@ -54,7 +53,12 @@ def ask(wanted: Change, known: int | None) -> Change:
         found.answer.condition is Condition.IN_PROGRESS
     ):  # fmt: skip
         raise exception.BeingMoved
-    row['generation'] = max(wanted.generation, present + 1)
+    asked = dataclasses.replace(
+        wanted,
+        generation=max(wanted.generation, present + 1),
+        due_at=wanted.asked_at - _SKEW,
+    )
+    row = _render(asked) | {'due_at': asked.due_at}
     with session.writer() as writer:
         if found is None:
             table = _ROW.__table__
@@ -71,7 +75,8 @@ def ask(wanted: Change, known: int | None) -> Change:
             changed = _update(writer, wanted.server, present, row, still)
     if not changed:
         raise exception.GenerationConflict(present, present + 1)
-    return get(wanted.server) or wanted
+    # Not read again: others may have asked by now.
+    return asked
 
 
 def _update(

@@ -118,6 +118,26 @@ class ChangesTest(base.DatabaseTest):
             (2, 100), (found.generation, found.desired.runtime_us)
         )
 
+    def test_two_writers_one_after_another(self):
+        """Each is told of its own change."""
+        present = changes.get
+        changes.ask(wish(), None)
+        known = present(make_uuid(1))
+
+        def read_late(server):
+            # The other one has asked meanwhile.
+            changes.get = present
+            changes.ask(wish(runtime_us=100), None)
+            return present(server)
+
+        found = [lambda server: known, read_late]
+        self.addCleanup(setattr, changes, 'get', present)
+        changes.get = lambda server: found.pop(0)(server)
+        asked = changes.ask(wish(), None)
+        self.assertEqual(
+            (2, 600), (asked.generation, asked.desired.runtime_us)
+        )
+
     def test_two_first_writers(self):
         present = changes.get
 
