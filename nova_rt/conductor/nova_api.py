@@ -13,8 +13,6 @@ from nova_rt.conf import nova_api
 
 #: Of the Wallaby release; with the reasons of failed actions.
 _MICROVERSION = '2.84'
-#: Seconds for one answer.
-_TIMEOUT_S = 30
 
 
 class NoAnswer(Exception):
@@ -174,7 +172,7 @@ class NovaAPI:
     def _send(self, method: str, path: str, **more: Any) -> Any:
         try:
             return self._client.request(
-                path, method, microversion=_MICROVERSION, timeout=_TIMEOUT_S,
+                path, method, microversion=_MICROVERSION,
                 headers={'Accept': 'application/json'}, **more,
             )  # fmt: skip
         except (ks_exc.BadRequest, ks_exc.Forbidden) as err:

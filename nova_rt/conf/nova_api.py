@@ -46,9 +46,13 @@ def list_opts() -> list[cfg.Opt]:
         service_type='compute',
         valid_interfaces=['internal', 'public'],
     )
+    session = loading.get_session_conf_options()
+    # Without one, a Keystone that hangs would keep a thread of the conductor,
+    # and the changes of a host, for ever.
+    cfg.set_defaults(session, timeout=30)
     return [
         *loading.get_auth_common_conf_options(),
-        *loading.get_session_conf_options(),
+        *session,
         *adapter,
     ]
 

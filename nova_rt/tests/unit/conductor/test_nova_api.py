@@ -150,6 +150,22 @@ class NovaAPITest(base.BaseTestCase):
         self.http.post(path, exc=requests.exceptions.ConnectTimeout)
         self.assertRaises(NoAnswer, nova.migrate, 's')
 
+    def test_timeout(self):
+        """Neither Nova nor Keystone is waited for without end."""
+        for timeout_s in 30, 7:
+            # The first one is the default.
+            if timeout_s != 30:
+                self.flags.config(timeout=timeout_s, group='nova_rt_nova')
+            nova = self.make()
+            self.http.post(f'{_SERVER}/action', status_code=202)
+            nova.migrate('s')
+            sent = self.http.request_history[-3:]
+            self.assertEqual(
+                ['/v3', '/v3/auth/tokens', '/v2.1/servers/s/action'],
+                [each.path for each in sent],
+            )
+            self.assertEqual({timeout_s}, {each.timeout for each in sent})
+
     def test_no_keystone(self):
         nova = self.make()
         self.http.post(f'{_KEYSTONE}/auth/tokens', status_code=500)
