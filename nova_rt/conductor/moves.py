@@ -18,6 +18,7 @@ import dataclasses
 
 from nova_rt.conductor.nova_api import (
     Action,
+    Gone,
     NoAnswer,
     NotNow,
     NovaAPI,
@@ -66,6 +67,12 @@ class Moves:
         try:
             return self._step(self._nova, change, answer)
         except Refused as err:
+            if (
+                isinstance(err, Gone)
+                and answer.condition is Condition.IN_PROGRESS
+            ):
+                # Its host may never answer.
+                return Answer(Condition.INFEASIBLE, str(err), gone=True)
             return self._give_up(change, str(err))
         except NoAnswer as err:
             return dataclasses.replace(
@@ -80,10 +87,10 @@ class Moves:
             latest = actions[0].request if actions else ''
             change = self._store(change, latest, '')
         move = self._find(nova, change, actions)
-        if move is None:
-            return self._begin(nova, change, answer)
         # After the actions: one that is there has its task by now.
         server = nova.find_server(change.server)
+        if move is None:
+            return self._begin(nova, change, answer)
         if server.waiting and move == _find_last_move(actions):
             return self._confirm(nova, change, answer)
         if not server.idle:

@@ -27,6 +27,10 @@ class Refused(Exception):
     """Nova does not do it."""
 
 
+class Gone(Refused):
+    """Nova has no such server."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Action:
     """Something that was asked of Nova for a server.
@@ -177,6 +181,11 @@ class NovaAPI:
             )  # fmt: skip
         except (ks_exc.BadRequest, ks_exc.Forbidden) as err:
             raise Refused(_describe(err)) from err
+        except ks_exc.NotFound as err:
+            # In Nova's words: a proxy without a backend may say 404, too.
+            said = '' if err.response is None else err.response.text
+            kind = Gone if 'itemNotFound' in said else NoAnswer
+            raise kind(_describe(err)) from err
         except ks_exc.Conflict as err:
             raise NotNow(_describe(err)) from err
         except ks_exc.ClientException as err:

@@ -179,6 +179,9 @@ class MovedTest(changes.AskedTestBase):
         self._wait_for_assert(
             lambda: self.assertIn(self.state(), (None, Condition.APPLIED))
         )
+        self.assertRaises(
+            nova_api.Gone, self.client.find_server, self.server['id']
+        )
 
     def state(self):
         found = db.get(self.server['id'])

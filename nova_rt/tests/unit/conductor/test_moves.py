@@ -9,6 +9,7 @@ from nova_rt import exception
 from nova_rt.conductor import moves
 from nova_rt.conductor.nova_api import (
     Action,
+    Gone,
     NoAnswer,
     NotNow,
     Refused,
@@ -53,6 +54,8 @@ class Nova:
         return f'No valid host was found for {request}'
 
     def find_server(self, server):
+        if self.server is None:
+            raise Gone('there is none')
         return self.server
 
     def migrate(self, server):
@@ -198,6 +201,31 @@ class MovesTest(base.DatabaseTest):
         # Asked for the last time, it has room.
         for self.final in APPLIED, BUSY, GONE:
             self.assertEqual(self.final, self.follow(NO_ROOM))
+
+    def test_deleted_and_its_host_is_dead(self):
+        """The change ends before its move, during it and after a purge."""
+        silence = Answer(Condition.IN_PROGRESS, 'no answer')
+        self.nova.error = NoAnswer('a fault')
+        self.follow(NO_ROOM)
+        self.nova.error = None
+        self.nova.done.clear()
+        self.assertEqual(silence, self.follow(silence))
+        server = self.nova.server
+        for begin in False, True:
+            if begin:
+                self.begin()
+            self.nova.server = None
+            found = self.follow(silence)
+            self.assertEqual(
+                (Condition.INFEASIBLE, 'there is none', True),
+                (found.condition, found.reason, found.gone),
+            )
+            self.nova.server = server
+        self.nova.list_actions = mock.Mock(side_effect=Gone('there is none'))
+        self.assertTrue(self.follow(silence).gone)
+        self.assertEqual([], self.asked)
+        # If its host has it, the credentials do not suffice.
+        self.assert_ended('there is none', self.follow(NO_ROOM))
 
     def test_purged_while_moving(self):
         """The host may have its wish yet."""

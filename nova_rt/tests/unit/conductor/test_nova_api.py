@@ -13,6 +13,7 @@ from requests_mock.contrib import fixture
 from nova_rt.conductor import nova_api
 from nova_rt.conductor.nova_api import (
     Action,
+    Gone,
     NoAnswer,
     NotNow,
     Refused,
@@ -144,6 +145,11 @@ class NovaAPITest(base.BaseTestCase):
             )
             err = self.assertRaises(kind, nova.migrate, 's')
             self.assertEqual('Nova: not now', str(err))
+        # Unlike that of a proxy above.
+        gone = {'itemNotFound': {'message': 'there is none', 'code': 404}}
+        self.http.get(_SERVER, status_code=404, json=gone)
+        err = self.assertRaises(Gone, nova.find_server, 's')
+        self.assertEqual('Nova: there is none', str(err))
         self.http.post(path, status_code=503, text='<html>')
         err = self.assertRaises(NoAnswer, nova.migrate, 's')
         self.assertIn('503', str(err))
