@@ -6,6 +6,7 @@ from oslo_service import backend  # isort: skip
 
 backend.init_backend(backend.BackendType.THREADING)
 
+from collections.abc import Callable  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 import tempfile  # noqa: E402
@@ -138,12 +139,29 @@ def _read_listening(conf: cfg.ConfigOpts) -> Listening | None:
     return found
 
 
+def _make_finder() -> Callable[[str], str] | None:
+    """Make the function that finds the message bus of a host.
+
+    :returns: None if Nova's API database is not configured: all hosts are on
+        the bus of this service
+    """
+    # Here, as the options of Nova would slow the errors above.
+    import nova.conf
+
+    if not nova.conf.CONF.api_database.connection:
+        return None
+    from nova_rt.cloud import buses
+
+    return buses.find
+
+
 def _serve(conf: cfg.ConfigOpts, metrics: Listening | None) -> int:
     from nova_rt.conductor import service as ours
 
     group = conf.nova_rt_conductor
     launcher = service.ServiceLauncher(conf)
-    launcher.launch_service(ours.Worker(conf), group.workers)
+    worker = ours.Worker(conf, _make_finder())
+    launcher.launch_service(worker, group.workers)
     launcher.launch_service(ours.Upkeep(conf))
     if metrics is not None:
         launcher.launch_service(ours.Metrics(conf, metrics))

@@ -10,8 +10,10 @@ own changes.
 
 from collections.abc import Callable
 import datetime
+import functools
 import itertools
 import threading
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -71,13 +73,25 @@ class Hosts:
     """The RPC of the compute services.
 
     :param conf: the configuration
+    :param find_bus: finds the URL of the message bus of a host; None if all of
+        them are on ``[DEFAULT] transport_url``
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        find_bus: Callable[[str], str] | None = None,
+    ) -> None:
         # Nova's own default of an option that it shares with others.
         oslo_messaging.set_transport_defaults('nova')
-        self._client = oslo_messaging.get_rpc_client(
-            oslo_messaging.get_rpc_transport(conf),
+        self._conf = conf
+        self._find_bus: Callable[[str], str | None]
+        self._find_bus = find_bus or (lambda host: None)
+        self._make_client = functools.cache(self._connect)
+
+    def _connect(self, url: str | None) -> Any:
+        return oslo_messaging.get_rpc_client(
+            oslo_messaging.get_rpc_transport(self._conf, url=url),
             oslo_messaging.Target(
                 topic=TOPIC, namespace=NAMESPACE, version=VERSION
             ),
@@ -93,11 +107,11 @@ class Hosts:
             error, a :class:`Silence` if there was none
         """
         moves = change.on_no_room is OnNoRoom.MIGRATE
-        client = self._client.prepare(
-            server=change.host, version=VERSION if moves else OLDER_VERSION
-        )
         found = None
         try:
+            client = self._make_client(self._find_bus(change.host)).prepare(
+                server=change.host, version=VERSION if moves else OLDER_VERSION
+            )
             found = client.call(
                 {}, 'change_reservation',
                 server=change.server, generation=change.generation,
@@ -106,7 +120,8 @@ class Hosts:
             )  # fmt: skip
             return Answer.read(found)
         except Exception as err:
-            # Of the driver, which has many, or of an answer that is none.
+            # Of the driver, which has many, of Nova's database, or of an
+            # answer that is none.
             said = str(err).partition('\n')[0] or type(err).__name__
             spoke = found is not None or isinstance(
                 err, oslo_messaging.RemoteError

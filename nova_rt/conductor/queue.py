@@ -31,15 +31,16 @@ _OPTIONS = {
 _RABBIT = ('rabbit', 'kombu')
 
 
-def make_transport(conf: cfg.ConfigOpts) -> Any:
-    """Make a transport for notifications on ``[DEFAULT] transport_url``.
+def make_transport(conf: cfg.ConfigOpts, url: str | None = None) -> Any:
+    """Make a transport for notifications.
 
+    :param url: of the message bus; None for ``[DEFAULT] transport_url``
     :returns: an oslo_messaging.Transport, which connects at first use
     """
-    url = oslo_messaging.TransportURL.parse(conf)
-    if url.transport in _RABBIT:
-        url.query = {**url.query, **_OPTIONS}
-    return oslo_messaging.get_notification_transport(conf, url=url)
+    parsed = oslo_messaging.TransportURL.parse(conf, url)
+    if parsed.transport in _RABBIT:
+        parsed.query = {**parsed.query, **_OPTIONS}
+    return oslo_messaging.get_notification_transport(conf, url=parsed)
 
 
 def make_target(conf: cfg.ConfigOpts) -> oslo_messaging.Target:
@@ -53,10 +54,11 @@ class Sender:
     """Puts notifications into the queue.
 
     :param conf: the configuration
+    :param url: of the message bus; None for ``[DEFAULT] transport_url``
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._transport = make_transport(conf)
+    def __init__(self, conf: cfg.ConfigOpts, url: str | None = None) -> None:
+        self._transport = make_transport(conf, url)
         target = make_target(conf)
         self._target = target(topic=f'{target.topic}.{PRIORITY}')
 

@@ -56,10 +56,16 @@ class _Service(service.Service):
 
 
 class Worker(_Service):
-    """Takes events, and takes care of changes."""
+    """Takes events, and takes care of changes.
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    :param find_bus: see :class:`.changes.Hosts`
+    """
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, find_bus: Callable[[str], str] | None
+    ) -> None:
         super().__init__(conf)
+        self._find_bus = find_bus
         self._listener: Any = None
         self._changes: changes.Changes | None = None
 
@@ -68,7 +74,7 @@ class Worker(_Service):
         manager.quieten()
         super().start()
         self._changes = changes.Changes(
-            changes.Hosts(self._conf).ask,
+            changes.Hosts(self._conf, self._find_bus).ask,
             nova=NovaAPI.from_options(self._conf),
         )
         listener = manager.make_listener(

@@ -5,7 +5,8 @@ The database has the wish, and conductors look for it: a message bus that is
 away delays a change and loses nothing.
 """
 
-import threading
+from collections.abc import Callable
+import functools
 import uuid
 
 from oslo_config import cfg
@@ -23,13 +24,20 @@ class Wishes:
 
     :param conf: the configuration
     :param program: its name
+    :param find_bus: finds the URL of the message bus of a host
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, program: str) -> None:
-        self._conf = conf
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        program: str,
+        find_bus: Callable[[str], str],
+    ) -> None:
         self._program = program
-        self._sender: queue.Sender | None = None
-        self._lock = threading.Lock()
+        self._find_bus = find_bus
+        self._make_sender = functools.cache(
+            lambda url: queue.Sender(conf, url)
+        )
 
     def add(self, wanted: Change, known: int | None) -> Change:
         """Store the wish for a change, and wake a conductor.
@@ -40,11 +48,11 @@ class Wishes:
         """
         change = changes.ask(wanted, known)
         try:
-            with self._lock:
-                self._sender = self._sender or queue.Sender(self._conf)
-            self._sender.send(str(uuid.uuid4()), self._program, WAKE, {})
+            # Other buses may have no conductor, and keep messages for one.
+            sender = self._make_sender(self._find_bus(wanted.host))
+            sender.send(str(uuid.uuid4()), self._program, WAKE, {})
         except Exception as err:
-            # Of the driver, which has many.
+            # Of the driver, which has many, or of Nova's database.
             LOG.warning(
                 'No conductor could be woken (%s): they find the change by '
                 'themselves', err, extra={'instance_uuid': change.server},

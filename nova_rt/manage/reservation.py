@@ -153,6 +153,7 @@ class Set(base.OfServer, base.ShowOne):
             else has changed it
         """
         db_access.require(self.conf)
+        from nova_rt.cloud import buses
         from nova_rt.conductor.wishes import Wishes
 
         wish = self._parse(parsed_args.reservation)
@@ -170,7 +171,7 @@ class Set(base.OfServer, base.ShowOne):
             datetime.datetime.now(datetime.UTC),
         )
         with db_access.errors():
-            change = Wishes(self.conf, 'nova-rt-manage').add(
+            change = Wishes(self.conf, 'nova-rt-manage', buses.find).add(
                 wanted, parsed_args.generation
             )
         if parsed_args.wait:

@@ -14,6 +14,7 @@ from oslo_limit import exception as limit_exception
 from oslo_limit import limit
 
 from nova_rt import exception
+from nova_rt.cloud import buses
 from nova_rt.cloud.nova_db import Unreadable
 from nova_rt.cloud.records import HostRecord, Records, ServerRecord
 from nova_rt.conductor import wishes
@@ -47,7 +48,7 @@ class Sources:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._wishes = wishes.Wishes(conf, 'nova-rt-api')
+        self._wishes = wishes.Wishes(conf, 'nova-rt-api', buses.find)
         self._enforcer: limit.Enforcer | None = None
         self._enforcer_until_s = 0.0
         #: Project -> its limit in ppm, while the enforcer lasts; -1 for none.

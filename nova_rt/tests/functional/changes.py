@@ -6,6 +6,7 @@ from nova.tests.functional.libvirt import base as nova_base
 from oslo_utils import uuidutils
 
 from nova_rt import conf as nova_rt_conf
+from nova_rt.cloud import buses
 from nova_rt.formats.changes import Answer, Condition
 from nova_rt.tests.fixtures import conductor, database
 from nova_rt.tests.functional import moves
@@ -126,4 +127,5 @@ class AskedTestBase(ChangesTestBase):
             nova_rt_conf.register_opts(self.conf)
             self.flags(connection=made.url, group='nova_rt_database')
             self.bus = self.useFixture(conductor.Bus(self.conf))
+            self.bus.find_bus = buses.find
         return super().start_compute(*args, **kwargs)

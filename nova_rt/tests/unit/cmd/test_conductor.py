@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of nova-rt-conductor, as a process."""
 
+import datetime
 import os
 import pathlib
 import signal
@@ -13,7 +14,9 @@ import urllib.request
 import fixtures
 from oslotest import base
 
+from nova_rt.db import changes
 from nova_rt.tests.fixtures import database
+from nova_rt.tests.unit.db.test_changes import wish
 
 TOP = pathlib.Path(__file__).parents[4]
 
@@ -40,12 +43,19 @@ class ConductorTest(base.BaseTestCase):
         super().setUp()
         self.top = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
-    def _start(self, url, program=('-m', 'nova_rt.cmd.conductor'), **options):
+    def _start(
+        self,
+        url,
+        program=('-m', 'nova_rt.cmd.conductor'),
+        sections=(),
+        **options,
+    ):
         lines = ['[DEFAULT]', 'transport_url = fake:/',
                  '[nova_rt_conductor]']  # fmt: skip
         lines += [f'{name} = {options[name]}' for name in options]
         lines += ['[nova_rt_database]', 'max_retries = 1']
         lines += [f'connection = {url}'] if url else []
+        lines += sections
         (self.top / 'conf').write_text('\n'.join(lines))
         with (self.top / 'log').open('w') as log:
             process = subprocess.Popen(
@@ -91,6 +101,19 @@ class ConductorTest(base.BaseTestCase):
         self.assertEqual(0, process.wait(60), self._log())
         self.assertNotIn('Traceback', self._log())
         self.assertEqual([], list(self.top.glob('nova-rt-conductor*')))
+
+    def test_cells(self):
+        """Nova's mapping of cells is read if its database is known."""
+        made = self.useFixture(database.Database())
+        changes.ask(wish(at=datetime.datetime.now(datetime.UTC)), None)
+        nova = ['[api_database]', f'connection = sqlite:///{self.top}/empty']
+        process = self._start(made.url, sections=nova)
+        deadline = time.monotonic() + 60
+        while not (said := changes.get(wish().server).answer.reason):
+            self.assertIsNone(process.poll(), self._log())
+            self.assertLess(time.monotonic(), deadline, self._log())
+            time.sleep(0.2)
+        self.assertIn('the database does not answer', said)
 
     def test_wrong_configuration(self):
         """It is told in one line, without secrets."""

@@ -393,6 +393,33 @@ class HostsTest(base.DatabaseTest):
         self.assertIsInstance(answer, changes.Silence)
         self.assertIn('refused', answer.reason)
 
+    def test_cells(self):
+        """Each host is asked on its message bus."""
+        buses = {'a': 'fake:/1', 'b': 'fake:/2', 'c': 'fake:/2'}
+        hosts = changes.Hosts(self.bus.conf, buses.__getitem__)
+        with mock.patch.object(
+            oslo_messaging,
+            'get_rpc_transport',
+            wraps=oslo_messaging.get_rpc_transport,
+        ) as opened:
+            self.serve({'condition': 'Applied'})
+            opened.reset_mock()
+            self.assertEqual(Condition.APPLIED, hosts.ask(wish()).condition)
+            for host in 'bca':
+                hosts.ask(wish(host=host))
+        self.assertEqual(
+            [mock.call(self.bus.conf, url=f'fake:/{bus}') for bus in (1, 2)],
+            opened.call_args_list,
+        )
+
+    def test_unknown_bus(self):
+        def find(host):
+            raise ValueError('the database does not answer')
+
+        answer = changes.Hosts(self.bus.conf, find).ask(wish())
+        self.assertIsInstance(answer, changes.Silence)
+        self.assertIn('the database does not answer', answer.reason)
+
     def test_exchange(self):
         """It is Nova's, unless another is set."""
         self.assertEqual('nova', self.bus.conf.control_exchange)
