@@ -55,10 +55,6 @@ class RTBandwidthFilter(filters.BaseHostFilter):
             return filter_obj_list
         return self._fitting(filter_obj_list, spec_obj, asked)
 
-    def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
-        """Whether one host passes."""
-        return bool(list(self.filter_all([host_state], spec_obj)))
-
     def _fitting(
         self, hosts: Iterable[Any], spec_obj: Any, asked: Request
     ) -> Iterator[Any]:

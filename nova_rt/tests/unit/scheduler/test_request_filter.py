@@ -73,7 +73,7 @@ class RequestFilterTest(base.BaseTestCase):
         request_filter.rt_bandwidth_filter(self.context, spec)
         host = objects.host_state(rt_free={0: 500_000})
         found = rt_bandwidth_filter.RTBandwidthFilter()
-        self.assertTrue(found.host_passes(host, spec))
+        self.assertIn(host, found.filter_all([host], spec))
 
     @ddt.data(
         {'rt:runtime_min': '1000', 'rt:runtime_max': '1500'},

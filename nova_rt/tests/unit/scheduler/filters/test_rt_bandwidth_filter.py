@@ -27,7 +27,7 @@ class RTBandwidthFilterTest(base.BaseTestCase):
 
     def _passes(self, host, specs=FLAVOR, **kwargs):
         spec = objects.request_spec(dict(specs), **kwargs)
-        return self.filter.host_passes(host, spec)
+        return host in self.filter.filter_all([host], spec)
 
     def test_is_found_by_nova(self):
         path = (
@@ -85,7 +85,7 @@ class RTBandwidthFilterTest(base.BaseTestCase):
         )  # fmt: skip
         spec = objects.request_spec(dict(FLAVOR), vcpus=2)
         count = 0
-        while self.filter.host_passes(host, spec):
+        while host in self.filter.filter_all([host], spec):
             host.consume_from_request(spec)
             count += 1
         return count
