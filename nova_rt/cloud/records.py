@@ -87,6 +87,7 @@ class ServerRecord:
     :ivar state: ``held``; ``busy`` while something is being done to the
         server; ``released`` on no host; ``unreadable``
     :ivar flavor: Nova's number of its flavor
+    :ivar locked: whether Nova refuses operations of its owner
     :ivar generation: the last change that its host has seen
     :ivar obstacle: a reason not to change it now; None if there is none
     """
@@ -97,6 +98,7 @@ class ServerRecord:
     record: Record | None
     state: str
     flavor: int
+    locked: bool
     generation: int
     obstacle: str | None
 
@@ -124,6 +126,7 @@ class ServerRecord:
             rec,
             state,
             instance.flavor.id,
+            instance.locked,
             servers.read_generation(instance),
             servers.find_unchangeable(instance),
         )
@@ -185,13 +188,14 @@ class Records(Cloud):
         filters = {
             key: value for key, value in wanted.items() if value is not None
         }
+        cells = self._find_cells(project)
         by_cell: list[list[str]] = []
-        for cell in self._cells:
+        for cell in cells:
             with self._in_cell(cell) as c:
                 by_cell.append(_list_uuids(c, limit, marker, filters))
         page = sorted(uuid for uuids in by_cell for uuid in uuids)[:limit]
         found: list[Any] = []
-        for cell, uuids in zip(self._cells, by_cell, strict=True):
+        for cell, uuids in zip(cells, by_cell, strict=True):
             ours = [uuid for uuid in uuids if uuid <= page[-1]]
             if ours:
                 found += self._read_servers(cell, ours)
@@ -200,18 +204,33 @@ class Records(Cloud):
         following = page[-1] if len(page) == limit else None
         return [ServerRecord.read(each) for each in found], following
 
-    def read_servers(self, uuids: list[str]) -> list[ServerRecord]:
-        """Look up servers with a record of a reservation.
+    def read_servers(
+        self, uuids: list[str], project: str
+    ) -> list[ServerRecord]:
+        """Look up servers of a project with a record of a reservation.
 
         :returns: those that exist, in no order
-        :raises Unreadable: if a cell does not answer
+        :raises Unreadable: if one of its cells does not answer
         """
         return [
             ServerRecord.read(each)
-            for cell in self._cells
+            for cell in self._find_cells(project)
             for each in self._read_servers(cell, uuids)
-            if servers.is_rt(each)
+            if each.project_id == project and servers.is_rt(each)
         ]
+
+    def _find_cells(self, project: str | None) -> list[Any]:
+        """List the cells with servers of a project; None for all cells.
+
+        A cell that is down concerns no other project.
+        """
+        if project is None:
+            return self._cells
+        with nova_db.errors():
+            found = objects.CellMappingList.get_by_project_id(
+                self.context, project
+            )
+        return [cell for cell in found if not cell.is_cell0()]
 
     def _read_servers(self, cell: Any, uuids: list[str]) -> list[Any]:
         with self._in_cell(cell) as c:

@@ -66,7 +66,7 @@ Shortest period that a reservation may have, in microseconds.
 In each period, on each CPU, the kernel renews the server's runtime and
 switches to it. This costs CPU time that no reservation accounts for; with a
 period of 100, it happens 10,000 times a second. Use the same value for
-nova-api, nova-scheduler and nova-rt-compute.
+nova-api, nova-scheduler, nova-rt-compute, nova-rt-api and nova-rt-manage.
 """,
     ),
     cfg.IntOpt(
@@ -80,8 +80,8 @@ Longest period that a reservation may have, in microseconds.
 Long periods mean long waits. Compared with a CPU that always runs at the
 reserved share of its speed, a response can be later by the difference between
 period and runtime, and a program that has just used its runtime can wait for
-twice that difference. Use the same value for nova-api, nova-scheduler and
-nova-rt-compute.
+twice that difference. Use the same value for nova-api, nova-scheduler,
+nova-rt-compute, nova-rt-api and nova-rt-manage.
 """,
     ),
     cfg.StrOpt(
@@ -101,7 +101,8 @@ its user.
 
 Administrators always find the whole reason in the details of the fault and in
 the log. Choose ``full`` if users may know how full the hosts are, such as in a
-private cloud. Use the same value for nova-scheduler and nova-rt-compute.
+private cloud. Use the same value for nova-scheduler, nova-rt-compute and
+nova-rt-api.
 """,
     ),
     cfg.FloatOpt(

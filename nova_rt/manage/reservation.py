@@ -12,8 +12,6 @@ from nova_rt.cmd.cli import base
 from nova_rt.conf import nova_api
 from nova_rt.formats.changes import Change, Condition, OnNoRoom
 from nova_rt.manage import db_access
-from nova_rt.reservation import extra_specs
-from nova_rt.reservation.bounds import Bounds
 from nova_rt.reservation.reservation import Reservation
 
 if TYPE_CHECKING:
@@ -78,6 +76,13 @@ def _show(server: 'ServerRecord', change: Change | None) -> Sequence[Any]:
         answer.free_ppm if answer.asked_ppm else None,
         answer.rule,
     )
+
+
+def _parse(text: str) -> Reservation:
+    try:
+        return Reservation.parse(text)
+    except exception.InvalidRequest as err:
+        raise base.CannotRun(str(err)) from err
 
 
 class Show(base.OfServer, base.ShowOne):
@@ -156,13 +161,14 @@ class Set(base.OfServer, base.ShowOne):
         from nova_rt.cloud import buses
         from nova_rt.conductor.wishes import Wishes
 
-        wish = self._parse(parsed_args.reservation)
+        wish = _parse(parsed_args.reservation)
         on_no_room = OnNoRoom(parsed_args.on_no_room)
         if on_no_room is OnNoRoom.MIGRATE and not (
             nova_api.is_configured(self.conf)
         ):
             raise base.CannotRun(nova_api.NO_CREDENTIALS)
         server = _find(parsed_args.server)
+        self._check_period(wish, server)
         if server.obstacle is not None:
             raise base.CommandFailed(f'not now: {server.obstacle}')
         wanted = server.change(
@@ -180,12 +186,14 @@ class Set(base.OfServer, base.ShowOne):
                 self.exit_code = 1
         return _COLUMNS, _show(_find(server.uuid), change)
 
-    def _parse(self, text: str) -> Reservation:
+    def _check_period(self, wish: Reservation, server: 'ServerRecord') -> None:
+        """Check another period against the bounds of today."""
+        assert server.record is not None
+        if wish.period_us == server.record.request.reservation.period_us:
+            return
+        group = self.conf.nova_rt
         try:
-            Bounds.from_options(self.conf.nova_rt).check_value(
-                extra_specs.SPECS['reservation'], text
-            )
-            return Reservation.parse(text)
+            wish.check_period(group.min_period_us, group.max_period_us)
         except exception.InvalidRequest as err:
             raise base.CannotRun(str(err)) from err
 

@@ -142,8 +142,6 @@ def put_reservation(call: Call, server: str) -> Answer:
     asked = call.body['reservation']
     # JSON has no integers: 600.0 is one for the schema.
     wish = Reservation(int(asked['runtime_us']), int(asked['period_us']))
-    group = call.conf.nova_rt
-    wish.check_period(group.min_period_us, group.max_period_us)
     known = _parse_etag(call.if_match)
     on_no_room = OnNoRoom(asked.get('on_no_room', OnNoRoom.FAIL))
     if on_no_room is OnNoRoom.MIGRATE:
@@ -152,8 +150,18 @@ def put_reservation(call: Call, server: str) -> Answer:
             raise exception.InvalidRequest(nova_api.NO_CREDENTIALS)
     if found.record is None:
         raise Conflict('the record of the reservation cannot be read')
+    present = found.record.request.reservation
+    # A server goes on with a period that the operator allows no more.
+    if wish.period_us != present.period_us:
+        group = call.conf.nova_rt
+        wish.check_period(group.min_period_us, group.max_period_us)
     if not call.allows(policies.SET_ANY, found.project):
-        found.record.request.check_change(wish)
+        # As nova.compute.api, check_instance_lock().
+        if found.locked:
+            raise Conflict('the server is locked')
+        # The present reservation withdraws a change that waits.
+        if wish != present:
+            found.record.request.check_change(wish)
     if found.obstacle is not None:
         raise Conflict(found.obstacle)
     call.sources.check_limit(found, wish)

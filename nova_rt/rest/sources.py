@@ -243,8 +243,7 @@ def _sum_open_growth(server: ServerRecord) -> int:
         return 0
     return sum(
         _grow_later(each, known[each.uuid])
-        for each in Records().read_servers(list(known))
-        if each.project == server.project
+        for each in Records().read_servers(list(known), server.project)
     )
 
 

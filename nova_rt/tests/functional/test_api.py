@@ -172,6 +172,26 @@ class APITest(APITestBase):
                 self.list(f'all_projects=true&host={host}'),
             )  # fmt: skip
 
+    def test_cell_that_is_down(self):
+        """It concerns the projects that have servers there."""
+        other = self.create(self.rt_flavor('50/1000'))
+        objects.CellMapping(
+            self.ctxt,
+            uuid=make_uuid(7),
+            name='down',
+            database_connection='sqlite:////no/such/directory/file',
+            transport_url='none://',
+        ).create()
+        self.assertEqual(
+            sorted(each['id'] for each in (self.server, other)), self.list('')
+        )
+        self.send('GET', '/v1/reservations?all_projects=true', 503)
+        self.limit()
+        self.put(420)
+        self.path = f'/v1/servers/{other["id"]}/reservation'
+        self.put(60)
+        self.put(81, 403)
+
     def test_pages(self):
         """Servers that are not listed do not end the list."""
         servers = [self.server, *self.fill('100/1000', 2)]

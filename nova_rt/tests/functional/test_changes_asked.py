@@ -215,6 +215,16 @@ class AskedTest(manage.CommandsMixin, changes.AskedTestBase):
             lambda: self.assertIsNone(db.get(self.server['id']))
         )
 
+    def test_bounds_of_today(self):
+        """They are for other periods than that of the server."""
+        self.flags(group='nova_rt', min_period_us=2000)
+        words = 'reservation', 'set', self.server['id']
+        result = self.run_command(*words, '300/1500')
+        self.assertEqual(2, result.code, result.err)
+        self.assertIn('2000', result.err)
+        result = self.run_command(*words, '300/1000')
+        self.assertEqual(0, result.code, result.err)
+
     def test_refused(self):
         for words, code, text in (
             ((self.server['id'], '1'), 2, 'is not a reservation'),

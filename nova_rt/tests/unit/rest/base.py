@@ -37,7 +37,7 @@ def make_server(number, project=OURS, flavor=None, **values):
     """Make a server with two CPUs."""
     record = Record(specs.parse(flavor or FLAVOR), (3, 7))
     made = ServerRecord(
-        make_uuid(number), project, 'one', record, 'held', 5, 0, None
+        make_uuid(number), project, 'one', record, 'held', 5, False, 0, None
     )
     return dataclasses.replace(made, **values)
 

@@ -232,6 +232,36 @@ class ChangeTest(base.APITestCase):
             self.assert_refused(400, 'invalid_request', text, body=body)
         self.assert_refused(413, 'request_entity_too_large', body=b' ' * 65537)
 
+    def test_locked(self):
+        """Its owner can change a server as little as resize it."""
+        self.sources.add(make_server(1, locked=True))
+        self.assert_refused(
+            409, 'server_busy', 'locked', body=wish(600), user='member'
+        )
+        self.put(wish(600), base.ADMIN)
+
+    def test_bounds_of_today(self):
+        """They are for other periods than that of the server."""
+        self.flags(group='nova_rt', min_period_us=3000)
+        self.put(wish(600), 'member')
+        self.put(wish(1900, 4000), base.ADMIN)
+        self.sources.asked.clear()
+        self.assert_refused(400, 'invalid_request', '3000', body=wish(5, 2500))
+
+    def test_present_reservation(self):
+        """It withdraws a change, whatever the flavor allows."""
+        flavor = base.FLAVOR | {'rt:runtime_min': '1000'}
+        server = make_server(1, flavor=flavor)
+        request = dataclasses.replace(
+            server.record.request, reservation=Reservation(700, 2000)
+        )
+        record = dataclasses.replace(server.record, request=request)
+        self.sources.add(dataclasses.replace(server, record=record))
+        self.assert_refused(
+            403, 'out_of_bounds', '701', body=wish(701), user='member'
+        )
+        self.put(wish(700), 'member')
+
     def test_conflicts(self):
         self.sources.add(make_server(1, obstacle='the server is shelved'))
         self.assert_refused(409, 'server_busy', 'shelved', body=wish(600))

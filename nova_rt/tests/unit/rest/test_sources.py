@@ -53,9 +53,13 @@ class LimitTest(base.BaseTestCase):
         self.asked += 1
         return [(name, self.limit) for name in names]
 
-    def read_servers(self, uuids):
+    def read_servers(self, uuids, project):
         """As Records."""
-        return [each for each in self.servers if each.uuid in uuids]
+        return [
+            each
+            for each in self.servers
+            if each.uuid in uuids and each.project == project
+        ]
 
     def add(self, number, condition=Condition.DEFERRED, flavor=5):
         """Add a server of the project that is to grow by 0.2 CPUs."""
