@@ -118,6 +118,7 @@ RUNS = [
     Run('faults', 'kill'),
     Run('faults', 'eject'),
     Run('attacks', 'attack,600'),
+    Run('attacks', 'dodge', cpus=2),
     Run('attacks', 'forks,90'),
     Run('attacks', 'forks,0', argument='rcu_nocbs=all'),
     Run('crowd', 'crowd,50'),

@@ -17,6 +17,11 @@
 #define DEFER_NS 500000
 /* The last of a quota is not divided into smaller pieces. */
 #define LEAST_GRANT_NS 100000
+/*
+ * A task that has waited for so long is run, and its limits owe that: for the kernel it
+ * waits until it has run, and every wait may end where there is nothing left once more.
+ */
+#define OVERDUE_NS 5000000000ULL
 #define SIGNAL_GROUP_EXIT 4	/* linux/sched/signal.h */
 
 struct limit {
@@ -28,6 +33,7 @@ struct limit {
 	u64 parks, seen;	/* times that a task was parked; as the timer knows it */
 	u32 armed;
 	u32 used;		/* 0: this number is free */
+	u32 unit;		/* that it counts for; 0: none */
 };
 
 struct {
@@ -48,6 +54,15 @@ struct {
 /* Kernels before 6.17 do not tell a scheduler of cpu.max. */
 const volatile bool has_limits = true;
 static u32 limits_used;
+
+/* How many limits each unit's groups have. */
+static u32 unit_limits[MAX_UNITS];
+
+static u32 *limits_in(u64 unit)
+{
+	BOUND_UNIT(unit);
+	return &unit_limits[unit];
+}
 
 static struct limit *limit_of(u32 n)
 {
@@ -105,6 +120,11 @@ static bool must_go_on(struct task_struct *p)
 			       p->rcu_read_lock_nesting > 0);
 }
 
+static bool is_overdue(struct task_ctx *t, u64 now)
+{
+	return t->waits && time_before(t->waits + OVERDUE_NS, now);
+}
+
 /* Functions that are not static are verified once, and not for each call. */
 __noinline u32 used_up(struct task_ctx *t)
 {
@@ -153,7 +173,8 @@ static u64 part_of(struct limit *l, u32 n, struct task_ctx *t)
 	return part < least_turn_ns ? least_turn_ns : part;
 }
 
-__noinline u64 take_part(struct task_ctx *t, bool must)
+/* @must: for so long, whatever is left; 0: as much as there is. */
+__noinline u64 take_part(struct task_ctx *t, u64 must)
 {
 	u64 granted = slice_ns;
 	struct limit *l;
@@ -164,7 +185,7 @@ __noinline u64 take_part(struct task_ctx *t, bool must)
 	for_each_limit(i, l, t) {
 		u64 part;
 
-		part = must ? LEAST_GRANT_NS : l->quota ? part_of(l, t->limits[i], t) : granted;
+		part = must ? must : l->quota ? part_of(l, t->limits[i], t) : granted;
 		if (granted > part)
 			granted = part;
 	}
@@ -177,12 +198,11 @@ __noinline u64 take_part(struct task_ctx *t, bool must)
 /* What a task without reservation may run from now on; its turn ends then, at the latest. */
 static void take(struct cpu_ctx *c, struct task_struct *p, struct task_ctx *t, u64 now)
 {
-	u64 granted = 0;
-	bool must;
+	u64 granted = 0, must;
 
 	if (!t->limits[0] || c->offline)
 		return;
-	must = must_go_on(p);
+	must = must_go_on(p) ? LEAST_GRANT_NS : is_overdue(t, now) ? least_turn_ns : 0;
 	if (must || !stopped_by(p, t)) {
 		t->waits = 0;
 		granted = take_part(t, must);
@@ -282,7 +302,7 @@ static int refill_fn(void *map, u32 *key, struct limit *l)
 
 		if (!t || !c || n++ == BATCH)
 			break;
-		by = stopped_by(p, t);
+		by = is_overdue(t, now) ? 0 : stopped_by(p, t);
 		if (by == *key)
 			break;
 		if (by) {
@@ -291,7 +311,7 @@ static int refill_fn(void *map, u32 *key, struct limit *l)
 			continue;
 		}
 		t->queue = DSQ_OTHERS(cpu);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, c->vtime);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, c->vtime + t->lag);
 		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DSQ_OTHERS(cpu), 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		kick_another(p, c);
@@ -309,9 +329,16 @@ static int refill_fn(void *map, u32 *key, struct limit *l)
 	return 0;
 }
 
-static u32 new_limit(u64 id)
+/*
+ * @unit: whose tenant may have made the group; 0: none. It has no more than a quarter of
+ * what others leave, so that neither it nor a few of them use up all numbers.
+ */
+static u32 new_limit(u64 id, u32 unit)
 {
 	s32 i;
+
+	if (unit && *limits_in(unit) >= (MAX_LIMITS - limits_used) / 4)
+		return 0;
 
 	bpf_for(i, 1, MAX_LIMITS) {
 		struct limit *l = limit_of(i);
@@ -324,14 +351,17 @@ static u32 new_limit(u64 id)
 			return 0;
 		}
 		l->tasks = 0;
+		l->unit = unit;
+		if (unit)
+			__sync_fetch_and_add(limits_in(unit), 1);
 		__sync_fetch_and_add(&limits_used, 1);
 		return n;
 	}
 	return 0;
 }
 
-/* A change begins a new period, as in the kernel's own scheduler. */
-static void set_limit(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+/* @tenant: its unit. A change begins a new period, as in the kernel's own scheduler. */
+static void set_limit(struct cgroup *cgrp, u32 tenant, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	u64 id = cgrp->kn->id, most = period_us * nr_cpus, now = bpf_ktime_get_ns();
 	u32 *number = bpf_map_lookup_elem(&limit_numbers, &id), n = number ? *number : 0;
@@ -339,7 +369,7 @@ static void set_limit(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burs
 	struct limit *l;
 
 	if (!n && !none)
-		n = new_limit(id);
+		n = new_limit(id, tenant);
 	l = limit_of(n);
 	if (!l)
 		return;
@@ -362,6 +392,8 @@ static void remove_limit(struct cgroup *cgrp)
 
 	if (!l)
 		return;
+	if (l->unit)
+		__sync_fetch_and_add(limits_in(l->unit), -1);
 	bpf_map_delete_elem(&limit_numbers, &id);
 	__sync_fetch_and_add(&limits_used, -1);
 	l->quota = 0;

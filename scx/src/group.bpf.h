@@ -4,8 +4,8 @@
 #define GROUP_BPF_H
 
 /*
- * The nearest group with a reservation, from @cgrp upwards; 0: none. Limits count only
- * outside of those.
+ * The innermost group with a reservation, down to @cgrp; 0: none. Limits count only
+ * outside of those. From the root, since a tenant makes groups at the other end.
  */
 static u64 find_group(struct cgroup *cgrp, struct task_ctx *t)
 {
@@ -13,21 +13,19 @@ static u64 find_group(struct cgroup *cgrp, struct task_ctx *t)
 	u64 found = 0;
 	u32 *n, nr = 0;
 
-	bpf_for(i, 0, 16) {
+	bpf_for(i, 1, MAX_LEVELS) {
 		struct cgroup *a;
 		u64 id;
 
-		if (i >= level)
+		if (i > level)
 			break;
-		a = bpf_cgroup_ancestor(cgrp, level - i);
+		a = bpf_cgroup_ancestor(cgrp, i);
 		if (!a)
 			break;
 		id = a->kn->id;
 		bpf_cgroup_release(a);
-		if (bpf_map_lookup_elem(&groups, &id)) {
+		if (bpf_map_lookup_elem(&groups, &id))
 			found = id;
-			break;
-		}
 		n = limits_used ? bpf_map_lookup_elem(&limit_numbers, &id) : NULL;
 		if (n && nr < MAX_NESTED)
 			t->limits[nr++] = *n;

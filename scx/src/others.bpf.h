@@ -27,13 +27,17 @@ static u64 turn_beside(struct task_ctx *t, u64 others, u64 ppm, u64 most)
 	t->sharers = others + 1;
 	turn = round_ns / 1000000 * ppm / t->sharers;
 	t->turn = turn < least_turn_ns ? least_turn_ns : turn < most ? turn : most;
+	t->left = t->turn;
 	return t->turn;
 }
 
-/* The kernel ends turns at a tick, which is too long for short ones. */
+/*
+ * The kernel ends turns at a tick, which is too long for short ones. A task that changes
+ * its own parameters stops and goes on, and has what is left.
+ */
 static u64 turn_end(struct task_ctx *t, u64 now)
 {
-	return t->sharers > 1 && t->turn && t->turn < slice_ns ? now + t->turn : 0;
+	return t->sharers > 1 && t->turn && t->turn < slice_ns ? now + t->left : 0;
 }
 
 /*
@@ -91,6 +95,7 @@ static void advance_task(struct cpu_ctx *c, struct task_struct *p, struct task_c
 	if (weight < MIN_WEIGHT)
 		weight = MIN_WEIGHT;
 	c->began = now;
+	t->left -= ran < t->left ? ran : t->left;
 	scx_bpf_task_set_dsq_vtime(p, p->scx.dsq_vtime + step * 100 / weight);
 	/* Of tasks without reservation the average weight is 100. */
 	if (slot)
@@ -138,6 +143,15 @@ static void carry_lag(struct task_struct *p, struct task_ctx *t, struct cpu_ctx 
 	t->queue = queue;
 }
 
+/* For a task that has to wait for a limit: it comes back as far ahead or behind. */
+static void keep_lag(struct task_struct *p, struct task_ctx *t, struct cpu_ctx *c, u64 queue)
+{
+	s64 lag = p->scx.dsq_vtime - c->vtime, most = is_full(t) ? TURN : MAX_AHEAD;
+
+	if (t->queue == queue)
+		t->lag = lag < -(s64)TURN ? -(s64)TURN : lag < most ? lag : most;
+}
+
 static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_ctx *c, s32 cpu,
 			  u64 enq_flags)
 {
@@ -151,13 +165,14 @@ static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_
 	turn_beside(t, rivals(c, cpu, queue), rest_ppm, slice_ns);
 	/* One that has just run waits for take_other(), when it is not the current task. */
 	limit = stopped_by(p, t);
+	carry_lag(p, t, c, queue);
 	if (limit && (enq_flags & SCX_ENQ_WAKEUP)) {
 		uncount(t);
+		keep_lag(p, t, c, queue);
 		scx_bpf_dsq_insert_vtime(p, DSQ_PARKED(limit), t->turn, park(t, limit), enq_flags);
 		return;
 	}
 	count_at(p, t, cpu);
-	carry_lag(p, t, c, queue);
 	if (!(enq_flags & SCX_ENQ_WAKEUP))
 		c->vtime = base_after(p, t, queue, c->vtime, c->at);
 	vtime = vtime_in(p, t, queue, c->vtime);
@@ -172,13 +187,16 @@ static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_
 /* The next task of this CPU; those in front of it that a limit stops are parked. */
 static bool take_other(s32 cpu)
 {
+	u64 now = bpf_ktime_get_ns();
+	struct cpu_ctx *c = ctx_of(cpu);
 	struct task_struct *p;
 	s32 n = 0;
 
-	if (limits_used) {
+	if (limits_used && c) {
 		bpf_for_each(scx_dsq, p, DSQ_OTHERS(cpu), 0) {
 			struct task_ctx *t = task_of(p);
-			u32 limit = t && !must_go_on(p) ? stopped_by(p, t) : 0;
+			u32 limit = t && !must_go_on(p) && !is_overdue(t, now) ?
+					    stopped_by(p, t) : 0;
 
 			if (!limit || scx_bpf_task_cpu(p) != cpu)
 				break;
@@ -187,6 +205,7 @@ static bool take_other(s32 cpu)
 				return false;
 			}
 			uncount(t);
+			keep_lag(p, t, c, DSQ_OTHERS(cpu));
 			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, park(t, limit));
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DSQ_PARKED(limit), 0);
 		}
@@ -213,14 +232,17 @@ static bool balance(struct cpu_ctx *c, s32 cpu)
 /* Before this CPU becomes idle. */
 static bool steal(s32 cpu)
 {
-	s32 i, queued;
+	s32 i, victim = cpu, queued, passed = 0;
 
-	bpf_for(i, 0, MAX_CPUS) {
+	bpf_for(i, 1, MAX_CPUS) {
 		if (i >= nr_cpus)
 			break;
-		queued = scx_bpf_dsq_nr_queued(DSQ_OTHERS(i));
-		if (i != cpu && queued > 0 && queued <= long_queue &&
-		    scx_bpf_dsq_move_to_local(DSQ_OTHERS(i), 0))
+		victim = victim + 1 < nr_cpus ? victim + 1 : 0;
+		queued = scx_bpf_dsq_nr_queued(DSQ_OTHERS(victim));
+		if (queued <= 0 || passed + queued > long_queue)
+			continue;
+		passed += queued;
+		if (scx_bpf_dsq_move_to_local(DSQ_OTHERS(victim), 0))
 			return true;
 	}
 	return false;

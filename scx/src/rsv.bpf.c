@@ -45,7 +45,7 @@ static s32 place(struct task_struct *p, struct group *g, s32 prev_cpu)
 			break;
 		cpu = g->at[i].cpu;
 		slot = g->at[i].slot & (MAX_SERVERS - 1);
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || is_offline(cpu))
 			continue;
 		if (is_free(cpu, slot, now))
 			return cpu;
@@ -74,8 +74,11 @@ s32 BPF_STRUCT_OPS(rsv_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake
 	if (t && !g && stopped_by(p, t))
 		return prev_cpu;
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
-	if (is_idle && !g)
+	if (is_idle && !g) {
+		if (t)
+			t->left = t->turn;
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, 0);
+	}
 	return cpu;
 }
 
@@ -112,8 +115,10 @@ void BPF_STRUCT_OPS(rsv_enqueue, struct task_struct *p, u64 enq_flags)
 	bool waits;
 	u32 slot, cur;
 
-	if (!c || !conf || !t)
+	if (!c || !conf || !t) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
 		return;
+	}
 	slot = slot_of(p, t, cpu);
 	rate = rate_of(conf, slot);
 	if (!slot || !rate) {
@@ -163,7 +168,7 @@ void BPF_STRUCT_OPS(rsv_enqueue, struct task_struct *p, u64 enq_flags)
 static bool pull(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu, u32 mine, u64 now)
 {
 	u32 top = conf->top;
-	s32 i, j;
+	s32 i, j, queued, passed = 0;
 
 	bpf_for(i, 1, MAX_SERVERS) {
 		u64 n = i, id;
@@ -184,8 +189,10 @@ static bool pull(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu, u32 mine, u6
 			if (j >= g->nr)
 				break;
 			queue = DSQ_SERVER(g->at[j].slot, g->at[j].cpu);
-			if (g->at[j].cpu == cpu || !scx_bpf_dsq_nr_queued(queue))
+			queued = scx_bpf_dsq_nr_queued(queue);
+			if (g->at[j].cpu == cpu || queued <= 0 || passed + queued > long_pull)
 				continue;
+			passed += queued;
 			activate(server_of(c, n), conf->rate[n], now);
 			if (scx_bpf_dsq_move_to_local(queue, 0))
 				return true;
@@ -308,6 +315,9 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 	c->cur = -1;
 	c->idle = 1;
 	c->stopped_at = 0;
+	/* Who was interrupted here has been taken away. */
+	c->held = 0;
+	c->cut = 0;
 	arm(c, conf, cpu, now);
 }
 
@@ -457,7 +467,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_cgroup_init, struct cgroup *cgrp,
 {
 	add_unit(cgrp, args->weight, bpf_core_field_exists(args->sched_idle) && args->sched_idle);
 	if (bpf_core_field_exists(args->bw_quota_us))
-		set_limit(cgrp, args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
+		set_limit(cgrp, tenant_of(cgrp), args->bw_period_us, args->bw_quota_us, args->bw_burst_us);
 	return 0;
 }
 
@@ -474,7 +484,7 @@ void BPF_STRUCT_OPS(rsv_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 void BPF_STRUCT_OPS(rsv_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
 		    u64 burst_us)
 {
-	set_limit(cgrp, period_us, quota_us, burst_us);
+	set_limit(cgrp, tenant_of(cgrp), period_us, quota_us, burst_us);
 }
 
 void BPF_STRUCT_OPS_SLEEPABLE(rsv_cgroup_exit, struct cgroup *cgrp)
@@ -490,6 +500,9 @@ void BPF_STRUCT_OPS(rsv_cpu_online, s32 cpu)
 
 	if (c) {
 		c->cur = -1;
+		c->held = 0;
+		c->cut = 0;
+		c->stopped_at = 0;
 		c->timer_at = 0;
 		c->offline = 0;
 	}

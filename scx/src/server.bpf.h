@@ -34,22 +34,22 @@ static void adopt(struct server *s, u64 rate, u64 now)
 
 static void replenish(struct server *s, u64 rate, u64 now)
 {
+	u64 n;
+
 	if (s->rate != rate)
 		adopt(s, rate, now);
 	if (!s->throttled || time_before(now, s->deadline))
 		return;
+	/* Of more than one if nobody looked, or if what runs could not be stopped: it is owed. */
+	n = (now - s->deadline) / RATE_PERIOD(rate) + 1;
 	s->periods++;
 	s->throttled_ns += now - s->throttled_at;
 	s->throttled_at = now;
 	s->late = 0;
-	s->budget += RATE_RUNTIME(rate);
-	s->deadline += RATE_PERIOD(rate);
+	s->budget += n * RATE_RUNTIME(rate);
+	s->deadline += n * RATE_PERIOD(rate);
 	if (s->budget > (s64)RATE_RUNTIME(rate))
 		s->budget = RATE_RUNTIME(rate);
-	if (!time_before(now, s->deadline)) {	/* nobody looked for a period */
-		s->deadline = now + RATE_PERIOD(rate);
-		s->budget = RATE_RUNTIME(rate);
-	}
 	s->throttled = s->budget <= 0;
 }
 
@@ -64,8 +64,8 @@ static void activate(struct server *s, u64 rate, u64 now)
 	if (time_before(now, s->deadline)) {
 		u64 left = s->deadline - now;
 
-		if (s->budget <= 0 ||
-		    ((u64)s->budget >> 10) * (period >> 10) <= (left >> 10) * (runtime >> 10))
+		/* Exact, or a task would be given a budget that it has not slept for. */
+		if (s->budget <= 0 || (u64)s->budget * period <= left * runtime)
 			return;
 	}
 	s->deadline = now + period;
@@ -219,6 +219,13 @@ static u32 earliest(struct cpu_ctx *c, struct cpu_conf *conf, s32 cpu, u32 mine,
 	return best & (MAX_SERVERS - 1);
 }
 
+static bool is_offline(s32 cpu)
+{
+	struct cpu_ctx *c = ctx_of(cpu);
+
+	return !c || c->offline;
+}
+
 /* Whether a server of the group could run a task on that CPU at once. */
 static bool is_free(s32 cpu, u32 slot, u64 now)
 {
@@ -229,7 +236,7 @@ static bool is_free(s32 cpu, u32 slot, u64 now)
 	if (!c || !conf || !rate_of(conf, slot))
 		return false;
 	s = server_of(c, slot);
-	return c->cur != slot && c->held != slot &&
+	return !c->offline && c->cur != slot && c->held != slot &&
 	       !(s->throttled && time_before(now, s->deadline)) &&
 	       !scx_bpf_dsq_nr_queued(DSQ_SERVER(slot, cpu));
 }

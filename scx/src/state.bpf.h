@@ -25,12 +25,21 @@ const volatile u64 least_turn_ns = 10000;
 /* The turn where few wait: of a task without reservation, and of one with. */
 const volatile u64 slice_ns = 3000000;
 const volatile u64 turn_ns = 10000000;
-/* Of the groups with cpu.max that a task is in, the nearest ones count. */
+/* Of the groups with cpu.max that a task is in, the outermost ones count. */
 #define MAX_NESTED 4
+/* Where units.bpf.h finds units, and how many at most. */
+#define UNIT_LEVEL 2
+#define MAX_UNITS 1024
+#define BOUND_UNIT(n) asm volatile("%0 &= 1023" : "+r"(n))
+_Static_assert(MAX_UNITS == 1024, "BOUND_UNIT");
+/* No more levels of groups are looked at, from the root. */
+#define MAX_LEVELS 17
 /* What tasks without reservation have of a CPU for sure. */
 const volatile u64 rest_ppm = 50000;
-/* A longer queue is not searched for a task that another CPU may run. */
+/* Who looks for a task that another CPU may run passes no more than so many others. */
 const volatile u32 long_queue = 1024;
+/* The same for one of a reservation, where another one may wait meanwhile. */
+const volatile u32 long_pull = 256;
 /* To the next tick, if a timer cannot be set. */
 const volatile u64 tick_ns = 1;
 /* Who preempts another server with budget left pays so much to it. */
@@ -86,6 +95,7 @@ struct task_ctx {
 	u64 generation;		/* that the rest is of */
 	u64 cgid;		/* of the group with a reservation; 0: none */
 	u64 queue, turn;	/* that dsq_vtime is of, and the turn in ns there */
+	u64 left;		/* of the turn */
 	u64 debt;		/* of a new task, for having been put before others */
 	u64 sharers;		/* of that queue, with this task, when the turn was found */
 	u32 cpu, slot;
@@ -93,6 +103,7 @@ struct task_ctx {
 	u32 counted;		/* unit << 16 | 1 + CPU where this task counts; 0: nowhere */
 	u32 weight;		/* that it counts with, by its nice value */
 	u32 limits[MAX_NESTED];	/* bandwidth.bpf.h; the first 0 ends them */
+	s64 lag;		/* how far it was ahead of the others when it had to wait */
 	u64 waits;		/* since when, for a limit that was used up; 0: it has run */
 	u64 active;		/* the queue of the server that knows of its being runnable */
 };

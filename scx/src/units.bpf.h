@@ -7,9 +7,7 @@
 #ifndef UNITS_BPF_H
 #define UNITS_BPF_H
 
-#define UNIT_LEVEL 2
 /* Unit 0: the root, whose tasks count as a unit each, as in the kernel's scheduler. */
-#define MAX_UNITS 1024
 #define DEFAULT_WEIGHT 100
 #define MAX_TRIES 64
 
@@ -40,9 +38,6 @@ struct unit {
 };
 
 static struct unit units[MAX_UNITS];
-
-#define BOUND_UNIT(n) asm volatile("%0 &= 1023" : "+r"(n))
-_Static_assert(MAX_UNITS == 1024, "BOUND_UNIT");
 
 static struct unit *unit_of(u64 n)
 {
@@ -82,6 +77,14 @@ static s32 find_unit(struct cgroup *cgrp)
 	n = number_of(a);
 	bpf_cgroup_release(a);
 	return n;
+}
+
+/* The unit whose tenant may have made a group; 0: none. */
+static u32 tenant_of(struct cgroup *cgrp)
+{
+	s32 n = cgrp->level > UNIT_LEVEL ? find_unit(cgrp) : 0;
+
+	return n > 0 ? n : 0;
 }
 
 /* By that of its slice, too. One that is idle has the least. */

@@ -170,6 +170,7 @@ void test_kill(const char *arg);
 void test_eject(const char *arg);
 void test_attack(const char *arg);
 void test_forks(const char *arg);
+void test_dodge(const char *arg);
 void test_crowd(const char *arg);
 void test_many(const char *arg);
 void test_ordinary(const char *arg);

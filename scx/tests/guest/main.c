@@ -20,6 +20,7 @@ static const struct {
 	{ "eject", test_eject },
 	{ "attack", test_attack },
 	{ "forks", test_forks },
+	{ "dodge", test_dodge },
 	{ "crowd", test_crowd },
 	{ "many", test_many },
 	{ "ordinary", test_ordinary },
