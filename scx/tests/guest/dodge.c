@@ -113,15 +113,16 @@ static void turns(void)
 	int i;
 
 	make_group("t");
+	h->cpu = 1;
+	start_hogs(1, now_ns() + 2 * SEC, len);
+	sleep_until(now_ns() + SEC);
 	set_fifo(1);
 	/* Each of them would have to wait for a grace period. */
 	enter("t");
 	for (i = 0; i < MANY; i++)
 		pids[i] = start_in("", 0, change_slices);
 	enter("");
-	h->cpu = 1;
-	start_hogs(1, now_ns() + SEC, len + SEC);
-	sleep_until(now_ns() + SEC);
+	sleep_until(h->t0);
 	share = share_of("t", len);
 	reap_hogs(1);
 	for (i = 0; i < MANY; i++)
@@ -194,8 +195,6 @@ static void uses_up(void)
 	pid_t pid;
 	int i;
 
-	make_group("m");
-	divide("m");
 	make_group("m/t");
 	divide("m/t");
 	for (i = 0; i < 1100; i++) {
@@ -231,21 +230,35 @@ static void weighs(void)
 	end(pids[1]);
 }
 
-void test_dodge(const char *arg)
+static void budgets(void)
 {
-	(void)arg;
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		      -1, 0);
-	make_group("n");
-	check(start_daemon(), "the scheduler is loaded");
 	/* In units of 1024 ns all but 1 ns would be lost of the one, and nothing of the other. */
 	budget(10995, 11904, change_slices);
 	budget(50000, 100000, change_slices_and_nap);
-	turns();
-	waits();
-	nests();
-	uses_up();
-	weighs();
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} dodges[] = {
+	{ "budgets", budgets }, { "turns", turns }, { "waits", waits },
+	{ "nests", nests }, { "uses-up", uses_up }, { "weighs", weighs },
+};
+
+/* @arg: one of them; "" for all. */
+void test_dodge(const char *arg)
+{
+	unsigned int i;
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	make_group("n");
+	make_group("m");
+	divide("m");
+	check(start_daemon(), "the scheduler is loaded");
+	for (i = 0; i < ARRAY(dodges); i++)
+		if (!*arg || !strcmp(arg, dodges[i].name))
+			dodges[i].run();
 	check(scheduler_is("enabled"), "the scheduler is still there");
 	check(stop_daemon() == 0, "the daemon stops");
 }
