@@ -152,7 +152,7 @@ def _make_finder() -> Callable[[str], str] | None:
         return None
     from nova_rt.cloud import buses
 
-    return buses.find
+    return buses.Buses().find
 
 
 def _serve(conf: cfg.ConfigOpts, metrics: Listening | None) -> int:

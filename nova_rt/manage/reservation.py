@@ -177,7 +177,8 @@ class Set(base.OfServer, base.ShowOne):
             datetime.datetime.now(datetime.UTC),
         )
         with db_access.errors():
-            change = Wishes(self.conf, 'nova-rt-manage', buses.find).add(
+            find_bus = buses.Buses().find
+            change = Wishes(self.conf, 'nova-rt-manage', find_bus).add(
                 wanted, parsed_args.generation
             )
         if parsed_args.wait:

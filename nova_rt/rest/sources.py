@@ -48,7 +48,7 @@ class Sources:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._wishes = wishes.Wishes(conf, 'nova-rt-api', buses.find)
+        self._wishes = wishes.Wishes(conf, 'nova-rt-api', buses.Buses().find)
         self._enforcer: limit.Enforcer | None = None
         self._enforcer_until_s = 0.0
         #: Project -> its limit in ppm, while the enforcer lasts; -1 for none.

@@ -127,5 +127,5 @@ class AskedTestBase(ChangesTestBase):
             nova_rt_conf.register_opts(self.conf)
             self.flags(connection=made.url, group='nova_rt_database')
             self.bus = self.useFixture(conductor.Bus(self.conf))
-            self.bus.find_bus = buses.find
+            self.bus.find_bus = buses.Buses().find
         return super().start_compute(*args, **kwargs)
