@@ -55,8 +55,9 @@ if [ ! -e "$out/complete" ]; then
     "$bpftool" gen skeleton "$out/rsv.o" name rsv >"$out/rsv.skel.h"
     flags="-O2 -g -Wall -Wextra -Werror -Wno-sign-compare -D_GNU_SOURCE"
     flags="$flags -idirafter $source/tools/include/uapi"
-    daemon="$here/src/daemon.c $here/src/service.c $here/src/kernel.c"
-    daemon="$daemon $here/src/table.c $here/src/request.c $here/src/measure.c"
+    daemon="$here/src/daemon.c $here/src/clients.c $here/src/service.c"
+    daemon="$daemon $here/src/kernel.c $here/src/table.c $here/src/request.c"
+    daemon="$daemon $here/src/measure.c"
     # shellcheck disable=SC2086
     gcc $flags -fstack-protector-strong -D_FORTIFY_SOURCE=2 -fPIE -pie \
         -Wl,-z,relro,-z,now $include -o "$out/nova-rt-sched" $daemon \

@@ -115,6 +115,7 @@ RUNS = [
     Run('random', f'random-control,{SEED}:{SETS}:oooo'),
     Run('random', f'random-control,{SEED}:{SETS}:oooof'),
     Run('protocol', 'protocol', cpus=2),
+    Run('protocol', 'strangers', cpus=2),
     Run('faults', 'kill'),
     Run('faults', 'eject'),
     Run('attacks', 'attack,600'),

@@ -1,13 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Test admission, parser and check.py on this machine.
+# Test admission, parser, connections and check.py on this machine.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
-gcc -g -O1 -Wall -Wextra -Werror -D_GNU_SOURCE -fsanitize=address,undefined \
-    -fno-sanitize-recover=undefined -I"$here/src" -o "$out/test" \
-    "$here/tests/test_table.c" "$here/src/table.c" "$here/src/request.c"
-"$out/test"
+build() {
+    gcc -g -O1 -Wall -Wextra -Werror -D_GNU_SOURCE -fsanitize=address,undefined \
+        -fno-sanitize-recover=undefined -I"$here/src" "$@"
+}
+
+build -o "$out/table" "$here/tests/test_table.c" "$here/src/table.c" \
+    "$here/src/request.c"
+"$out/table"
+build -Wno-sign-compare -o "$out/clients" "$here/tests/test_clients.c" \
+    "$here/src/clients.c"
+"$out/clients" "$out/socket"
 python3 -B -m unittest discover -s "$here/scripts"

@@ -3,38 +3,19 @@
  * nova-rt-sched: loads the scheduler, and serves its reservations on a socket.
  * README.rst has the protocol and the exit codes.
  */
+#include "clients.h"
 #include "measure.h"
-#include "service.h"
 #include <errno.h>
 #include <getopt.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
-
-#define MAX_CLIENTS 16
-/* So many of them are for root alone, and another one is dropped if it waits so long. */
-#define FOR_ROOT 8
-#define IDLE_S 5
-#define MAX_LINE 4096
-/* It takes time from reservations whenever it wakes up. */
-#define TURN_MS 1000
-
-struct client {
-	int fd;
-	bool may_change;
-	time_t since;	/* of the last request, for others than root */
-	size_t used;
-	char line[MAX_LINE];
-};
 
 static struct service service = {
 	.table = { .ceiling_ppm = 950000, .switch_us = 3 },
@@ -42,7 +23,6 @@ static struct service service = {
 	.state = "/run/nova-rt-sched/reservations",
 };
 static const char *socket_path = "/run/nova-rt-sched/socket";
-static struct client clients[MAX_CLIENTS];
 static volatile sig_atomic_t stopped;
 
 static void on_signal(int number)
@@ -79,150 +59,13 @@ static time_t seconds(void)
 	return t.tv_sec;
 }
 
-static int listen_at(const char *path)
-{
-	struct sockaddr_un at = { .sun_family = AF_UNIX };
-	mode_t mask;
-	int fd;
-
-	if (strlen(path) >= sizeof(at.sun_path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
-	strcpy(at.sun_path, path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -1;
-	unlink(path);
-	/* Everybody may read; take_client() knows who may change. */
-	mask = umask(0111);
-	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) || listen(fd, MAX_CLIENTS)) {
-		close(fd);
-		fd = -1;
-	}
-	umask(mask);
-	return fd;
-}
-
-static void drop(struct client *c)
-{
-	close(c->fd);
-	c->fd = -1;
-	c->used = 0;
-}
-
-static void take_client(int listener)
-{
-	struct timeval limit = { .tv_sec = 1 };
-	struct ucred peer = { 0 };
-	socklen_t size = sizeof(peer);
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), i;
-
-	if (fd < 0)
-		return;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size)) {
-		close(fd);
-		return;
-	}
-	for (i = peer.uid == geteuid() ? 0 : FOR_ROOT; i < MAX_CLIENTS; i++) {
-		if (clients[i].fd < 0) {
-			clients[i].fd = fd;
-			clients[i].may_change = peer.uid == geteuid();
-			clients[i].since = seconds();
-			return;
-		}
-	}
-	close(fd);
-}
-
-static bool reply(struct client *c, char *line)
-{
-	char *text = NULL;
-	size_t size = 0, sent = 0;
-	FILE *out = open_memstream(&text, &size);
-
-	if (!out)
-		return false;
-	answer(&service, line, c->may_change, out);
-	c->since = seconds();
-	if (fclose(out))
-		return false;
-	while (sent < size) {
-		ssize_t n = send(c->fd, text + sent, size - sent, MSG_NOSIGNAL);
-
-		if (n <= 0)
-			break;
-		sent += n;
-	}
-	free(text);
-	return sent == size;
-}
-
-static void serve(struct client *c)
-{
-	ssize_t n = recv(c->fd, c->line + c->used, MAX_LINE - c->used, MSG_DONTWAIT);
-	char *end;
-
-	if (n <= 0) {
-		if (n == 0 || (errno != EAGAIN && errno != EINTR))
-			drop(c);
-		return;
-	}
-	c->used += n;
-	while ((end = memchr(c->line, '\n', c->used))) {
-		size_t length = end - c->line + 1;
-
-		*end = 0;
-		if (!reply(c, c->line)) {
-			drop(c);
-			return;
-		}
-		c->used -= length;
-		memmove(c->line, c->line + length, c->used);
-	}
-	if (c->used == MAX_LINE)
-		drop(c);
-}
-
-static void turn(int listener)
-{
-	struct pollfd fds[MAX_CLIENTS + 2] = {
-		{ .fd = listener, .events = POLLIN },
-		[MAX_CLIENTS + 1] = { .fd = kernel_fd(service.kernel), .events = POLLIN },
-	};
-	int i;
-
-	for (i = 0; i < MAX_CLIENTS; i++)
-		fds[i + 1] = (struct pollfd){ .fd = clients[i].fd, .events = POLLIN };
-	if (poll(fds, MAX_CLIENTS + 2, TURN_MS) <= 0)
-		return;
-	if (fds[0].revents)
-		take_client(listener);
-	for (i = 0; i < MAX_CLIENTS; i++) {
-		if (fds[i + 1].fd >= 0 && fds[i + 1].revents)
-			serve(&clients[i]);
-	}
-}
-
-/* Nobody but root can keep others out by connections that ask nothing. */
-static void drop_idle(time_t now)
-{
-	int i;
-
-	for (i = FOR_ROOT; i < MAX_CLIENTS; i++) {
-		if (clients[i].fd >= 0 && !clients[i].may_change && now - clients[i].since > IDLE_S)
-			drop(&clients[i]);
-	}
-}
-
 static int run(int listener)
 {
 	time_t last = seconds();
 	char why[1024];
 
 	while (!stopped) {
-		turn(listener);
+		clients_turn(&service, listener);
 		if (kernel_ended(service.kernel, why, sizeof(why))) {
 			fprintf(stderr, "the kernel has ended the scheduler: %s\n", why);
 			return EX_TEMPFAIL;
@@ -230,7 +73,7 @@ static int run(int listener)
 		if (seconds() != last) {
 			last = seconds();
 			prune(&service);
-			drop_idle(last);
+			clients_drop_idle();
 			notify("WATCHDOG=1");
 		}
 	}
@@ -325,7 +168,7 @@ int main(int argc, char **argv)
 	struct sigaction stop = { .sa_handler = on_signal };
 	bool check_only = false, measure_only = false;
 	char why[1024];
-	int listener, code, i;
+	int listener, code;
 
 	if (!parse_options(argc, argv, &check_only, &measure_only)) {
 		usage(stderr);
@@ -345,8 +188,6 @@ int main(int argc, char **argv)
 		return EX_OK;
 	sigaction(SIGTERM, &stop, NULL);
 	sigaction(SIGINT, &stop, NULL);
-	for (i = 0; i < MAX_CLIENTS; i++)
-		clients[i].fd = -1;
 	be_first();
 	service.table.nr_cpus = kernel_cpus();
 	service.kernel = kernel_start(service.table.switch_us * 1000, why, sizeof(why));
@@ -360,7 +201,7 @@ int main(int argc, char **argv)
 		return code;
 	}
 	restore(&service);
-	listener = listen_at(socket_path);
+	listener = clients_listen(socket_path);
 	if (listener < 0) {
 		fprintf(stderr, "%s: %s\n", socket_path, strerror(errno));
 		kernel_stop(service.kernel);

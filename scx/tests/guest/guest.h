@@ -63,6 +63,8 @@ int put(const char *path, const char *fmt, ...) __attribute__((format(printf, 2,
 char *get(const char *path);
 /* One line of the log: ok or FAIL, and what was checked. */
 void check(bool ok, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same of an answer, which has to begin with @want. */
+void says(const char *want, const char *got, const char *what);
 /* The path of a group's file. Four results are kept. */
 char *cg(const char *group, const char *file);
 int make_group(const char *group);
@@ -164,6 +166,7 @@ void test_random(const char *arg);
 void test_random_control(const char *arg);
 void test_kernel(const char *arg);
 void test_protocol(const char *arg);
+void test_strangers(const char *arg);
 void test_stress(const char *arg);
 void test_hotplug(const char *arg);
 void test_kill(const char *arg);

@@ -71,6 +71,11 @@ void check(bool ok, const char *fmt, ...)
 	failures += !ok;
 }
 
+void says(const char *want, const char *got, const char *what)
+{
+	check(!strncmp(got, want, strlen(want)), "%s: %s", what, got);
+}
+
 char *cg(const char *group, const char *file)
 {
 	static char b[4][128];

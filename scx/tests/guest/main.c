@@ -14,6 +14,7 @@ static const struct {
 	{ "random-control", test_random_control },
 	{ "kernel", test_kernel },
 	{ "protocol", test_protocol },
+	{ "strangers", test_strangers },
 	{ "stress", test_stress },
 	{ "hotplug", test_hotplug },
 	{ "kill", test_kill },

@@ -2,11 +2,6 @@
 /* The daemon's protocol: what it admits, refuses, forgets. */
 #include "guest.h"
 
-static void says(const char *want, const char *got, const char *what)
-{
-	check(!strncmp(got, want, strlen(want)), "%s: %s", what, got);
-}
-
 static void requests(void)
 {
 	says("error EINVAL set, clear", ask("sett /a 1000 10000"), "an unknown word");
@@ -75,98 +70,6 @@ static void memory(void)
 	check(i < 30, "the reservation of a removed group is given back");
 }
 
-/* A connection of another user, and the last line of the answer to a request on it. */
-static int connect_stranger(void)
-{
-	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = SOCKET };
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-
-	if (connect(fd, (struct sockaddr *)&at, sizeof(at)))
-		_exit(2);
-	return fd;
-}
-
-static bool is_told(int fd, const char *request, const char *want)
-{
-	static char b[4096];
-	size_t used = 0;
-	ssize_t n;
-	char *line;
-
-	send(fd, request, strlen(request), MSG_NOSIGNAL);
-	do {
-		n = read(fd, b + used, sizeof(b) - 1 - used);
-		if (n <= 0)
-			return false;
-		used += n;
-		b[used] = 0;
-		line = memrchr(b, '\n', used - 1);
-		line = line ? line + 1 : b;
-	} while (b[used - 1] != '\n' || (strncmp(line, "ok", 2) && strncmp(line, "error", 5)));
-	return !strncmp(line, want, strlen(want));
-}
-
-/* What another user is told: the number of the first answer that is not as it should be. */
-static int ask_as_stranger(void)
-{
-	int fd;
-
-	if (setgid(1000) || setuid(1000))
-		return 1;
-	fd = connect_stranger();
-	if (!is_told(fd, "status\n", "ok") || !is_told(fd, "cpus\n", "ok"))
-		return 2;
-	if (!is_told(fd, "list\n", "ok") || !is_told(fd, "stat /c\n", "ok"))
-		return 3;
-	if (!is_told(fd, "set /c 1000 10000 0\n", "error EPERM"))
-		return 4;
-	if (!is_told(fd, "clear /c\n", "error EPERM"))
-		return 5;
-	return 0;
-}
-
-/* Keep as many connections as there are, and ask nothing, until killed. */
-static int fill_connections(void)
-{
-	int i;
-
-	if (setgid(1000) || setuid(1000))
-		return 1;
-	for (i = 0; i < 64; i++)
-		connect_stranger();
-	pause();
-	return 0;
-}
-
-static void strangers(void)
-{
-	int status = 0, i;
-	pid_t pid;
-
-	pid = fork_flushed();
-	if (!pid)
-		_exit(ask_as_stranger());
-	waitpid(pid, &status, 0);
-	check(!status, "another user may read, and change nothing (%#x)", status);
-	says("ok", ask("set /c 5000 10000 0"), "root changes what another user could not");
-
-	pid = fork_flushed();
-	if (!pid)
-		_exit(fill_connections());
-	sleep(1);
-	for (i = 0; i < 4; i++)
-		check(reconnect() && !strncmp(ask("status"), "ok", 2),
-		      "root is answered beside 64 connections of another user");
-	/* They are dropped after five seconds. */
-	sleep(7);
-	i = fork_flushed();
-	if (!i)
-		_exit(ask_as_stranger());
-	waitpid(i, &status, 0);
-	check(!status, "and other users again when those have asked nothing (%#x)", status);
-	end(pid);
-}
-
 static void second(void)
 {
 	check(run_daemon("") == 71, "a second daemon ends with 71");
@@ -200,7 +103,6 @@ void test_protocol(const char *arg)
 	check(start_daemon(), "the daemon starts");
 	requests();
 	admission();
-	strangers();
 	second();
 	memory();
 	check(run_daemon("--measure") == 71, "nothing is measured beside a daemon");
