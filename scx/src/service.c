@@ -101,9 +101,19 @@ static bool effective_cpus(const struct service *s, const char *path, struct gro
 	       parse_cpus(text, where);
 }
 
+static bool save_one(FILE *f, const struct reservation *r)
+{
+	char cpus[1024];
+
+	format_cpus(&r->where, cpus, sizeof(cpus));
+	return fprintf(f, "%llu set %s %u %u %s\n", (unsigned long long)r->cgid, r->path,
+		       r->runtime_us, r->period_us, cpus) > 0;
+}
+
 static bool save(const struct service *s)
 {
-	char new[4096], cpus[1024];
+	const struct kept *kept;
+	char new[4096];
 	bool ok = true;
 	FILE *f;
 	size_t i;
@@ -112,13 +122,10 @@ static bool save(const struct service *s)
 	f = fopen(new, "we");
 	if (!f)
 		return false;
-	for (i = 0; i < s->table.nr; i++) {
-		const struct reservation *r = s->table.all[i];
-
-		format_cpus(&r->where, cpus, sizeof(cpus));
-		ok &= fprintf(f, "%llu set %s %u %u %s\n", (unsigned long long)r->cgid, r->path,
-			      r->runtime_us, r->period_us, cpus) > 0;
-	}
+	for (i = 0; i < s->table.nr; i++)
+		ok &= save_one(f, s->table.all[i]);
+	for (kept = s->kept; kept; kept = kept->next)
+		ok &= save_one(f, &kept->r);
 	ok &= !fclose(f);
 	return ok && !rename(new, s->state);
 }
@@ -128,6 +135,44 @@ static void save_or_say(const struct service *s)
 	if (!save(s))
 		fprintf(stderr, "cannot write %s: %s; a restart would lose changes\n", s->state,
 			strerror(errno));
+}
+
+static void keep(struct service *s, const struct reservation *r)
+{
+	struct kept *kept = malloc(sizeof(*kept));
+
+	if (!kept) {
+		fprintf(stderr, "%s: no memory to remember the reservation\n", r->path);
+		return;
+	}
+	*kept = (struct kept){ s->kept, *r };
+	s->kept = kept;
+}
+
+static bool is_gone(const struct service *s, const struct reservation *r)
+{
+	__u64 id = group_id(s, r->path);
+
+	/* Any other error says nothing about the group. */
+	return id != r->cgid && (id || errno == ENOENT);
+}
+
+/* Forget what was kept of groups that are gone, or of @path. Whether anything was. */
+static bool forget_kept(struct service *s, const char *path)
+{
+	struct kept **at = &s->kept, *kept;
+	bool any = false;
+
+	while ((kept = *at)) {
+		if (path ? strcmp(kept->r.path, path) : !is_gone(s, &kept->r)) {
+			at = &kept->next;
+			continue;
+		}
+		*at = kept->next;
+		free(kept);
+		any = true;
+	}
+	return any;
 }
 
 /* Admit and apply. 0 or an errno; then @no says more if its err is set. */
@@ -177,6 +222,7 @@ static void do_set(struct service *s, struct request *q, FILE *out)
 	} else if (err) {
 		fail(out, err, "the kernel refused the change of a map");
 	} else {
+		forget_kept(s, q->want.path);
 		save_or_say(s);
 		fprintf(out, "ok\n");
 	}
@@ -186,12 +232,14 @@ static void do_clear(struct service *s, const char *path, FILE *out)
 {
 	struct reservation *r = table_find(&s->table, path);
 
-	if (!r) {
+	if (!forget_kept(s, path) && !r) {
 		fail(out, ENOENT, "the group has no reservation");
 		return;
 	}
-	kernel_clear(s->kernel, r);
-	table_clear(&s->table, r, now_s());
+	if (r) {
+		kernel_clear(s->kernel, r);
+		table_clear(&s->table, r, now_s());
+	}
 	save_or_say(s);
 	fprintf(out, "ok\n");
 }
@@ -338,15 +386,18 @@ void restore(struct service *s)
 			fprintf(stderr, "%s: a line is damaged and was left out\n", s->state);
 			continue;
 		}
-		q.want.cgid = group_id(s, q.want.path);
-		if (q.want.cgid != cgid) {
+		q.want.cgid = cgid;
+		if (is_gone(s, &q.want)) {
 			fprintf(stderr, "%s is gone, and so is its reservation\n", q.want.path);
 			continue;
 		}
-		err = set(s, &q.want, &no);
-		if (err)
-			fprintf(stderr, "%s: the reservation was not restored: %s\n", q.want.path,
-				strerror(err));
+		err = group_id(s, q.want.path) ? set(s, &q.want, &no) : errno;
+		if (err) {
+			fprintf(stderr,
+				"%s: the reservation was not restored, and stays in the file: %s\n",
+				q.want.path, strerror(err));
+			keep(s, &q.want);
+		}
 	}
 	fclose(f);
 	fprintf(stderr, "%zu reservations restored\n", s->table.nr);
@@ -355,15 +406,13 @@ void restore(struct service *s)
 
 void prune(struct service *s)
 {
-	bool changed = false;
+	bool changed = forget_kept(s, NULL);
 	size_t i = 0;
 
 	while (i < s->table.nr) {
 		struct reservation *r = s->table.all[i];
-		__u64 id = group_id(s, r->path);
 
-		/* Anything but a group that is gone keeps it. */
-		if (id == r->cgid || (!id && errno != ENOENT)) {
+		if (!is_gone(s, r)) {
 			i++;
 			continue;
 		}

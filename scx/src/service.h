@@ -9,6 +9,11 @@
 
 struct service {
 	struct table table;
+	/* Those of the file that could not be restored: held nowhere, and tried next time. */
+	struct kept {
+		struct kept *next;
+		struct reservation r;
+	} *kept;
 	struct kernel *kernel;
 	const char *cgroup_root;	/* where the hierarchy is mounted */
 	const char *state;		/* the file of the reservations */
@@ -19,7 +24,10 @@ struct service {
  * set and clear.
  */
 void answer(struct service *s, char *line, bool may_change, FILE *out);
-/* Take up the reservations of the state file whose groups are still there. */
+/*
+ * Take up the reservations of the state file whose groups are still there. Those that
+ * cannot be had now stay in the file.
+ */
 void restore(struct service *s);
 /* Give back the reservations of groups that were removed. */
 void prune(struct service *s);

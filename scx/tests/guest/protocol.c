@@ -70,6 +70,40 @@ static void memory(void)
 	check(i < 30, "the reservation of a removed group is given back");
 }
 
+static bool restart(const char *ceiling)
+{
+	bool ok = stop_daemon() == 0;
+
+	daemon_ceiling = ceiling;
+	return start_daemon() && ok;
+}
+
+static long long held(void)
+{
+	return value_of(ask_first("status"), "reservations");
+}
+
+/* A reservation that cannot be restored is not lost; /a is the only one. */
+static void hard_times(void)
+{
+	check(restart("100000") && !held(), "a ceiling that leaves no place");
+	check(restart("950000") && held() == 1, "the reservation is back with the old one");
+	if (mount("none", cg("a", ""), "tmpfs", 0, NULL))
+		check(false, "a group that cannot be looked at: %s", strerror(errno));
+	check(restart("950000") && !held(), "its group cannot be looked at");
+	umount(cg("a", ""));
+	check(restart("950000") && held() == 1, "the reservation is back with the group");
+	check(restart("100000") && !held(), "no place again");
+	says("ok", ask("set /a 500 10000 1"), "the group has another reservation");
+	check(restart("950000") && held() == 1, "of which there is one");
+	says("reservation path=/a runtime_us=500 ", ask_first("list"), "which is that one");
+	says("ok", ask("set /a 5000 10000 1"), "the first one");
+	check(restart("100000") && !held(), "no place");
+	says("ok", ask("clear /a"), "it is given back");
+	says("error ENOENT", ask("clear /a"), "once");
+	check(restart("950000") && !held(), "and does not come back");
+}
+
 static void second(void)
 {
 	check(run_daemon("") == 71, "a second daemon ends with 71");
@@ -105,6 +139,7 @@ void test_protocol(const char *arg)
 	admission();
 	second();
 	memory();
+	hard_times();
 	check(run_daemon("--measure") == 71, "nothing is measured beside a daemon");
 	check(stop_daemon() == 0, "the daemon stops");
 	cost();
