@@ -87,6 +87,7 @@ static bool check_btf(const struct btf *kernel, const struct btf *object, char *
 
 bool kernel_is_usable(char *why, size_t size)
 {
+	int cpus = libbpf_num_possible_cpus();
 	struct btf *kernel;
 	struct rsv *skel;
 	struct utsname system;
@@ -98,6 +99,15 @@ bool kernel_is_usable(char *why, size_t size)
 	}
 	if (!uname(&system) && strstr(system.version, "PREEMPT_RT")) {
 		snprintf(why, size, "it is a PREEMPT_RT kernel, which has no BPF timers");
+		return false;
+	}
+	if (cpus < 1) {
+		snprintf(why, size, "its possible CPUs cannot be counted: %s", strerror(-cpus));
+		return false;
+	}
+	if (cpus > MAX_CPUS) {
+		snprintf(why, size, "it has %d possible CPUs, and the scheduler at most %d", cpus,
+			 MAX_CPUS);
 		return false;
 	}
 	kernel = btf__load_vmlinux_btf();
@@ -132,9 +142,7 @@ bool kernel_frees_in_threads(void)
 
 __u32 kernel_cpus(void)
 {
-	int n = libbpf_num_possible_cpus();
-
-	return n < 1 ? 1 : n > MAX_CPUS ? MAX_CPUS : n;
+	return libbpf_num_possible_cpus();
 }
 
 static bool map_confs(struct kernel *k)

@@ -16,6 +16,7 @@ bool kernel_is_usable(char *why, size_t size);
 bool kernel_frees_in_threads(void);
 /* Load and attach; NULL with errno and the reason in @why. */
 struct kernel *kernel_start(__u32 switch_ns, char *why, size_t size);
+/* Those that are possible, on a kernel that is usable. */
 __u32 kernel_cpus(void);
 
 /* Have @r take the place of @old (nr of 0: nothing). 0 or an errno. */

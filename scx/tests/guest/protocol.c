@@ -104,6 +104,33 @@ static void hard_times(void)
 	check(restart("950000") && !held(), "and does not come back");
 }
 
+/* --check's exit code while a file of the CPUs in sysfs reads @text. */
+static int check_with(const char *file, const char *text)
+{
+	char path[128];
+	int code;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/%s", file);
+	close(open("/run/fake", O_WRONLY | O_CREAT, 0644));
+	put("/run/fake", "%s\n", text);
+	if (mount("/run/fake", path, NULL, MS_BIND, NULL))
+		return -errno;
+	code = run_daemon("--check");
+	umount(path);
+	unlink("/run/fake");
+	return code;
+}
+
+static void hosts(void)
+{
+	int code;
+
+	code = check_with("possible", "0-1023");
+	check(code == 0, "1024 CPUs are possible (%d)", code);
+	code = check_with("possible", "0-1024");
+	check(code == 69, "1025 CPUs are too many (%d)", code);
+}
+
 static void second(void)
 {
 	check(run_daemon("") == 71, "a second daemon ends with 71");
@@ -134,6 +161,7 @@ void test_protocol(const char *arg)
 	make_group("a");
 	make_group("b");
 	make_group("c");
+	hosts();
 	check(start_daemon(), "the daemon starts");
 	requests();
 	admission();
