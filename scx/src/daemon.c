@@ -163,6 +163,15 @@ static bool parse_options(int argc, char **argv, bool *check_only, bool *measure
 	return optind == argc;
 }
 
+/* Say what reservations lose on a host that can have them. */
+static void warn(FILE *out)
+{
+	if (!kernel_frees_in_threads())
+		fprintf(out, "without rcu_nocbs=all on the kernel's command line, interrupts that free the memory of ended tasks take time from reservations\n");
+	if (kernel_has_smt())
+		fprintf(out, "with SMT, reservations are of hardware threads, which share the speed of their cores; nosmt on the kernel's command line turns it off\n");
+}
+
 int main(int argc, char **argv)
 {
 	struct sigaction stop = { .sa_handler = on_signal };
@@ -181,9 +190,7 @@ int main(int argc, char **argv)
 	}
 	if (check_only)
 		printf("this kernel can run the scheduler\n");
-	if (!kernel_frees_in_threads())
-		fprintf(check_only ? stdout : stderr,
-			"without rcu_nocbs=all on the kernel's command line, interrupts that free the memory of ended tasks take time from reservations\n");
+	warn(check_only ? stdout : stderr);
 	if (check_only)
 		return EX_OK;
 	sigaction(SIGTERM, &stop, NULL);

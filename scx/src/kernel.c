@@ -140,6 +140,14 @@ bool kernel_frees_in_threads(void)
 	return read_line("/proc/cmdline", line, sizeof(line)) && strstr(line, "rcu_nocbs=");
 }
 
+bool kernel_has_smt(void)
+{
+	char line[64];
+
+	return read_line("/sys/devices/system/cpu/smt/active", line, sizeof(line)) &&
+	       !strcmp(line, "1");
+}
+
 __u32 kernel_cpus(void)
 {
 	return libbpf_num_possible_cpus();

@@ -14,6 +14,8 @@ bool kernel_is_usable(char *why, size_t size);
  * Otherwise interrupts do, at the cost of the task that runs.
  */
 bool kernel_frees_in_threads(void);
+/* Whether CPUs are hardware threads that share cores. */
+bool kernel_has_smt(void);
 /* Load and attach; NULL with errno and the reason in @why. */
 struct kernel *kernel_start(__u32 switch_ns, char *why, size_t size);
 /* Those that are possible, on a kernel that is usable. */

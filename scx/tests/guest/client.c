@@ -57,6 +57,16 @@ int run_daemon(const char *args)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
 }
 
+bool daemon_said(const char *what)
+{
+	static char b[4096];
+	int fd = open(DAEMON_OUT, O_RDONLY), n = read(fd, b, sizeof(b) - 1);
+
+	close(fd);
+	b[n < 0 ? 0 : n] = 0;
+	return strstr(b, what);
+}
+
 bool start_daemon(void)
 {
 	uint64_t limit = now_ns() + 5 * SEC;

@@ -90,6 +90,8 @@ bool start_daemon(void);
 
 /* Its exit code when it is run with these arguments; what it says is in DAEMON_OUT. */
 int run_daemon(const char *args);
+/* Whether that is anywhere in what it said. */
+bool daemon_said(const char *what);
 /* SIGTERM, and its exit code. */
 int stop_daemon(void);
 /* Its exit code when it has ended by itself; -1 after five seconds; 256 + signal. */

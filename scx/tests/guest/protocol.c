@@ -129,6 +129,10 @@ static void hosts(void)
 	check(code == 0, "1024 CPUs are possible (%d)", code);
 	code = check_with("possible", "0-1024");
 	check(code == 69, "1025 CPUs are too many (%d)", code);
+	code = check_with("smt/active", "1");
+	check(code == 0 && daemon_said("nosmt"), "SMT is named (%d)", code);
+	code = check_with("smt/active", "0");
+	check(code == 0 && !daemon_said("nosmt"), "and not without it (%d)", code);
 }
 
 static void second(void)
