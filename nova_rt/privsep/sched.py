@@ -11,6 +11,7 @@ import errno
 import pathlib
 import re
 import socket
+import time
 
 import nova_rt.privsep
 from nova_rt.privsep import paths
@@ -22,6 +23,8 @@ SOCKET = 'nova-rt-sched/socket'
 
 #: Seconds for one answer. The daemon answers in a millisecond.
 _PATIENCE_S = 5
+#: Seconds between attempts to connect to a daemon that others keep busy.
+_PAUSE_S = 0.01
 
 _CPUS = re.compile('[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*')
 
@@ -51,13 +54,23 @@ def ask(path: pathlib.Path, request: str) -> list[Mapping[str, str]]:
 
 
 def _connect(connection: socket.socket, path: pathlib.Path) -> None:
-    try:
-        connection.connect(str(path))
-    except (FileNotFoundError, ConnectionRefusedError) as err:
-        raise ConnectionRefusedError(
-            errno.ECONNREFUSED,
-            'nova-rt-sched does not run: see systemctl status nova-rt-sched',
-        ) from err
+    until_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            connection.connect(str(path))
+            return
+        except (FileNotFoundError, ConnectionRefusedError) as err:
+            raise ConnectionRefusedError(
+                errno.ECONNREFUSED,
+                'nova-rt-sched does not run: see systemctl status '
+                'nova-rt-sched',
+            ) from err
+        except BlockingIOError as err:
+            # Its queue is full, for which a socket with a time-out does not
+            # wait.
+            if time.monotonic() >= until_s:
+                raise TimeoutError from err
+        time.sleep(_PAUSE_S)
 
 
 def _parse(lines: Iterable[str]) -> list[Mapping[str, str]]:

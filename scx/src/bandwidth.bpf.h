@@ -185,7 +185,7 @@ __noinline u64 take_part(struct task_ctx *t, u64 must)
 	for_each_limit(i, l, t) {
 		u64 part;
 
-		part = must ? must : l->quota ? part_of(l, t->limits[i], t) : granted;
+		part = must ?: l->quota ? part_of(l, t->limits[i], t) : granted;
 		if (granted > part)
 			granted = part;
 	}
@@ -311,7 +311,7 @@ static int refill_fn(void *map, u32 *key, struct limit *l)
 			continue;
 		}
 		t->queue = DSQ_OTHERS(cpu);
-		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, c->vtime + t->lag);
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, c->vtime);
 		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DSQ_OTHERS(cpu), 0);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		kick_another(p, c);

@@ -143,15 +143,6 @@ static void carry_lag(struct task_struct *p, struct task_ctx *t, struct cpu_ctx 
 	t->queue = queue;
 }
 
-/* For a task that has to wait for a limit: it comes back as far ahead or behind. */
-static void keep_lag(struct task_struct *p, struct task_ctx *t, struct cpu_ctx *c, u64 queue)
-{
-	s64 lag = p->scx.dsq_vtime - c->vtime, most = is_full(t) ? TURN : MAX_AHEAD;
-
-	if (t->queue == queue)
-		t->lag = lag < -(s64)TURN ? -(s64)TURN : lag < most ? lag : most;
-}
-
 static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_ctx *c, s32 cpu,
 			  u64 enq_flags)
 {
@@ -165,14 +156,13 @@ static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_
 	turn_beside(t, rivals(c, cpu, queue), rest_ppm, slice_ns);
 	/* One that has just run waits for take_other(), when it is not the current task. */
 	limit = stopped_by(p, t);
-	carry_lag(p, t, c, queue);
 	if (limit && (enq_flags & SCX_ENQ_WAKEUP)) {
 		uncount(t);
-		keep_lag(p, t, c, queue);
 		scx_bpf_dsq_insert_vtime(p, DSQ_PARKED(limit), t->turn, park(t, limit), enq_flags);
 		return;
 	}
 	count_at(p, t, cpu);
+	carry_lag(p, t, c, queue);
 	if (!(enq_flags & SCX_ENQ_WAKEUP))
 		c->vtime = base_after(p, t, queue, c->vtime, c->at);
 	vtime = vtime_in(p, t, queue, c->vtime);
@@ -188,11 +178,10 @@ static void enqueue_other(struct task_struct *p, struct task_ctx *t, struct cpu_
 static bool take_other(s32 cpu)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct cpu_ctx *c = ctx_of(cpu);
 	struct task_struct *p;
 	s32 n = 0;
 
-	if (limits_used && c) {
+	if (limits_used) {
 		bpf_for_each(scx_dsq, p, DSQ_OTHERS(cpu), 0) {
 			struct task_ctx *t = task_of(p);
 			u32 limit = t && !must_go_on(p) && !is_overdue(t, now) ?
@@ -205,7 +194,6 @@ static bool take_other(s32 cpu)
 				return false;
 			}
 			uncount(t);
-			keep_lag(p, t, c, DSQ_OTHERS(cpu));
 			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, park(t, limit));
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DSQ_PARKED(limit), 0);
 		}

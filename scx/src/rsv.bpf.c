@@ -22,6 +22,7 @@ UEI_DEFINE(uei);
 #include "bandwidth.bpf.h"
 #include "units.bpf.h"
 #include "group.bpf.h"
+#include "cbs.bpf.h"
 #include "server.bpf.h"
 #include "others.bpf.h"
 

@@ -103,7 +103,6 @@ struct task_ctx {
 	u32 counted;		/* unit << 16 | 1 + CPU where this task counts; 0: nowhere */
 	u32 weight;		/* that it counts with, by its nice value */
 	u32 limits[MAX_NESTED];	/* bandwidth.bpf.h; the first 0 ends them */
-	s64 lag;		/* how far it was ahead of the others when it had to wait */
 	u64 waits;		/* since when, for a limit that was used up; 0: it has run */
 	u64 active;		/* the queue of the server that knows of its being runnable */
 };

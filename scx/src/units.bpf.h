@@ -2,7 +2,8 @@
 /*
  * Units: the control groups of the second level, as systemd has them below its slices,
  * the services and the scopes of containers. They share what is left of a CPU by their
- * cpu.weight, however many tasks and groups each of them has. A tenant cannot make one.
+ * cpu.weight, however many tasks and groups each of them has. A tenant cannot make one
+ * where, as libvirt's, containers are on the second level.
  */
 #ifndef UNITS_BPF_H
 #define UNITS_BPF_H

@@ -240,7 +240,7 @@ void test_forks(const char *arg)
 {
 	uint64_t more = strtoul(arg, NULL, 10) * US;
 
-	check(run_daemon("--check") == 0 && !strstr(get(DAEMON_OUT), "rcu_nocbs=all") == !more,
+	check(run_daemon("--check") == 0 && daemon_said("rcu_nocbs=all") == (more > 0),
 	      "--check names rcu_nocbs where it is missing");
 	make_group("v");
 	make_group("n");

@@ -32,19 +32,6 @@ static void change_slices(void)
 		change_slice();
 }
 
-/* And naps, which a server may not take for a longer sleep than they were. */
-static void change_slices_and_nap(void)
-{
-	uint64_t until;
-
-	for (;;) {
-		until = now_ns() + 100 * US + random_below(200 * US);
-		while (now_ns() < until)
-			change_slice();
-		sleep_until(now_ns() + 20 * US + random_below(40 * US));
-	}
-}
-
 static void compute(void)
 {
 	busy_until(~0ULL);
@@ -88,20 +75,6 @@ static double share_of(const char *group, uint64_t len)
 
 	sleep_until(now_ns() + len);
 	return (atoll(get(cg(group, "cpu.stat")) + strlen("usage_usec ")) - from) * 1e3 / len;
-}
-
-static void budget(long q_us, long p_us, void (*run)(void))
-{
-	pid_t other = start_in("", 0, compute), pid;
-	double share;
-
-	reserve("n", q_us, p_us, "0");
-	pid = start_in("n", 0, run);
-	share = share_of("n", 2 * SEC);
-	check(share < 1.0 * (q_us + 2 * switch_us) / p_us + 0.02,
-	      "of %.3f of a CPU a task has %.3f", 1.0 * q_us / p_us, share);
-	end(pid);
-	end(other);
 }
 
 static void turns(void)
@@ -210,39 +183,12 @@ static void uses_up(void)
 	end(pid);
 }
 
-/* A limit of its own does not make a task one that has waited. */
-static void weighs(void)
-{
-	pid_t pids[2];
-	double share;
-
-	make_group("m/a");
-	make_group("m/b");
-	put(cg("m/a", "cpu.weight"), "1");
-	divide("m/a");
-	make_group("m/a/n");
-	limit("m/a/n", "3000 4000");
-	pids[0] = start_in("m/a/n", 0, compute);
-	pids[1] = start_in("m/b", 0, compute);
-	share = share_of("m/a", 2 * SEC);
-	check(share < 0.3, "of weight 1 beside 100 a task with a limit has %.3f", share);
-	end(pids[0]);
-	end(pids[1]);
-}
-
-static void budgets(void)
-{
-	/* In units of 1024 ns all but 1 ns would be lost of the one, and nothing of the other. */
-	budget(10995, 11904, change_slices);
-	budget(50000, 100000, change_slices_and_nap);
-}
-
 static const struct {
 	const char *name;
 	void (*run)(void);
 } dodges[] = {
-	{ "budgets", budgets }, { "turns", turns }, { "waits", waits },
-	{ "nests", nests }, { "uses-up", uses_up }, { "weighs", weighs },
+	{ "turns", turns },	{ "waits", waits },
+	{ "nests", nests },	{ "uses-up", uses_up },
 };
 
 /* @arg: one of them; "" for all. */

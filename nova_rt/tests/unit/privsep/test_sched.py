@@ -2,6 +2,7 @@
 """The privileged side of reservations of nova-rt-sched, and its protocol."""
 
 import errno
+from unittest import mock
 
 from oslotest import base
 
@@ -71,6 +72,19 @@ class SchedTest(base.BaseTestCase):
     def test_another_protocol(self):
         self.daemon.answer = lambda line: 'error ENONSENSE what\n'
         self.refused(errno.EIO, self.helper.release, str(self.group))
+
+    def test_daemon_that_others_keep_busy(self):
+        """Its queue may be full, for which connect() does not wait."""
+        connection = mock.Mock()
+        connection.connect.side_effect = [BlockingIOError] * 3 + [None]
+        with mock.patch.object(sched.time, 'sleep') as sleep:
+            sched._connect(connection, '/socket')
+            self.assertEqual(3, sleep.call_count)
+            connection.connect.side_effect = BlockingIOError
+            with mock.patch.object(sched, '_PATIENCE_S', 0):
+                self.assertRaises(
+                    TimeoutError, sched._connect, connection, '/socket'
+                )
 
     def test_no_daemon(self):
         self.kernel.stop_daemon()
