@@ -157,7 +157,7 @@ def make_server(
         except exception.InvalidRequest as err:
             asked = str(err)
     if isinstance(asked, Request) and isinstance(rec, Record) and (
-        servers.is_changed(instance)
+        servers.is_changed(instance) or rec.request.follows_load
     ):  # fmt: skip
         # The rest of the record is still what was asked for.
         asked = dataclasses.replace(asked, reservation=rec.request.reservation)

@@ -89,6 +89,7 @@ class ServerRecord:
     :ivar flavor: Nova's number of its flavor
     :ivar locked: whether Nova refuses operations of its owner
     :ivar generation: the last change that its host has seen
+    :ivar ended: the last change that a resize has ended; 0 if there is none
     :ivar obstacle: a reason not to change it now; None if there is none
     """
 
@@ -100,6 +101,7 @@ class ServerRecord:
     flavor: int
     locked: bool
     generation: int
+    ended: int
     obstacle: str | None
 
     @classmethod
@@ -128,8 +130,13 @@ class ServerRecord:
             instance.flavor.id,
             instance.locked,
             servers.read_generation(instance),
+            servers.read_ended(instance),
             servers.find_unchangeable(instance),
         )
+
+    def has_ended(self, change: Change) -> bool:
+        """Tell whether a resize to another flavor has ended a change."""
+        return change.flavor != self.flavor or change.generation <= self.ended
 
     def change(
         self,

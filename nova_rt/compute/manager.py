@@ -447,7 +447,7 @@ class RTComputeManager(manager.ComputeManager):
         new flavor, and not the old one as in Nova.
         """
         self.rt.rt_restore_note(instance)
-        moved = servers.switch(instance)
+        moved = servers.switch(instance, migration.is_resize)
         with revert.on_error() as steps:
             if moved:
                 steps.add(servers.forget_move, instance)

@@ -43,7 +43,8 @@ def find_record(instance: Any, generation: int, flavor: int) -> record.Record:
     """
     if not servers.is_rt(instance):
         raise Obstacle(Condition.INFEASIBLE, 'the server is not real-time')
-    if instance.flavor.id != flavor:
+    ended = servers.read_ended(instance)
+    if instance.flavor.id != flavor or generation <= ended:
         raise Obstacle(
             Condition.INFEASIBLE,
             'the server was resized to another flavor after the request',

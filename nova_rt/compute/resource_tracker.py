@@ -321,7 +321,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
 
         :param instance: nova.objects.Instance, without a task
         """
-        servers.adapt(instance, rec)
+        servers.write_record(instance, rec)
         instance.save(expected_task_state=[None])
         self._rt.note_record(instance.uuid, rec)
         self._rt_publish_again(instance.node)

@@ -53,8 +53,7 @@ def _show(server: 'ServerRecord', change: Change | None) -> Sequence[Any]:
     """
     assert server.record is not None
     allocated = str(server.record.request.reservation)
-    if change is None or change.flavor != server.flavor:
-        # A resize to another flavor ends a change.
+    if change is None or server.has_ended(change):
         generation = 0 if change is None else change.generation
         return (
             server.uuid, server.host, str(Condition.APPLIED), allocated,

@@ -292,7 +292,7 @@ def end_arrival(
     if migration.is_resize:
         manager._set_instance_info(instance, instance.new_flavor)
     instance.apply_migration_context()
-    servers.switch(instance)
+    servers.switch(instance, migration.is_resize)
     servers.forget_move(instance)
     instance.old_flavor = instance.new_flavor = None
     instance.save()

@@ -224,8 +224,7 @@ def _grow(server: ServerRecord, wish: Reservation) -> int:
 
 def _grow_later(server: ServerRecord, change: Change) -> int:
     """Count the bandwidth that a server gets if its change is made, in ppm."""
-    # A resize to another flavor ends a change.
-    if change.flavor != server.flavor or server.record is None:
+    if server.record is None or server.has_ended(change):
         return 0
     return max(0, _grow(server, change.desired))
 

@@ -76,8 +76,7 @@ def render_state(
     rec = server.record
     present = None if rec is None else rec.request.reservation
     generation = 0 if change is None else change.generation
-    if change is not None and change.flavor != server.flavor:
-        # A resize to another flavor ends a change.
+    if change is not None and server.has_ended(change):
         change = None
     specs = {} if rec is None else rec.request.plain()
     return {

@@ -18,12 +18,16 @@ destination, which may be one host. Each slot has a key of its own:
 ``nova_rt_from`` the name of the source, present with ``nova_rt_new``
 ===============  ==========================================================
 
+A resize also keeps ``nova_rt_old_changed`` beside ``nova_rt_old``: the
+``nova_rt_changed`` of the old flavor, for a revert.
+
 Three more keys are those of a change of the reservation of a running server:
 
 ==================  =======================================================
 ``nova_rt_change``  the record that the change leads to, until it has ended
 ``nova_rt_changed`` number of the last change, and of the flavor that it
-                    changes: the record differs from that flavor
+                    changes: the record differs from that flavor. The flavor is
+                    0 after a resize to another one, which ends the change
 ``nova_rt_wish``    the reservation for which the host has no room, while the
                     server waits to be migrated: see
                     :mod:`nova_rt.reservation.wish`
@@ -57,6 +61,7 @@ OLD = f'{record.KEY}_old'
 FROM = f'{record.KEY}_from'
 CHANGE = f'{record.KEY}_change'
 CHANGED = f'{record.KEY}_changed'
+OLD_CHANGED = f'{record.KEY}_old_changed'
 
 #: The text of a plain flavor's slot.
 _PLAIN = 'plain'
@@ -199,6 +204,15 @@ def read_generation(instance: Any) -> int:
     return _read_changed(instance)[0]
 
 
+def read_ended(instance: Any) -> int:
+    """Read the number of the last change that a resize has ended.
+
+    :returns: 0 if there is none
+    """
+    generation, flavor = _read_changed(instance)
+    return 0 if flavor == instance.flavor.id else generation
+
+
 def _read_changed(instance: Any) -> tuple[int, int]:
     words = instance.system_metadata.get(CHANGED, '').split()
     if len(words) != 2 or not all(word.isdecimal() for word in words):
@@ -215,17 +229,11 @@ def begin_change(
     :param generation: number of the change
     """
     instance.system_metadata[CHANGE] = target.encode()
-    _write_changed(instance, generation)
+    _write_changed(instance, generation, instance.flavor.id)
 
 
-def _write_changed(instance: Any, generation: int) -> None:
-    instance.system_metadata[CHANGED] = f'{generation} {instance.flavor.id}'
-
-
-def adapt(instance: Any, rec: record.Record) -> None:
-    """Write a record with the runtime that feedback has led to."""
-    write_record(instance, rec)
-    _write_changed(instance, read_generation(instance))
+def _write_changed(instance: Any, generation: int, flavor: int) -> None:
+    instance.system_metadata[CHANGED] = f'{generation} {flavor}'
 
 
 def read_change(instance: Any) -> record.Record | None:
@@ -262,7 +270,7 @@ def set_wish(
     else:
         instance.system_metadata[wish.KEY] = text
         # The record on the next host differs from the flavor.
-        _write_changed(instance, generation)
+        _write_changed(instance, generation, instance.flavor.id)
     return True
 
 
@@ -302,7 +310,8 @@ def forget_move(instance: Any) -> bool:
     if not instance.obj_attr_is_set('system_metadata'):
         return False
     metadata = instance.system_metadata
-    found = [key for key in (NEW, OLD, FROM) if key in metadata]
+    keys = (NEW, OLD, OLD_CHANGED, FROM)
+    found = [key for key in keys if key in metadata]
     for key in found:
         del metadata[key]
     return bool(found)
@@ -346,9 +355,10 @@ def is_note_lost(instance: Any) -> bool:
     return is_rt_moved(instance) and not (NEW in metadata or OLD in metadata)
 
 
-def switch(instance: Any) -> bool:
+def switch(instance: Any, resized: bool = False) -> bool:
     """Make the claim of the destination the present record of a server.
 
+    :param resized: whether the flavor becomes another one, too
     :returns: whether a move of a real-time server was recorded
     """
     metadata = instance.system_metadata
@@ -359,6 +369,10 @@ def switch(instance: Any) -> bool:
     old = metadata.pop(record.KEY, _PLAIN)
     _set_current(instance, metadata.pop(NEW))
     metadata[OLD] = old
+    if resized and CHANGED in metadata:
+        # The change is not back with the same flavor later.
+        metadata[OLD_CHANGED] = metadata[CHANGED]
+        _write_changed(instance, read_generation(instance), 0)
     return True
 
 
@@ -370,6 +384,8 @@ def switch_back(instance: Any) -> bool:
     metadata = instance.system_metadata
     if OLD in metadata:
         _set_current(instance, metadata.pop(OLD))
+        if OLD_CHANGED in metadata:
+            metadata[CHANGED] = metadata.pop(OLD_CHANGED)
         return True
     # A move that is reverted before it has switched.
     metadata.pop(FROM, None)

@@ -14,6 +14,7 @@ from nova_rt.formats.changes import Condition
 from nova_rt.manage import app, reservation
 from nova_rt.tests.fixtures import manage
 from nova_rt.tests.functional import changes
+from nova_rt.tracking import servers
 
 
 class AskedTest(manage.CommandsMixin, changes.AskedTestBase):
@@ -206,6 +207,40 @@ class AskedTest(manage.CommandsMixin, changes.AskedTestBase):
             )
         )
         self.assert_changed('300/1000', self.host_of(self.server))
+
+    def test_resized_away_and_back(self):
+        self.bus.start()
+        self.set('600/1000', '--wait')
+        for flavor in self.rt_flavor('300/1000'), self.flavor:
+            self.confirm(self.resize(self.server, flavor))
+        host = self.host_of(self.server)
+        found = self.show()
+        self.assertEqual(
+            ('Applied', '400/1000', '400/1000', '', 1),
+            (found['Condition'], found['Desired'], found['Allocated'],
+             found['Actual'], found['Generation']),
+        )  # fmt: skip
+        answer = self.ask_change(self.server, '600/1000', generation=1)
+        self.assertEqual(Condition.INFEASIBLE, answer.condition)
+        self.assertIn('resized to another flavor', answer.reason)
+        self.assert_changed('400/1000', host)
+        instance = self.instance(self.server)
+        servers.write_record(
+            instance,
+            servers.read_record(instance).with_runtime(600),
+        )
+        instance.save()
+        result = self.run_command('audit')
+        self.assertEqual(1, result.code)
+        self.assertIn('400/1000', result.out)
+        servers.write_record(
+            instance,
+            servers.read_record(instance).with_runtime(400),
+        )
+        instance.save()
+        self.set('500/1000', '--wait')
+        self.assertEqual(2, self.show()['Generation'])
+        self.assert_changed('500/1000', host)
 
     def test_deleted(self):
         self.set('600/1000')

@@ -12,6 +12,7 @@ from nova.virt.libvirt import driver as nova_driver
 from nova_rt.compute import manager, resource_tracker
 from nova_rt.tests.functional import kills
 from nova_rt.tests.functional.moves import NEW, OLD
+from nova_rt.tracking import servers
 
 _MANAGER = manager.RTComputeManager
 _TRACKER = resource_tracker.RTResourceTracker
@@ -186,6 +187,10 @@ class ArrivalTest(KilledTestBase):
     def test_other_flavor(self):
         """The claim of the destination is what counts."""
         self.create(self.rt_flavor('100/1000'), host=self.target)
+        instance = self.instance(self.server)
+        # A change of the old flavor, which the resize ends.
+        instance.system_metadata[servers.CHANGED] = f'3 {instance.flavor.id}'
+        instance.save()
         self.arrive({'resize': {'flavorRef': self.larger}})
         asked = self.held(self.server['id'])
         self.assertEqual({self.target: NEW}, asked)
@@ -193,6 +198,9 @@ class ArrivalTest(KilledTestBase):
         self.assertEqual((NEW, 0), self.ppm(self.server)[self.target])
         self.hard_reboot(self.server)
         self.assert_arrived(asked, '600/1000')
+        metadata = self.instance(self.server).system_metadata
+        self.assertEqual('3 0', metadata[servers.CHANGED])
+        self.assertNotIn(servers.OLD_CHANGED, metadata)
 
     def test_plain_flavor(self):
         self.arrive({'resize': {'flavorRef': self.plain_flavor()}})

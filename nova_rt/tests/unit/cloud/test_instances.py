@@ -4,12 +4,16 @@
 from unittest import mock
 
 from nova import exception as nova_exception
+from nova import objects
 from nova.compute import task_states, vm_states
 from nova.objects import fields
 from oslotest import base
 
 from nova_rt.cloud import instances
 from nova_rt.cloud.snapshot import Holder
+from nova_rt.reservation.record import Record
+from nova_rt.tests.fixtures import specs
+from nova_rt.tracking import servers
 
 
 def server(vm_state=vm_states.ACTIVE, task_state=None, last=1):
@@ -86,3 +90,29 @@ class LostTest(base.BaseTestCase):
             self.assertIs(
                 holder, self.classify('b', move(server()), evacuated)
             )
+
+
+class AskedTest(base.BaseTestCase):
+    def test_runtime_of_the_record(self):
+        """It is asked for after a change, and where the host moves it."""
+        bounds = {'rt:runtime_min': '300', 'rt:runtime_max': '800'}
+        for of_flavor, changed, asked in (
+            ({}, '', '400/1000'),
+            ({}, '3 7', '600/1000'),
+            ({}, '3 0', '400/1000'),
+            (bounds, '', '400/1000'),
+            (bounds | {'rt:adapt': 'throttled'}, '', '600/1000'),
+        ):
+            flavor = {'rt:reservation': '400/1000'} | of_flavor
+            instance = objects.Instance(
+                flavor=objects.Flavor(
+                    id=7, flavorid='f', vcpus=1, memory_mb=64, root_gb=1,
+                    ephemeral_gb=0, swap=0, extra_specs=flavor,
+                ),
+                system_metadata={servers.CHANGED: changed},
+                host='one', vm_state=vm_states.ACTIVE, task_state=None,
+            )  # fmt: skip
+            rec = Record(specs.parse(flavor, 1), (3,)).with_runtime(600)
+            servers.write_record(instance, rec)
+            found = instances.make_server(instance, {}, moving=False)
+            self.assertEqual(asked, str(found.asked.reservation))

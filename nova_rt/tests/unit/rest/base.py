@@ -37,8 +37,9 @@ def make_server(number, project=OURS, flavor=None, **values):
     """Make a server with two CPUs."""
     record = Record(specs.parse(flavor or FLAVOR), (3, 7))
     made = ServerRecord(
-        make_uuid(number), project, 'one', record, 'held', 5, False, 0, None
-    )
+        make_uuid(number), project, 'one', record, 'held', 5, False, 0, 0,
+        None,
+    )  # fmt: skip
     return dataclasses.replace(made, **values)
 
 

@@ -81,12 +81,13 @@ class ShowTest(base.APITestCase):
         self.assertEqual(expected, found['reservation']['boost'])
 
     def test_change_of_an_earlier_flavor(self):
-        server = make_server(1)
-        self.sources.add(server, make_change(server, 7, flavor=4))
-        shown = self.read(PATH)['reservation']
-        self.assertEqual(
-            (runtime(1000), 7), (shown['desired'], shown['generation'])
-        )
+        for ended, flavor in (0, 4), (7, 5), (8, 5):
+            server = make_server(1, ended=ended)
+            self.sources.add(server, make_change(server, 7, flavor=flavor))
+            shown = self.read(PATH)['reservation']
+            self.assertEqual(
+                (runtime(1000), 7), (shown['desired'], shown['generation'])
+            )
 
     def test_users_see_no_hosts(self):
         server = make_server(1)

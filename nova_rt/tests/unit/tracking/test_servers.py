@@ -196,6 +196,29 @@ class ChangeTest(base.BaseTestCase):
         self.server.flavor.id = 8
         self.assertFalse(servers.is_changed(self.server))
 
+    def test_a_resize(self):
+        """It ends the change, also for a later resize to the same flavor."""
+        servers.begin_change(self.server, self.target, 3)
+        servers.end_change(self.server, self.target)
+        kept = dict(self.server.system_metadata)
+        for resized in False, True:
+            servers.note_move(self.server, OLD)
+            servers.switch(self.server, resized)
+            self.assertEqual(3, servers.read_generation(self.server))
+            self.assertIs(resized, not servers.is_changed(self.server))
+            self.assertEqual(3 * resized, servers.read_ended(self.server))
+            servers.switch_back(self.server)
+            self.assertEqual(kept, self.server.system_metadata)
+        servers.note_move(self.server, OLD)
+        servers.switch(self.server, resized=True)
+        servers.forget_move(self.server)
+        self.assertEqual(
+            {record.KEY: OLD.encode(), servers.CHANGED: '3 0'},
+            self.server.system_metadata,
+        )
+        servers.begin_change(self.server, self.target, 4)
+        self.assertEqual(0, servers.read_ended(self.server))
+
     def test_slots(self):
         """The lesser one is in force, whichever way it goes."""
         lesser = record.Record(Request(Reservation(300, 1000), 1), (1,))
