@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 import sys
 from typing import Any
 
+from nova import exception as nova_exception
 from nova.compute import power_state, vm_states
 from nova.compute import utils as compute_utils
 from oslo_log import log as logging
@@ -47,6 +48,8 @@ def forget(instance: Any) -> None:
 def retry(instances: Iterable[Any], may_start: Callable[[str], bool]) -> None:
     """Let Nova resume the servers that this kernel is sufficient for.
 
+    Any fault of one server leaves the others, and the service, alone.
+
     :param may_start: tells from the UUID of a server whether this kernel keeps
         the promise it was sold with
     """
@@ -62,4 +65,11 @@ def retry(instances: Iterable[Any], may_start: Callable[[str], bool]) -> None:
                      instance=instance)  # fmt: skip
             instance.vm_state = vm_states.ACTIVE
             instance.power_state = power_state.RUNNING
-        instance.save()
+        try:
+            instance.save()
+        except nova_exception.InstanceNotFound:
+            # Deleted since the list was read. Nova leaves one in ERROR alone.
+            instance.vm_state = vm_states.ERROR
+        except Exception:
+            LOG.exception('Could not save server that may be resumed again',
+                          instance=instance)  # fmt: skip
