@@ -187,14 +187,7 @@ class EarlyWrites:
             if self._manager.driver.reservations.held.get(uuid).current == rec:
                 self._manager.rt.rt_end_early(uuid, rec)
 
-        try:
-            utils.synchronized(uuid)(release)()
-        except Exception as err:
-            # It is released. The next audit publishes that.
-            LOG.warning(
-                'Cannot publish free bandwidth: %s', faults.describe(err),
-                instance_uuid=uuid,
-            )  # fmt: skip
+        utils.synchronized(uuid)(release)()
 
     def forget_all_but(self, known: Container[str]) -> None:
         """Forget the servers that are not on this host; no lock is needed."""

@@ -346,16 +346,20 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
 
     @locked
     def rt_publish(self, nodename: str) -> None:
-        """Publish the free bandwidth of a node; an error is logged.
+        """Publish the free bandwidth of a node; an error is logged."""
+        self._rt_publish_again(nodename)
 
-        The next call publishes it again.
+    def _rt_publish_again(self, nodename: str) -> None:
+        """Do the same with the lock held.
+
+        What was saved before stays done. The next call publishes it again.
         """
         try:
-            self._rt_publish_again(nodename)
+            self._rt_save_stats(nodename)
         except Exception as err:
             LOG.warning('Cannot publish free bandwidth: %s', err)
 
-    def _rt_publish_again(self, nodename: str) -> None:
+    def _rt_save_stats(self, nodename: str) -> None:
         compute_node = self.compute_nodes.get(nodename)
         # An audit follows when the service has started.
         if compute_node is None:

@@ -9,6 +9,7 @@ from nova.compute import task_states
 from nova.scheduler.client import report
 from nova.tests.functional.api import client
 
+from nova_rt import events
 from nova_rt.formats.changes import Condition
 from nova_rt.tests.functional import changes
 from nova_rt.tracking import servers
@@ -356,6 +357,22 @@ class FaultsTest(changes.ChangesTestBase):
 
     def settle(self):
         self.computes[self.host].manager._settle_changes(self.ctxt)
+
+    def test_not_published(self):
+        """A change is made, and announced, although that fails."""
+        seen = self.listen(self.host)
+        for reservation in '600/1000', '200/1000':
+            with fixtures.MockPatch(
+                'nova.objects.ComputeNode.save', side_effect=OSError
+            ):
+                self.change(self.server, reservation)
+            event = next(e for e in seen if isinstance(e, events.Changed))
+            self.assertEqual(
+                reservation, str(event.record.request.reservation)
+            )
+            seen.clear()
+            self.audit()
+            self.assert_changed(reservation)
 
     def test_two_writers_of_placement(self):
         """Another change of the allocation in between: it is asked again."""

@@ -313,12 +313,11 @@ class ReturnTest(changes.ChangesTestBase):
 
     def test_not_published(self):
         """A claim is released although nobody can be told."""
-        owner = self.computes[self.host].manager.rt
 
         def fail():
             self.useFixture(
-                fixtures.MockPatchObject(
-                    owner, '_rt_publish_again', side_effect=OSError
+                fixtures.MockPatch(
+                    'nova.objects.ComputeNode.save', side_effect=OSError
                 )
             )
 
