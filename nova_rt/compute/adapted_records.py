@@ -131,14 +131,14 @@ class AdaptedRecords:
         The next report saves it, and asks Placement again.
 
         :param actual: its record now
-        :param err: with the bandwidth that it may have in all
+        :param err: with the bandwidth that it may have on each CPU
         :raises Exception: if that fails; the next report tries again
         """
         uuid = loop.uuid
         loop.no_room_until_s = self._clock() + _NO_ROOM_S
         period_us = actual.request.reservation.period_us
-        most_ppm = max(0, err.free_ppm[0]) // len(actual.cpus)
-        runtime_us = actual.request.clamp(most_ppm * period_us // PPM)
+        most_us = err.free_ppm[0] * period_us // PPM
+        runtime_us = actual.request.clamp(most_us)
         lesser = actual.with_runtime(runtime_us)
         LOG.info(
             'Returning from %s to %s: %s', actual.request.reservation,

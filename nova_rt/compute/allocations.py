@@ -80,9 +80,11 @@ class Allocations:
                     error=f'Placement has {free} {_RC} for it and refuses '
                     f'{wanted}: its log says why',
                 )
+            vcpus = rec.request.vcpus
             raise exception.InsufficientBandwidth(
-                wanted, 1, (free,),
-                'Placement has no more left for this host',
+                wanted // vcpus, vcpus, (max(0, free) // vcpus,),
+                f'Placement has {free} left for all vCPUs together on this '
+                'host',
             )  # fmt: skip
 
     def _put(self, context: Any, uuid: str, payload: dict[str, Any]) -> bool:

@@ -21,7 +21,7 @@ class AllocationsTest(base.BaseTestCase):
     def setUp(self):
         super().setUp()
         self.client = mock.Mock()
-        self.client.get_allocs_for_consumer.return_value = {
+        self.client.get_allocs_for_consumer.side_effect = lambda *_: {
             'allocations': {
                 'one': {
                     'generation': 7,
@@ -32,10 +32,10 @@ class AllocationsTest(base.BaseTestCase):
             'consumer_generation': 3,
         }
 
-    def change(self, *answers, runtime=400, provider='one'):
+    def change(self, *answers, runtime=400, provider='one', vcpus=1):
         self.client.put_allocations.side_effect = answers
-        record = Record(specs.parse({'rt:reservation': f'{runtime}/1000'}, 1),
-                        (3,))  # fmt: skip
+        asked = specs.parse({'rt:reservation': f'{runtime}/1000'}, vcpus)
+        record = Record(asked, (3, 4, 5)[:vcpus])
         allocations.Allocations(self.client).change(
             mock.Mock(), 'server', provider, record
         )
@@ -87,13 +87,22 @@ class AllocationsTest(base.BaseTestCase):
         )
 
     def test_no_room(self):
-        self.fill(750_000)
-        error = self.assertRaises(
-            exception.InsufficientBandwidth, self.change, False
-        )
-        self.assertEqual(
-            (400_000, (350_000,)), (error.asked_ppm, error.free_ppm)
-        )
+        for used, vcpus, asked, free in (
+            (750_000, 1, 400_000, 350_000),
+            # Each of several has a share, rounded down.
+            (750_000, 3, 400_000, 116_666),
+            # Somebody has shrunk the inventory below what is allocated.
+            (1_200_000, 1, 400_000, 0),
+        ):
+            self.fill(used)
+            error = self.assertRaises(
+                exception.InsufficientBandwidth, self.change, False,
+                vcpus=vcpus,
+            )  # fmt: skip
+            self.assertEqual(
+                (asked, vcpus, (free,)),
+                (error.asked_ppm, error.cpus, error.free_ppm),
+            )
 
     def test_not_admitted(self):
         self.assertRaises(exception.NotAdmitted, self.change, provider='two')
