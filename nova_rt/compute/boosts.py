@@ -28,9 +28,9 @@ from oslo_log import log as logging
 
 from nova_rt import events, exception, faults
 from nova_rt.formats.counts import Adaptation
-from nova_rt.lxc import domains
 from nova_rt.reservation import record
 from nova_rt.tracking.claims import Slots
+from nova_rt.virt.libvirt import adapting
 
 LOG = logging.getLogger(__name__)
 
@@ -41,9 +41,6 @@ _BUSY_S = 0.1
 _AGAIN_S = 5.0
 #: Attempts at a container, for a claim that waits.
 _ATTEMPTS = 5
-
-#: Reasons for which a container cannot be read, or not be written.
-_ERRORS = (*domains.ERRORS, exception.NovaRTError, OSError, ValueError)
 
 
 @dataclasses.dataclass(eq=False)
@@ -154,7 +151,7 @@ class Boosts:
                 # Not if it has started again, and was boosted, since then.
                 self._reservations.release_beyond(uuid, rec)
                 self._count(Adaptation.YIELDED)
-        except _ERRORS as err:
+        except adapting.ERRORS as err:
             LOG.warning(
                 'Cannot end boost, which another server needs: %s',
                 faults.describe(err), instance_uuid=uuid,
@@ -200,7 +197,7 @@ class Boosts:
     def _find_age_s(self, uuid: str, default_s: int) -> float:
         try:
             age_s: float | None = self._adapting.find_age_s(uuid)
-        except _ERRORS as err:
+        except adapting.ERRORS as err:
             LOG.warning(
                 'Ending the boost of a server of unknown age: %s',
                 faults.describe(err), instance_uuid=uuid,
@@ -244,7 +241,7 @@ class Boosts:
                 LOG.warning(
                     'Could not boost reservation, or end it: %s',
                     faults.describe(err),
-                    exc_info=not isinstance(err, _ERRORS),
+                    exc_info=not isinstance(err, adapting.ERRORS),
                     instance_uuid=boost.uuid,
                 )  # fmt: skip
             if not goes_on:
@@ -272,7 +269,7 @@ class Boosts:
         """
         uuid, rec, held = boost.uuid, boost.rec, self._reservations.held
         if boost.ended:
-            self._manager.rt.rt_end_boost(uuid, rec)
+            self._manager.rt.rt_release_beyond(uuid, rec)
             return False
         boost.look_at_s = now_s + _LOOK_S
         slots, adapted = held.get(uuid), held.get_adapted(uuid)
@@ -298,7 +295,9 @@ class Boosts:
         assert rec.request.boosted_us is not None
         wanted = rec.with_runtime(rec.request.boosted_us)
         try:
-            granted = self._claim(uuid, wanted)
+            granted: record.Record | None = self._manager.rt.rt_grow(
+                uuid, wanted
+            )
             if granted != wanted:
                 self._count(Adaptation.LIMITED)
                 LOG.info(
@@ -329,15 +328,6 @@ class Boosts:
             events.Boosted(uuid, granted, str(rec.request.reservation))
         )
         return True
-
-    def _claim(self, uuid: str, wanted: record.Record) -> record.Record | None:
-        try:
-            granted: record.Record | None = self._manager.rt.rt_grow(
-                uuid, wanted
-            )
-        except exception.HostNotPrepared:
-            return None  # Reported by the tracker.
-        return granted
 
     def _end(self, boost: _Boost) -> bool:
         """Return to the record, and later release the rest.

@@ -109,7 +109,7 @@ class EarlyWrites:
         elif self._manager.rt.rt_grow(uuid, wanted) != wanted:
             # There may be room on other CPUs.
             reservations.stop_growing(uuid)
-            self._manager.rt.rt_end_boost(uuid, rec)
+            self._manager.rt.rt_release_beyond(uuid, rec)
             return False
         written: bool = adapting.adapt(uuid, rec, wanted)
         return written
@@ -185,7 +185,7 @@ class EarlyWrites:
                 return
             del self._returned[uuid]
             if self._manager.driver.reservations.held.get(uuid).current == rec:
-                self._manager.rt.rt_end_early(uuid, rec)
+                self._manager.rt.rt_release_beyond(uuid, rec, publish=True)
 
         utils.synchronized(uuid)(release)()
 

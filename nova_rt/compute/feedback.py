@@ -20,15 +20,15 @@ from typing import Any
 
 from oslo_log import log as logging
 
-from nova_rt import events, exception, faults
+from nova_rt import events, faults
 from nova_rt.feedback import laws
 from nova_rt.feedback.law import SAMPLE_S
 from nova_rt.feedback.meter import Meter
 from nova_rt.formats.counts import Adaptation
 from nova_rt.host.interface import UsageSource
-from nova_rt.lxc import domains
 from nova_rt.reservation import record
 from nova_rt.tracking.claims import Slots
+from nova_rt.virt.libvirt import adapting
 
 LOG = logging.getLogger(__name__)
 
@@ -42,9 +42,6 @@ _NO_ROOM_S = 5.0
 _MISSED = 3
 #: Seconds between two looks for servers, if there are none.
 _IDLE_S = 1.0
-
-#: Reasons for which a container cannot be read, or not be written.
-_ERRORS = (*domains.ERRORS, exception.NovaRTError, OSError, ValueError)
 
 
 class Loop:
@@ -300,7 +297,7 @@ class Feedback:
                 actual = self._reservations.held.get_actual(uuid, loop.rec)
                 if actual != loop.rec:
                     self._adapting.adapt(uuid, loop.rec, actual)
-        except _ERRORS as err:
+        except adapting.ERRORS as err:
             loop.source = None
             self._freeze(loop, faults.describe(err))
             return
@@ -338,7 +335,7 @@ class Feedback:
             wanted = granted
         try:
             done = self._adapting.adapt(loop.uuid, rec, wanted)
-        except _ERRORS as err:
+        except adapting.ERRORS as err:
             LOG.warning(
                 'Could not adapt reservation to %s: %s',
                 wanted.request.reservation, faults.describe(err),
@@ -362,12 +359,9 @@ class Feedback:
         :returns: its record with the runtime that it may have; None if it is
             to stay as it is
         """
-        try:
-            granted: record.Record | None = self._manager.rt.rt_grow(
-                loop.uuid, wanted
-            )
-        except exception.HostNotPrepared:
-            granted = None  # Reported by the tracker.
+        granted: record.Record | None = self._manager.rt.rt_grow(
+            loop.uuid, wanted
+        )
         if granted != wanted:
             self._count(Adaptation.LIMITED)
             self._wait_for_room(loop)

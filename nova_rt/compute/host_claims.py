@@ -66,7 +66,12 @@ class HostClaims:
             return Slots()
         return self._reservations.held.get(uuid)
 
-    def _require(self) -> Reservations:
+    def require(self) -> Reservations:
+        """Require that the host gives reservations.
+
+        :returns: them
+        :raises ComputeResourcesUnavailable: if it gives none
+        """
         if self._reservations is None:
             raise nova_exception.ComputeResourcesUnavailable(
                 reason='this host gives no reservations'
@@ -82,7 +87,7 @@ class HostClaims:
         :raises ComputeResourcesUnavailable: with our numbers
         """
         try:
-            return self._require().claim(uuid, asked, beside)
+            return self.require().claim(uuid, asked, beside)
         except CLAIM_ERRORS as err:
             raise _unavailable(err) from err
 
@@ -90,37 +95,6 @@ class HostClaims:
         """See :meth:`.Reservations.hold`; no effect without reservations."""
         if self._reservations is not None:
             self._reservations.hold(uuid, *slots)
-
-    def begin_change(
-        self, uuid: str, rec: record.Record, wanted: record.Record
-    ) -> record.Record:
-        """See :meth:`.Reservations.begin_change`."""
-        return self._require().begin_change(uuid, rec, wanted)
-
-    def hold_record(self, instance: Any) -> None:
-        """See :meth:`.Reservations.hold_record`."""
-        self._require().hold_record(instance)
-
-    def end_change(self, instance: Any, written: bool) -> None:
-        """Hold the record of a server after its change.
-
-        :param written: whether the kernel holds it as well
-        """
-        self.hold_record(instance)
-        if written:
-            self._require().note_actual(instance.uuid, None)
-
-    def grow(self, uuid: str, wanted: record.Record) -> record.Record | None:
-        """See :meth:`.Reservations.grow`."""
-        return self._require().grow(uuid, wanted)
-
-    def note_record(self, uuid: str, rec: record.Record) -> None:
-        """See :meth:`.Reservations.note_record`."""
-        self._require().note_record(uuid, rec)
-
-    def release_beyond(self, uuid: str, rec: record.Record) -> None:
-        """See :meth:`.Reservations.release_beyond`."""
-        self._require().release_beyond(uuid, rec)
 
     def release(self, uuid: str) -> None:
         """Release all claims of a server, if any."""
@@ -164,7 +138,7 @@ class HostClaims:
                 f'this server, which needs {needed}: the scheduler that chose '
                 'this host does not run RTBandwidthFilter'
             )
-            self._require().refuse(uuid, events.Action.CLAIM, err)
+            self.require().refuse(uuid, events.Action.CLAIM, err)
             raise _unavailable(err) from err
 
     def check_move(self, instance: Any, migration: Any) -> None:
@@ -179,7 +153,7 @@ class HostClaims:
             reason = faults.CANNOT_LEAVE_CELL
         if reason is not None:
             raise nova_exception.ComputeResourcesUnavailable(
-                reason=self._require().refuse(
+                reason=self.require().refuse(
                     instance.uuid, events.Action.MOVE, reason
                 )
             )
@@ -194,7 +168,7 @@ class HostClaims:
         """
         if not extra_specs.is_rt(instance.new_flavor.extra_specs):
             return None
-        self._require()
+        self.require()
         slots = self.get(instance.uuid)
         # An audit puts the claim of a server that has left into the first
         # slot.
@@ -207,10 +181,6 @@ class HostClaims:
                 'this host has no claim for the server'
             )
         return rec
-
-    def count(self, slots: Mapping[str, Slots]) -> None:
-        """See :meth:`.Reservations.count`, on a host with reservations."""
-        self._require().count(slots)
 
     def render(self) -> dict[str, str]:
         """Render the statistics of this host for the scheduler.

@@ -15,7 +15,7 @@ from nova.compute import resource_tracker, task_states, vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
-from nova_rt import revert
+from nova_rt import exception, revert
 from nova_rt.compute import host_claims
 from nova_rt.lxc import user_namespaces
 from nova_rt.moves import slots
@@ -266,7 +266,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         :returns: the new record, with its CPUs
         :raises NovaRTError: as :meth:`.Reservations.begin_change`
         """
-        target = self._rt.begin_change(instance.uuid, rec, wanted)
+        target = self._rt.require().begin_change(instance.uuid, rec, wanted)
         servers.begin_change(instance, target, generation)
         instance.task_state = task_states.RESIZE_PREP
         # The end publishes it: one request less before the kernel.
@@ -283,13 +283,16 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         if expected == task_states.RESIZE_PREP:
             instance.task_state = None
         instance.save(expected_task_state=[expected])
-        self._rt.end_change(instance, written)
+        reservations = self._rt.require()
+        reservations.hold_record(instance)
+        if written:
+            reservations.note_actual(instance.uuid, None)
         self._rt_publish_again(instance.node)
 
     @locked
     def rt_hold_record(self, instance: Any) -> None:
         """Set the claims of a server to its records, as they were saved."""
-        self._rt.hold_record(instance)
+        self._rt.require().hold_record(instance)
         self._rt_publish_again(instance.node)
 
     def rt_find_provider(self, context: Any, instance: Any) -> str:
@@ -312,8 +315,14 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     def rt_grow(
         self, uuid: str, wanted: record.Record
     ) -> record.Record | None:
-        """Claim more for a server; see :meth:`.Reservations.grow`."""
-        return self._rt.grow(uuid, wanted)
+        """Claim more for a server; see :meth:`.Reservations.grow`.
+
+        :returns: None also if the kernel's bandwidth cannot be read
+        """
+        try:
+            return self._rt.require().grow(uuid, wanted)
+        except exception.HostNotPrepared:
+            return None  # Reported by Reservations.
 
     @locked
     def rt_save_adapted(self, instance: Any, rec: record.Record) -> None:
@@ -323,25 +332,20 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         """
         servers.write_record(instance, rec)
         instance.save(expected_task_state=[None])
-        self._rt.note_record(instance.uuid, rec)
+        self._rt.require().note_record(instance.uuid, rec)
         self._rt_publish_again(instance.node)
 
     @locked
-    def rt_end_boost(self, uuid: str, rec: record.Record) -> None:
+    def rt_release_beyond(
+        self, uuid: str, rec: record.Record, publish: bool = False
+    ) -> None:
         """Release what a server has claimed beyond its record.
 
         :param rec: that record, which the kernel holds again
+        :param publish: whether that was not free for others, unlike a boost
         """
-        self._rt.release_beyond(uuid, rec)
-
-    @locked
-    def rt_end_early(self, uuid: str, rec: record.Record) -> None:
-        """Do the same for a change that was taken back, and publish it.
-
-        Unlike a boost, it was not free for others.
-        """
-        self._rt.release_beyond(uuid, rec)
-        for nodename in list(self.compute_nodes):
+        self._rt.require().release_beyond(uuid, rec)
+        for nodename in list(self.compute_nodes) if publish else ():
             self._rt_publish_again(nodename)
 
     @locked
@@ -413,7 +417,7 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
         """
         super()._update_usage_from_migrations(context, migrations, nodename)
         if self._rt:
-            self._rt.count(
+            self._rt.require().count(
                 slots.find(
                     self.host,
                     self._rt_here,

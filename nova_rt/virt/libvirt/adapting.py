@@ -10,7 +10,7 @@ import errno
 
 from oslo_concurrency import lockutils
 
-from nova_rt import events
+from nova_rt import events, exception
 from nova_rt.host import cgroup
 from nova_rt.host import host as rt_host
 from nova_rt.host.interface import UsageSource
@@ -18,6 +18,9 @@ from nova_rt.lxc import ages, domains
 from nova_rt.reservation import record
 from nova_rt.tracking.claims import Slots
 from nova_rt.tracking.reservations import Reservations
+
+#: Reasons for which a container cannot be read, or not be written.
+ERRORS = (*domains.ERRORS, exception.NovaRTError, OSError, ValueError)
 
 
 class AdaptingContainers:
