@@ -15,7 +15,7 @@ from nova.compute import resource_tracker, task_states, vm_states
 from nova.objects import fields
 from oslo_log import log as logging
 
-from nova_rt import exception, revert
+from nova_rt import exception, faults, revert
 from nova_rt.compute import host_claims
 from nova_rt.lxc import user_namespaces
 from nova_rt.moves import slots
@@ -356,12 +356,14 @@ class RTResourceTracker(resource_tracker.ResourceTracker):
     def _rt_publish_again(self, nodename: str) -> None:
         """Do the same with the lock held.
 
-        What was saved before stays done. The next call publishes it again.
+        Earlier saves stay done. The next call publishes it again.
         """
         try:
             self._rt_save_stats(nodename)
         except Exception as err:
-            LOG.warning('Cannot publish free bandwidth: %s', err)
+            LOG.warning(
+                'Cannot publish free bandwidth: %s', faults.describe(err)
+            )
 
     def _rt_save_stats(self, nodename: str) -> None:
         compute_node = self.compute_nodes.get(nodename)

@@ -147,6 +147,9 @@ class NovaAPI:
         :raises Refused: if Nova does not show it
         """
         found = self._send('GET', f'/servers/{server}').json()['server']
+        if 'OS-EXT-STS:task_state' not in found:
+            # As in doc/api-guide, "Handling Down Cells", of Nova.
+            raise NoAnswer(f'Nova does not reach the cell of server {server}')
         idle = found['OS-EXT-STS:task_state'] is None
         return Server(
             found.get('OS-EXT-SRV-ATTR:host') or '',

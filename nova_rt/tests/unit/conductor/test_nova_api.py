@@ -120,6 +120,9 @@ class NovaAPITest(base.BaseTestCase):
             }
             self.http.get(_SERVER, json={'server': shown})
             self.assertEqual(expected, nova.find_server('s'))
+        # Its cell is down.
+        self.http.get(_SERVER, json={'server': {'status': 'UNKNOWN'}})
+        self.assertRaises(NoAnswer, nova.find_server, 's')
 
     def test_requests(self):
         nova = self.make()
