@@ -40,14 +40,14 @@ static void replenish(struct server *s, u64 rate, u64 now)
 		adopt(s, rate, now);
 	if (!s->throttled || time_before(now, s->deadline))
 		return;
-	/* Of more than one if nobody looked, or if what runs could not be stopped: it is owed. */
+	/* More than one if nobody looked, or if what ran could not be stopped, which is owed. */
 	n = (now - s->deadline) / RATE_PERIOD(rate) + 1;
 	s->periods++;
 	s->throttled_ns += now - s->throttled_at;
 	s->throttled_at = now;
 	s->late = 0;
 	s->budget += n * RATE_RUNTIME(rate);
-	s->deadline += n * RATE_PERIOD(rate);
+	s->deadline = n > 1 ? now + RATE_PERIOD(rate) : s->deadline + RATE_PERIOD(rate);
 	if (s->budget > (s64)RATE_RUNTIME(rate))
 		s->budget = RATE_RUNTIME(rate);
 	s->throttled = s->budget <= 0;

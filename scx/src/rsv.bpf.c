@@ -521,10 +521,27 @@ void BPF_STRUCT_OPS(rsv_cpu_offline, s32 cpu)
 		c->offline = 1;
 }
 
+/* Those that come later have rsv_cpu_online(). */
+static void find_offline(void)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	s32 cpu;
+
+	bpf_for(cpu, 0, MAX_CPUS) {
+		struct cpu_ctx *c = ctx_of(cpu);
+
+		if (cpu >= nr_cpus || !c)
+			break;
+		c->offline = !bpf_cpumask_test_cpu(cpu, online);
+	}
+	scx_bpf_put_cpumask(online);
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(rsv_init)
 {
 	s32 cpu, slot, err;
 
+	find_offline();
 	bpf_for(cpu, 0, MAX_CPUS) {
 		struct cpu_ctx *c = ctx_of(cpu);
 		struct timer *timer;
