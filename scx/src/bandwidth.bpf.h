@@ -21,7 +21,7 @@
  * A task that has waited for so long is run, and its limits owe that: for the kernel it
  * waits until it has run, and every wait may end where there is nothing left once more.
  */
-#define OVERDUE_NS 5000000000ULL
+#define OVERDUE_NS 10000000000ULL
 #define SIGNAL_GROUP_EXIT 4	/* linux/sched/signal.h */
 
 struct limit {

@@ -119,8 +119,8 @@ static void waits(void)
 	pids[20] = start_in("q", 1, compute);
 	pids[21] = start_in("q", 0, tell_time);
 	t0 = now_ns();
-	sleep_until(t0 + 14 * SEC);
-	check(shared->seen > t0 + 4 * SEC, "a task whose limit another one uses up last ran at %.1f s",
+	sleep_until(t0 + 16 * SEC);
+	check(shared->seen > t0 + 8 * SEC, "a task whose limit another one uses up last ran at %.1f s",
 	      shared->seen > t0 ? (shared->seen - t0) / 1e9 : 0.0);
 	for (i = 0; i < 22; i++)
 		end(pids[i]);
