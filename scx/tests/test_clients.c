@@ -7,21 +7,14 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+#include "check.h"
 #include "clients.h"
 
 #define BIG (2 << 20)
 #define FLOOD 819
 
-static int failures, listener, asked;
+static int listener, asked;
 static const char *path;
-
-#define CHECK(ok)                                                   \
-	do {                                                        \
-		if (!(ok)) {                                        \
-			printf("%s:%d: %s\n", __FILE__, __LINE__, #ok); \
-			failures++;                                 \
-		}                                                   \
-	} while (0)
 
 /* In place of the service: "big" has a big answer, and all others repeat the request. */
 void answer(struct service *s, char *line, bool may_change, FILE *out)

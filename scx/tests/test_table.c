@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Tests of admission and of the parser, on the machine that builds. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "check.h"
 #include "request.h"
-
-static int failures;
-
-#define CHECK(ok)                                                   \
-	do {                                                        \
-		if (!(ok)) {                                        \
-			printf("%s:%d: %s\n", __FILE__, __LINE__, #ok); \
-			failures++;                                 \
-		}                                                   \
-	} while (0)
 
 static struct table table;
 static struct reservation old;

@@ -168,6 +168,8 @@ static void uses_up(void)
 	pid_t pid;
 	int i;
 
+	make_group("m");
+	divide("m");
 	make_group("m/t");
 	divide("m/t");
 	for (i = 0; i < 1100; i++) {
@@ -199,8 +201,6 @@ void test_dodge(const char *arg)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
 	make_group("n");
-	make_group("m");
-	divide("m");
 	check(start_daemon(), "the scheduler is loaded");
 	for (i = 0; i < ARRAY(dodges); i++)
 		if (!*arg || !strcmp(arg, dodges[i].name))
