@@ -132,6 +132,7 @@ RUNS = [
     Run('limits', 'paupers,300'),
     Run('stress', f'stress,{STRESS_S}:{SEED}', cpus=4),
     Run('stress', f'hotplug,{STRESS_S}:{SEED}', cpus=4),
+    Run('stress', f'cycle,{20 * STRESS_S}', cpus=2),
     Run('four', 'wide', cpus=4),
     Run('four', f'random,{SEED}:2:oooooooo', cpus=4),
     Run('four', 'attack,200', cpus=4, argument='rcu_nocbs=all'),

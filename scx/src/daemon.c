@@ -67,6 +67,7 @@ static int run(int listener)
 	while (!stopped) {
 		clients_turn(&service, listener);
 		if (kernel_ended(service.kernel, why, sizeof(why))) {
+			kernel_dump(service.kernel, stderr);
 			fprintf(stderr, "the kernel has ended the scheduler: %s\n", why);
 			return EX_TEMPFAIL;
 		}

@@ -337,6 +337,11 @@ bool kernel_ended(struct kernel *k, char *why, size_t size)
 	return true;
 }
 
+void kernel_dump(struct kernel *k, FILE *out)
+{
+	fputs(k->skel->data_uei_dump->uei_dump, out);
+}
+
 void kernel_stop(struct kernel *k)
 {
 	bpf_link__destroy(k->link);

@@ -3,6 +3,7 @@
 #ifndef KERNEL_H
 #define KERNEL_H
 
+#include <stdio.h>
 #include "table.h"
 
 struct kernel;
@@ -33,6 +34,8 @@ struct counters kernel_counters(struct kernel *k);
 int kernel_fd(struct kernel *k);
 /* Whether the kernel has ended the scheduler; then the reason is in @why. */
 bool kernel_ended(struct kernel *k, char *why, size_t size);
+/* What the kernel wrote of all CPUs and tasks when it found an error; else nothing. */
+void kernel_dump(struct kernel *k, FILE *out);
 void kernel_stop(struct kernel *k);
 
 #endif

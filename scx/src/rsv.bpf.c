@@ -278,6 +278,7 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!c || !conf)
 		return;
+	c->unasked = 0;
 	if (runs) {
 		/* Not slot_of(): prev's group must not be asked for here. */
 		if (c->cur > 0)
@@ -330,6 +331,7 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	struct task_ctx *t = task_of(p);
 	u64 now = bpf_ktime_get_ns();
 	u32 slot, best, cut;
+	bool asked;
 
 	if (!c || !conf || !t)
 		return;
@@ -374,7 +376,8 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	c->turn_end = turn_end(t, now);
 	if (!slot)
 		take(c, p, t, now);
-	if (!arm(c, conf, cpu, now))
+	asked = c->unasked <= MAX_UNASKED;
+	if (!asked || !arm(c, conf, cpu, now))
 		scx_bpf_task_set_slice(p, tick_ns);
 	/*
 	 * Out of idle the next update of the run queue's clock is skipped (see
@@ -389,7 +392,7 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	}
 	/* After a higher class the task that it interrupted comes back unasked. */
 	best = earliest(c, conf, cpu, slot, now);
-	if (best && best != slot && !c->offline) {
+	if (best && best != slot && asked && !c->offline) {
 		__sync_fetch_and_add(&counters.kicks, 1);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
@@ -409,6 +412,9 @@ void BPF_STRUCT_OPS(rsv_stopping, struct task_struct *p, bool runnable)
 	c->limited = 0;
 	c->turn_end = 0;
 	c->stopped_at = now;
+	/* Not one that a higher class interrupts, or that changes its own parameters. */
+	if (runnable && !p->scx.slice)
+		c->unasked++;
 	if (!runnable) {
 		t->active = 0;
 		uncount(t);
@@ -499,13 +505,14 @@ void BPF_STRUCT_OPS(rsv_cpu_online, s32 cpu)
 {
 	struct cpu_ctx *c = ctx_of(cpu);
 
+	/* It runs tasks already, without timers. */
 	if (c) {
-		c->cur = -1;
 		c->held = 0;
 		c->cut = 0;
 		c->stopped_at = 0;
 		c->timer_at = 0;
 		c->offline = 0;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 }
 

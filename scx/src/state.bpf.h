@@ -44,6 +44,12 @@ const volatile u32 long_pull = 256;
 const volatile u64 tick_ns = 1;
 /* Who preempts another server with budget left pays so much to it. */
 const volatile u64 switch_ns = 2000;
+/*
+ * Before a CPU goes offline the kernel puts all tasks on the CPU's own queue, and calls
+ * dispatch() only when that is empty. After so many ends of turns without it neither timer
+ * nor kick is of use: each would bring the next of these tasks, and none gets any further.
+ */
+#define MAX_UNASKED 8
 /* A deadline missed by more is a short period. */
 const volatile u64 late_ns = 50000;
 

@@ -171,6 +171,7 @@ void test_protocol(const char *arg);
 void test_strangers(const char *arg);
 void test_stress(const char *arg);
 void test_hotplug(const char *arg);
+void test_cycle(const char *arg);
 void test_kill(const char *arg);
 void test_eject(const char *arg);
 void test_attack(const char *arg);

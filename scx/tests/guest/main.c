@@ -17,6 +17,7 @@ static const struct {
 	{ "strangers", test_strangers },
 	{ "stress", test_stress },
 	{ "hotplug", test_hotplug },
+	{ "cycle", test_cycle },
 	{ "kill", test_kill },
 	{ "eject", test_eject },
 	{ "attack", test_attack },

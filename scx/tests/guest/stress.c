@@ -82,7 +82,7 @@ static long churn(pid_t *tasks, uint64_t end, void (*now_and_then)(void))
 
 	while (now_ns() < end) {
 		one_change(tasks, &refused, &done);
-		if (now_and_then && changes % 50 == 49)
+		if (now_and_then && changes % 10 == 9)
 			now_and_then();
 		changes++;
 		usleep(random_below(2000));
@@ -198,4 +198,70 @@ static void toggle_cpu(void)
 void test_hotplug(const char *arg)
 {
 	stress(arg, toggle_cpu);
+}
+
+/* The kernel's own tasks of that CPU have to free groups and tasks. */
+static void litter(unsigned int n)
+{
+	char group[8];
+
+	snprintf(group, sizeof(group), "l%u", n);
+	for (;;) {
+		pin(1);
+		make_group(group);
+		remove_group(group);
+		if (!fork())
+			_exit(0);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		busy_until(now_ns() + random_below(MS));
+	}
+}
+
+/* Where its reservation is, as soon as it can. */
+static void return_to(const char *group)
+{
+	enter(group);
+	for (;;) {
+		pin(1);
+		busy_until(now_ns() + MS / 2);
+	}
+}
+
+/* @arg: how often a CPU with a reservation goes and comes back. */
+void test_cycle(const char *arg)
+{
+	long n, times = atol(arg);
+	long long used;
+	pid_t tasks[TASKS];
+	unsigned int i;
+
+	make_group("c");
+	check(start_daemon(), "the scheduler is loaded");
+	reserve("c", 6000, 10000, "1");
+	for (i = 0; i < TASKS; i++) {
+		tasks[i] = fork_flushed();
+		if (tasks[i])
+			continue;
+		set_fifo(0);
+		random_seed(i);
+		if (i < 2)
+			return_to("c");
+		litter(i);
+	}
+	set_fifo(2);
+	for (n = 0; n < times && scheduler_is("enabled"); n++) {
+		put("/sys/devices/system/cpu/cpu1/online", "0");
+		put("/sys/devices/system/cpu/cpu1/online", "1");
+		usleep(random_below(30000));
+	}
+	check(scheduler_is("enabled"), "a CPU with a reservation has gone and come back %ld times",
+	      n);
+	used = value_of(ask_first("stat /c"), "used_ns");
+	sleep_until(now_ns() + SEC);
+	used = value_of(ask_first("stat /c"), "used_ns") - used;
+	check(used > 590000000, "of 0.6 of that CPU the reservation has %.3f", used / 1e9);
+	set_fifo(0);
+	end_tasks(tasks);
+	check(stop_daemon() == 0, "the daemon stops");
 }
