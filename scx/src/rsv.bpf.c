@@ -278,7 +278,6 @@ void BPF_STRUCT_OPS(rsv_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!c || !conf)
 		return;
-	c->unasked = 0;
 	if (runs) {
 		/* Not slot_of(): prev's group must not be asked for here. */
 		if (c->cur > 0)
@@ -331,7 +330,6 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	struct task_ctx *t = task_of(p);
 	u64 now = bpf_ktime_get_ns();
 	u32 slot, best, cut;
-	bool asked;
 
 	if (!c || !conf || !t)
 		return;
@@ -376,8 +374,7 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	c->turn_end = turn_end(t, now);
 	if (!slot)
 		take(c, p, t, now);
-	asked = c->unasked <= MAX_UNASKED;
-	if (!asked || !arm(c, conf, cpu, now))
+	if (!arm(c, conf, cpu, now))
 		scx_bpf_task_set_slice(p, tick_ns);
 	/*
 	 * Out of idle the next update of the run queue's clock is skipped (see
@@ -392,7 +389,7 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	}
 	/* After a higher class the task that it interrupted comes back unasked. */
 	best = earliest(c, conf, cpu, slot, now);
-	if (best && best != slot && asked && !c->offline) {
+	if (best && best != slot && !c->offline) {
 		__sync_fetch_and_add(&counters.kicks, 1);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
@@ -412,9 +409,9 @@ void BPF_STRUCT_OPS(rsv_stopping, struct task_struct *p, bool runnable)
 	c->limited = 0;
 	c->turn_end = 0;
 	c->stopped_at = now;
-	/* Not one that a higher class interrupts, or that changes its own parameters. */
-	if (runnable && !p->scx.slice)
-		c->unasked++;
+	/* The thread that takes this CPU offline is the first one that stops then. */
+	if ((p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 && !is_active(cpu))
+		c->offline = 1;
 	if (!runnable) {
 		t->active = 0;
 		uncount(t);
@@ -517,7 +514,7 @@ void BPF_STRUCT_OPS(rsv_cpu_online, s32 cpu)
 }
 
 /*
- * Neither budgets nor deadlines are kept there from now on. A timer or a kick for them
+ * Neither budgets nor deadlines are kept there, see is_active(). A timer or a kick for them
  * would come again at once, so that a task that cannot leave would never get further.
  */
 void BPF_STRUCT_OPS(rsv_cpu_offline, s32 cpu)

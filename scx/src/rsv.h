@@ -62,7 +62,6 @@ struct cpu_ctx {
 	__u32 held;		/* the slot that a higher class interrupted */
 	__u32 cut;		/* the slot that was stopped with budget left */
 	__u32 idle;		/* found nothing to run */
-	__u32 unasked;		/* ends of turns since dispatch() was last called */
 	__u32 offline;		/* goes offline: the kernel runs what is left here, unasked */
 };
 

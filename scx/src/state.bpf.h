@@ -44,12 +44,6 @@ const volatile u32 long_pull = 256;
 const volatile u64 tick_ns = 1;
 /* Who preempts another server with budget left pays so much to it. */
 const volatile u64 switch_ns = 2000;
-/*
- * Before a CPU goes offline the kernel puts all tasks on the CPU's own queue, and calls
- * dispatch() only when that is empty. After so many ends of turns without it neither timer
- * nor kick is of use: each would bring the next of these tasks, and none gets any further.
- */
-#define MAX_UNASKED 8
 /* A deadline missed by more is a short period. */
 const volatile u64 late_ns = 50000;
 
@@ -165,6 +159,23 @@ static struct cpu_conf *conf_of(s32 cpu)
 static struct task_ctx *task_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+extern const void __cpu_active_mask __ksym __weak;
+
+/*
+ * False from the moment on at which a CPU begins to go offline, well before
+ * rsv_cpu_offline(): the kernel waits for a grace period in between. It puts all tasks on the
+ * CPU's own queue, and calls dispatch() only when that is empty. True as well if the kernel
+ * hides the addresses of its symbols.
+ */
+static bool is_active(s32 cpu)
+{
+	const u64 *mask = (const u64 *)&__cpu_active_mask;
+	u64 word;
+
+	return !mask || bpf_probe_read_kernel(&word, sizeof(word), mask + (u32)cpu / 64) ||
+	       word >> (u32)cpu % 64 & 1;
 }
 
 static u32 bounded_weight(struct task_struct *p)
