@@ -161,21 +161,20 @@ static struct task_ctx *task_of(struct task_struct *p)
 	return bpf_task_storage_get(&tasks, p, 0, 0);
 }
 
-extern const void __cpu_active_mask __ksym __weak;
+extern const struct cpuhp_cpu_state cpuhp_state __ksym;
 
 /*
  * False from the moment on at which a CPU begins to go offline, well before
  * rsv_cpu_offline(): the kernel waits for a grace period in between. It puts all tasks on the
- * CPU's own queue, and calls dispatch() only when that is empty. True as well if the kernel
- * hides the addresses of its symbols.
+ * CPU's own queue, and calls dispatch() only when that is empty. Step by step, as in
+ * sched_cpu_deactivate() of the kernel, which is called when the state is lower already.
  */
 static bool is_active(s32 cpu)
 {
-	const u64 *mask = (const u64 *)&__cpu_active_mask;
-	u64 word;
+	const struct cpuhp_cpu_state *hotplug = bpf_per_cpu_ptr(&cpuhp_state, cpu);
 
-	return !mask || bpf_probe_read_kernel(&word, sizeof(word), mask + (u32)cpu / 64) ||
-	       word >> (u32)cpu % 64 & 1;
+	return !hotplug ||
+	       hotplug->state >= bpf_core_enum_value(enum cpuhp_state, CPUHP_AP_ACTIVE);
 }
 
 static u32 bounded_weight(struct task_struct *p)
