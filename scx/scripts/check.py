@@ -133,6 +133,7 @@ RUNS = [
     Run('stress', f'stress,{STRESS_S}:{SEED}', cpus=4),
     Run('stress', f'hotplug,{STRESS_S}:{SEED}', cpus=4),
     Run('stress', f'cycle,{20 * STRESS_S}', cpus=2),
+    Run('stress', 'cycle,20', cpus=2, kernel='6.18.15-amd64'),
     Run('four', 'wide', cpus=4),
     Run('four', f'random,{SEED}:2:oooooooo', cpus=4),
     Run('four', 'attack,200', cpus=4, argument='rcu_nocbs=all'),

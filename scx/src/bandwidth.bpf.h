@@ -310,6 +310,11 @@ static int refill_fn(void *map, u32 *key, struct limit *l)
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DSQ_PARKED(by), 0);
 			continue;
 		}
+		if (c->offline) {
+			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+			scx_bpf_kick_cpu(cpu, 0);
+			continue;
+		}
 		t->queue = DSQ_OTHERS(cpu);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, c->vtime);
 		scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DSQ_OTHERS(cpu), 0);

@@ -395,6 +395,26 @@ void BPF_STRUCT_OPS(rsv_running, struct task_struct *p)
 	}
 }
 
+/*
+ * The thread that takes this CPU offline is the first one that stops then. It waits for
+ * readers of RCU, which may be among the tasks that wait here: kernels before 7.3 do not call
+ * dispatch() any more. They also go idle beside the last task if that is put back.
+ */
+static void leave(struct cpu_ctx *c, struct task_struct *p, s32 cpu, bool runnable)
+{
+	struct timer *timer;
+	u32 key = cpu;
+
+	if (!c->offline && (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 && !is_active(cpu)) {
+		c->offline = 1;
+		timer = bpf_map_lookup_elem(&timers, &key);
+		if (timer)
+			bpf_timer_start(&timer->timer, 0, BPF_F_TIMER_CPU_PIN);
+	}
+	if (c->offline && runnable)
+		scx_bpf_kick_cpu(cpu, 0);
+}
+
 void BPF_STRUCT_OPS(rsv_stopping, struct task_struct *p, bool runnable)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -409,13 +429,11 @@ void BPF_STRUCT_OPS(rsv_stopping, struct task_struct *p, bool runnable)
 	c->limited = 0;
 	c->turn_end = 0;
 	c->stopped_at = now;
-	/* The thread that takes this CPU offline is the first one that stops then. */
-	if ((p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 && !is_active(cpu))
-		c->offline = 1;
 	if (!runnable) {
 		t->active = 0;
 		uncount(t);
 	}
+	leave(c, p, cpu, runnable);
 	if (c->cur > 0) {
 		u32 slot = c->cur & (MAX_SERVERS - 1);
 

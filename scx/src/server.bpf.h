@@ -93,6 +93,39 @@ static bool goes_on(struct cpu_ctx *c, struct cpu_conf *conf, u64 now)
 	return true;
 }
 
+/* Give the tasks of a queue to the CPU's own one; false if there are more of them. */
+static bool release(u64 queue, s32 cpu)
+{
+	struct task_struct *p;
+	s32 n = 0;
+
+	bpf_for_each(scx_dsq, p, queue, 0) {
+		if (scx_bpf_task_cpu(p) != cpu)
+			continue;
+		if (n++ == BATCH)
+			return false;
+		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	}
+	return true;
+}
+
+/* On a CPU that goes offline the kernel runs nothing else, and moves what it runs. */
+static void release_all(struct cpu_conf *conf, struct timer *timer, s32 cpu)
+{
+	bool done = release(DSQ_OTHERS(cpu), cpu);
+	u32 top = conf->top;
+	s32 i;
+
+	bpf_for(i, 1, MAX_SERVERS) {
+		if (i > top)
+			break;
+		done = release(DSQ_SERVER(i, cpu), cpu) && done;
+	}
+	if (!done)
+		bpf_timer_start(&timer->timer, BATCH_NS, BPF_F_TIMER_CPU_PIN);
+	scx_bpf_kick_cpu(cpu, 0);
+}
+
 /* A round through the scheduler costs whoever runs; not if it would change nothing. */
 static int timer_fn(void *map, u32 *key, struct timer *timer)
 {
@@ -108,8 +141,10 @@ static int timer_fn(void *map, u32 *key, struct timer *timer)
 	if (c->timer_at && (s64)late > 0 && late > counters.late_max_ns)
 		counters.late_max_ns = late;
 	c->timer_at = 0;
-	if (c->offline)
+	if (c->offline) {
+		release_all(conf, timer, cpu);
 		return 0;
+	}
 	/* Elsewhere, after its CPU went offline: nothing here may be looked at. */
 	if (bpf_get_smp_processor_id() != cpu || !goes_on(c, conf, now) ||
 	    !arm(c, conf, cpu, now))
