@@ -99,14 +99,17 @@ static bool release(u64 queue, s32 cpu)
 	struct task_struct *p;
 	s32 n = 0;
 
+	/* For kernels before 6.17. */
+	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, queue, 0) {
 		if (scx_bpf_task_cpu(p) != cpu)
 			continue;
 		if (n++ == BATCH)
-			return false;
+			break;
 		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL_ON | cpu, 0);
 	}
-	return true;
+	bpf_rcu_read_unlock();
+	return n <= BATCH;
 }
 
 /* On a CPU that goes offline the kernel runs nothing else, and moves what it runs. */
